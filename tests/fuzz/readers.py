@@ -96,8 +96,12 @@ OWN: Final[dict[str, str]] = {
                 "model/catalog/xid_messages.py:_messages",
                 "model/catalog/xids.py:xids",
             ),
-            *("twin/apiserver/bootstrap.py:_first_objects", "decide/kubernetes/api/go_values.py:_names"),
-            *("twin/apiserver/rbac/defaults.py:default_roles", "wire/schema/__init__.py:load_schema"),
+            *("twin/apiserver/bootstrap.py:_first_objects", "wire/schema/__init__.py:load_go_names"),
+            *(
+                "twin/apiserver/rbac/defaults.py:default_roles",
+                "wire/schema/__init__.py:load_schema",
+                "wire/schema/__init__.py:load_time_zones",
+            ),
             "twin/apiserver/discovery/descriptions.py:Descriptions._published",
             "twin/platform.py:_chart_objects",
         ),
@@ -108,7 +112,7 @@ OWN: Final[dict[str, str]] = {
             *("adapters/snapshots/file.py:whole_file", "cli/cdi/generate.py:checked"),
             *(
                 "decide/kubernetes/cel/function_library/host_functions.py:_carried_check",
-                "twin/apiserver/storage/store.py:Stored.object",
+                "twin/apiserver/object_store.py:Stored.object",
             ),
             "twin/controllers/pod_templates.py:kept_template",
             *("twin/kubelet/programs/file_commands.py:_pack", "cli/up/programs.py:_own_kubeconfig"),

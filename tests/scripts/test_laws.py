@@ -407,6 +407,13 @@ PLANTED = [
     ("twin/kubelet/planted_fleet.py", "from tonnage.twin.fleet import TwinNodes as f", "tonnage.twin.fleet"),
     ("twin/devices/planted_population.py", "def f():\n    import tonnage.twin.population as p", "tonnage.twin.population"),
     ("twin/apiserver/planted_nodes.py", "class A:\n    from tonnage.twin.light_nodes import LightNodes", "tonnage.twin.light_nodes"),
+    ("twin/apiserver/serving/planted_store.py", "from tonnage.twin.apiserver.storage.store import Store", "tonnage.twin.apiserver.storage.store"),
+    ("twin/apiserver/printers/planted_commits.py", "def f():\n    import tonnage.twin.apiserver.storage.group_commit as g", "tonnage.twin.apiserver.storage.group_commit"),
+    ("twin/apiserver/discovery/planted_database.py", "if True:\n    from tonnage.twin.apiserver.storage import database as d", "tonnage.twin.apiserver.storage.database"),
+    ("twin/apiserver/planted_face.py", "class A:\n    from tonnage.twin.apiserver import storage", "tonnage.twin.apiserver.storage"),
+    ("twin/planted_store.py", "try:\n    import tonnage.twin.apiserver.storage.store\nexcept ImportError: ...", "tonnage.twin.apiserver.storage.store"),
+    ("twin/apiserver/storage/planted_face.py", "from tonnage.twin.apiserver.serving.http import X as x", "tonnage.twin.apiserver.serving.http"),
+    ("twin/apiserver/storage/planted_printer.py", "def f():\n    from tonnage.twin.apiserver import printers", "tonnage.twin.apiserver.printers"),
     ("twin/controllers/planted_devices.py", "if True:\n    from tonnage.twin import devices as d", "tonnage.twin.devices"),
 ]  # fmt: skip
 """(module, what is in it, what it must not import)."""

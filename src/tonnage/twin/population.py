@@ -15,8 +15,8 @@ from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.authentication.users import API_SERVER, SCHEDULER
 from tonnage.twin.apiserver.bootstrap import api_service
+from tonnage.twin.apiserver.compaction import compact
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.apiserver.storage.compaction import compact
 from tonnage.twin.certificate_authority import CertificateAuthority
 from tonnage.twin.controllers.controller_manager import run_controllers
 from tonnage.twin.controllers.services.api_endpoints import ApiEndpointsController, host_address

@@ -8,9 +8,9 @@ import pytest
 
 from tonnage.model.errors import GoneError
 from tonnage.model.json_access import text
+from tonnage.twin.apiserver.compaction import compact
 from tonnage.twin.apiserver.reading.listing import ListPage, ListQuery, page
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.apiserver.storage.compaction import compact
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import CONFIG_MAP
 

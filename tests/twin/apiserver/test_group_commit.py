@@ -15,11 +15,12 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.ports.kubernetes import ChangeType, PatchType
 from tonnage.twin.apiserver.in_process_client import LocalKubernetes
+from tonnage.twin.apiserver.object_store import Commit, StaleError
 from tonnage.twin.apiserver.reading.watching import WatchQuery, events
 from tonnage.twin.apiserver.requests import DeleteOptions, ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.statuses import no_space
-from tonnage.twin.apiserver.storage.store import Commit, StaleError, Store
+from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DEPLOYMENT, NODE, POD
 

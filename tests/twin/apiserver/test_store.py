@@ -15,11 +15,12 @@ import tonnage.twin.apiserver.storage.store as store_module
 from tonnage.model.errors import ApiError, GoneError
 from tonnage.model.json import JsonObject
 from tonnage.ports.kubernetes import ChangeType
+from tonnage.twin.apiserver.object_store import StaleError, TooOldError
 from tonnage.twin.apiserver.reading.listing import ListQuery, page
 from tonnage.twin.apiserver.reading.watching import CommittedEvent, WatchQuery, events, everything
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.apiserver.storage.store import StaleError, Store, TooOldError
+from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import CONFIG_MAP
 from tonnage.wire.schema import load_schema

@@ -15,11 +15,11 @@ from tonnage.model.kubernetes.well_known import KUBERNETES_SERVICE, NAMESPACE_NA
 from tonnage.model.names import SYSTEM_PRIORITIES
 from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.admission.chain import PRIORITY_CLASS
+from tonnage.twin.apiserver.object_store import ObjectStore, Resource
 from tonnage.twin.apiserver.ownership.bootstrap_objects import Bring
 from tonnage.twin.apiserver.rbac.defaults import default_roles
 from tonnage.twin.apiserver.resource_names import NAMESPACE, SERVICE
 from tonnage.twin.apiserver.resources import COMPONENTS
-from tonnage.twin.apiserver.storage.store import Resource, Store
 from tonnage.twin.apiserver.strategies.services import API_ADDRESS, SERVICE_RANGE
 
 _CLASSES: Final = {
@@ -29,7 +29,7 @@ _CLASSES: Final = {
 }
 
 
-def bootstrap(store: Store, clock: Clock, uid: Callable[[], str], bring: Bring) -> None:
+def bootstrap(store: ObjectStore, clock: Clock, uid: Callable[[], str], bring: Bring) -> None:
     """Create what is missing; `bring` says whose it is."""
     now = timestamp(clock.now())
     for resource, obj, extra in (*_objects(), *_roles(), *_recorded(now), *_own(now)):
@@ -116,7 +116,9 @@ def _roles() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
         yield resource, obj, mapping(obj, "metadata")
 
 
-def publish_authority(store: Store, clock: Clock, uid: Callable[[], str], bring: Bring, pem: str) -> None:
+def publish_authority(
+    store: ObjectStore, clock: Clock, uid: Callable[[], str], bring: Bring, pem: str
+) -> None:
     """Tell extension servers by which CA the certificates of clients are signed."""
     key = ("kube-system", "extension-apiserver-authentication")
     if store.get(("", "configmaps"), key) is None:
@@ -128,7 +130,7 @@ def publish_authority(store: Store, clock: Clock, uid: Callable[[], str], bring:
         )
 
 
-def publish_api(store: Store, clock: Clock, uid: Callable[[], str], bring: Bring, port: int) -> None:
+def publish_api(store: ObjectStore, clock: Clock, uid: Callable[[], str], bring: Bring, port: int) -> None:
     """Tell in `default/kubernetes` where the API is reached, anew when its port has changed."""
     stored = store.get(SERVICE, KUBERNETES_SERVICE)
     service = api_service(port)

@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Final
 
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.object_store import Name, Resource
 from tonnage.twin.apiserver.resources import ServedResource
-from tonnage.twin.apiserver.storage.store import Name, Resource
 
 
 class FieldValidation(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.twin.apiserver.storage.store import Resource
+from tonnage.twin.apiserver.object_store import Resource
 
 API_SERVICE: Final[Resource] = ("apiregistration.k8s.io", "apiservices")
 CLAIM: Final[Resource] = ("", "persistentvolumeclaims")

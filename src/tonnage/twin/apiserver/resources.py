@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from tonnage.model.json import JsonObject
-from tonnage.twin.apiserver.storage.store import Resource
+from tonnage.twin.apiserver.object_store import Resource
 from tonnage.wire.schema import KindRow, Schema, Subresource
 
 _STORED_AS: Final[dict[Resource, Resource]] = {("events.k8s.io", "events"): ("", "events")}

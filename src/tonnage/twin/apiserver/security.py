@@ -11,6 +11,7 @@ from tonnage.twin.apiserver.audit import AuditLog, Trail, origin_of
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.authenticator import Authenticator
 from tonnage.twin.apiserver.discovery.documents import VERSION
+from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.rbac.bindings import Bindings
 from tonnage.twin.apiserver.rbac.decisions import AccessDecision, Authorizers
 from tonnage.twin.apiserver.rbac.nodes import Nodes
@@ -19,14 +20,13 @@ from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.serving.exchange import Exchange
 from tonnage.twin.apiserver.serving.request_access import Gate
-from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.apiserver.writing.pipeline import WritePipeline
 
 
 class Rights:
     """Who has which rights, by what the store holds."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self.bindings = Bindings(store)
         self.authority = Authorizers((Nodes(store), self.bindings))
 

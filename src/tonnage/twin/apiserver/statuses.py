@@ -14,7 +14,7 @@ from tonnage.decide.kubernetes.api.problems import InvalidError, quoted
 from tonnage.model.errors import ApiError, GoneError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import text
-from tonnage.twin.apiserver.storage.store import Resource
+from tonnage.twin.apiserver.object_store import Resource
 
 
 @dataclass(frozen=True, slots=True)

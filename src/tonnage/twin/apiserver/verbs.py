@@ -13,6 +13,7 @@ from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.definitions.establishment import Definitions
+from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.ownership.bootstrap_objects import bringing
 from tonnage.twin.apiserver.ownership.configurations import AppliedConfiguration
 from tonnage.twin.apiserver.pods.eviction import EVICTION, evict
@@ -40,7 +41,6 @@ from tonnage.twin.apiserver.statuses import (
     no_such_path,
     not_found,
 )
-from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.apiserver.writing import subresources
 from tonnage.twin.apiserver.writing.create_on_update import put
 from tonnage.twin.apiserver.writing.deletion import delete
@@ -70,7 +70,7 @@ class Verbs:
 
     def __init__(
         self,
-        store: Store,
+        store: ObjectStore,
         registry: Registry,
         clock: Clock,
         pipeline: WritePipeline,

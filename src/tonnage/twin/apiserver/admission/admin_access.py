@@ -10,8 +10,8 @@ from typing import Final
 from tonnage.decide.kubernetes.api.problems import FieldError, forbidden
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, mappings, text
+from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.requests import ApiRequest
-from tonnage.twin.apiserver.storage.store import Store
 
 _LABEL: Final = "resource.kubernetes.io/admin-access"
 _WORDS: Final = f"admin access to devices requires the `{_LABEL}: true` label on the containing namespace"
@@ -24,7 +24,7 @@ _RESULTS: Final = ("status", "allocation", "devices", "results")
 
 
 def admin_access_problems(
-    store: Store, request: ApiRequest, obj: JsonObject, old: JsonObject | None
+    store: ObjectStore, request: ApiRequest, obj: JsonObject, old: JsonObject | None
 ) -> tuple[FieldError, ...]:
     """What is wrong with wishes for such access in a namespace that has none: at most one error."""
     if request.resource not in _REQUESTS:

@@ -23,6 +23,7 @@ from tonnage.twin.apiserver.admission.quotas import ResourceQuotas
 from tonnage.twin.apiserver.admission.runtime_classes import RuntimeClasses, RuntimeOverheads
 from tonnage.twin.apiserver.admission.service_accounts import ServiceAccounts
 from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.object_store import ObjectStore, Resource
 from tonnage.twin.apiserver.ownership.field_manager import FieldOwnership
 from tonnage.twin.apiserver.pods.topology_labels import TopologyLabels
 from tonnage.twin.apiserver.policies.plugin import AdmissionPolicies
@@ -31,7 +32,6 @@ from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import NAMESPACE, NODE, POD
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.statuses import StatusCause, forbidden, not_found, shown_name
-from tonnage.twin.apiserver.storage.store import Resource, Store
 from tonnage.twin.apiserver.strategies.services import ServiceAddresses
 from tonnage.twin.apiserver.webhooks.plugins import MutatingWebhookPlugin, ValidatingWebhookPlugin
 
@@ -53,7 +53,7 @@ class NamespaceLifecycle:
     """Nothing is made in a namespace that is missing or ending, and nothing changed in one that is missing;
     three namespaces never end."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
@@ -79,7 +79,7 @@ class NamespaceLifecycle:
 class Priority:
     """A pod's class becomes its priority; only one class is the default."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
@@ -186,7 +186,7 @@ def _tolerates(toleration: JsonObject, key: str) -> bool:
 
 
 def default_plugins(
-    store: Store, registry: Registry, codec: Codec, suffix: Callable[[], str], authority: Authorizers
+    store: ObjectStore, registry: Registry, codec: Codec, suffix: Callable[[], str], authority: Authorizers
 ) -> tuple[AdmissionPlugin, ...]:
     """The plugins that complete objects, in upstream's order. `suffix` makes ends of names."""
     own: tuple[AdmissionPlugin, ...] = (
@@ -204,7 +204,7 @@ def default_plugins(
 
 
 def default_gates(
-    store: Store, registry: Registry, codec: Codec, ownership: FieldOwnership, authority: Authorizers
+    store: ObjectStore, registry: Registry, codec: Codec, ownership: FieldOwnership, authority: Authorizers
 ) -> tuple[AdmissionPlugin, ...]:
     """The plugins that are asked of valid objects, in upstream's order."""
     return (

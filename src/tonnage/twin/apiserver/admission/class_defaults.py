@@ -13,10 +13,10 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, put, text, texts
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.kubernetes.well_known import DEFAULT_STORAGE_CLASS, OLD_INGRESS_CLASS, OLD_STORAGE_CLASS
+from tonnage.twin.apiserver.object_store import ObjectStore, Resource
 from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import CLAIM, VOLUME
 from tonnage.twin.apiserver.statuses import forbidden
-from tonnage.twin.apiserver.storage.store import Resource, Store
 
 STORAGE_CLASS: Final[Resource] = ("storage.k8s.io", "storageclasses")
 INGRESS: Final[Resource] = ("networking.k8s.io", "ingresses")
@@ -42,7 +42,7 @@ _FIXED: Final = (
 class ClassDefaults:
     """An admission plugin that completes new claims and Ingresses, and guards what is in use."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
@@ -75,7 +75,7 @@ class ClassDefaults:
 class ClaimGrowth:
     """A gate that lets claims grow only where their class says so."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:

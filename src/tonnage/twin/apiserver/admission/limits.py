@@ -18,10 +18,10 @@ from tonnage.model.kubernetes.cluster import Manifest, WrittenAmounts
 from tonnage.model.kubernetes.policies import LimitRange
 from tonnage.model.kubernetes.quantity import canonical_quantity
 from tonnage.reading.cluster import snapshot_from
+from tonnage.twin.apiserver.object_store import ObjectStore, Resource
 from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import CLAIM, POD
 from tonnage.twin.apiserver.statuses import forbidden
-from tonnage.twin.apiserver.storage.store import Resource, Store
 from tonnage.wire.objects import Pod
 from tonnage.wire.policies import LimitRange as WrittenLimits
 
@@ -33,7 +33,7 @@ _PARTS: Final = (("containers", "container"), ("initContainers", "init container
 class LimitDefaults:
     """A new pod's containers get the amounts that they do not name."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
@@ -69,7 +69,7 @@ def _completed(container: JsonObject, items: list[JsonObject], kind: str) -> Ite
 class LimitBounds:
     """Pods and volume claims keep within the limit ranges of their namespace."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:

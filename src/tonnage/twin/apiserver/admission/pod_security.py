@@ -22,10 +22,10 @@ from tonnage.decide.kubernetes.api.selectors import labels_of
 from tonnage.decide.kubernetes.api.strategies.pods import TEMPLATES
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, mapping, mappings, text
+from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import NAMESPACE, POD
 from tonnage.twin.apiserver.statuses import forbidden
-from tonnage.twin.apiserver.storage.store import Store
 
 MINOR: Final = 35
 _MOST_PODS: Final = 3000
@@ -36,7 +36,7 @@ _LOOKED_AT: Final = ("", "ephemeralcontainers")
 class PodSecurityPlugin:
     """Asked of pods, of what has a template of pods, and of namespaces."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:

@@ -31,11 +31,11 @@ from tonnage.model.kubernetes.quantity import quantity_format
 from tonnage.reading.claims import claim_in
 from tonnage.reading.cluster import snapshot_from
 from tonnage.twin.apiserver.admission.limits import written_manifest
+from tonnage.twin.apiserver.object_store import ObjectStore, Resource, Stored
 from tonnage.twin.apiserver.ownership.field_manager import FieldOwnership
 from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import CLAIM, POD
 from tonnage.twin.apiserver.statuses import forbidden
-from tonnage.twin.apiserver.storage.store import Resource, Store, Stored
 from tonnage.wire.objects import Pod, ResourceQuota
 
 RESOURCE_QUOTA: Final[Resource] = ("", "resourcequotas")
@@ -50,7 +50,7 @@ class ResourceQuotas:
     What a status says is used is believed: only what it does not say yet is counted here.
     """
 
-    def __init__(self, store: Store, ownership: FieldOwnership) -> None:
+    def __init__(self, store: ObjectStore, ownership: FieldOwnership) -> None:
         self._store = store
         self._ownership = ownership
 

@@ -10,10 +10,10 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, mapping, mappings, put
 from tonnage.model.kubernetes.quantity import parse_quantity
+from tonnage.twin.apiserver.object_store import ObjectStore, Resource
 from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import POD
 from tonnage.twin.apiserver.statuses import StatusError, forbidden, shown_name
-from tonnage.twin.apiserver.storage.store import Resource, Store
 
 RUNTIME_CLASS: Final[Resource] = ("node.k8s.io", "runtimeclasses")
 
@@ -24,7 +24,7 @@ _OTHER: Final = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defin
 class RuntimeClasses:
     """An admission plugin that completes new pods."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
@@ -44,7 +44,7 @@ class RuntimeClasses:
 class RuntimeOverheads:
     """Asked of new pods that are good in themselves: their overhead is that of their class."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:
@@ -60,7 +60,7 @@ class RuntimeOverheads:
             raise _refused(obj, _OTHER)
 
 
-def _class_of(store: Store, pod: JsonObject) -> JsonObject:
+def _class_of(store: ObjectStore, pod: JsonObject) -> JsonObject:
     """The class that a pod names; empty when it names none. Raises ApiError 403, 500."""
     name = at(pod, "spec", "runtimeClassName")
     if name is None:

@@ -11,11 +11,11 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, items, mapping, mappings, text
 from tonnage.model.kubernetes.well_known import MIRROR
+from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.rbac.pod_references import secret_names
 from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import POD, SERVICE_ACCOUNT
 from tonnage.twin.apiserver.statuses import forbidden, shown_name
-from tonnage.twin.apiserver.storage.store import Store
 
 _PREFIX: Final = "kube-api-access-"
 _FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -43,7 +43,7 @@ class ServiceAccounts:
     `default` may still be on its way into a new namespace; pods that come before it go without a token.
     """
 
-    def __init__(self, store: Store, suffix: Callable[[], str]) -> None:
+    def __init__(self, store: ObjectStore, suffix: Callable[[], str]) -> None:
         """`suffix` makes the random end of a volume's name."""
         self._store = store
         self._suffix = suffix

@@ -23,11 +23,11 @@ from tonnage.twin.apiserver.authentication.account_tokens import (
     unsigned_claims,
 )
 from tonnage.twin.apiserver.authentication.users import AUTHENTICATED, account_user, extra_of
+from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.rbac.rules import listed
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.resource_names import SERVICE_ACCOUNT
 from tonnage.twin.apiserver.statuses import not_found
-from tonnage.twin.apiserver.storage.store import Store
 
 _LEEWAY_S: Final = 60
 _MOST_REMEMBERED: Final = 1024
@@ -50,7 +50,7 @@ class TokenError(Exception):
 class Authenticator:
     """Knows the tokens of `users` and those that `key` has signed for service accounts in the store."""
 
-    def __init__(self, store: Store, clock: Clock, key: TokenKey) -> None:
+    def __init__(self, store: ObjectStore, clock: Clock, key: TokenKey) -> None:
         self._store = store
         self._clock = clock
         self._key = key

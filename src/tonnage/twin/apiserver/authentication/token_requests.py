@@ -17,12 +17,12 @@ from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.authentication.account_tokens import ISSUER, TokenKey
 from tonnage.twin.apiserver.authentication.users import ACCOUNT
+from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.ownership.field_manager import put_entries
 from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import SERVICE_ACCOUNT
 from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.statuses import bad_request, conflict, not_found
-from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.apiserver.writing.pipeline import WritePipeline
 from tonnage.twin.apiserver.writing.preconditions import check_name
 from tonnage.wire.schema import KindRow
@@ -42,7 +42,7 @@ _EXTENDED_S: Final = 365 * 24 * 3600
 class TokenRequests:
     """Makes them."""
 
-    def __init__(self, store: Store, clock: Clock, pipeline: WritePipeline, key: TokenKey) -> None:
+    def __init__(self, store: ObjectStore, clock: Clock, pipeline: WritePipeline, key: TokenKey) -> None:
         self._store = store
         self._clock = clock
         self._pipeline = pipeline

@@ -14,6 +14,7 @@ from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.model.whole_numbers import whole_number
 from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.definitions.status import is_established, names_status, with_condition
+from tonnage.twin.apiserver.object_store import ObjectStore, Stored
 from tonnage.twin.apiserver.ownership.field_manager import FieldOwnership, put_entries
 from tonnage.twin.apiserver.requests import ApiRequest, Options
 from tonnage.twin.apiserver.resource_names import DEFINITION
@@ -24,7 +25,6 @@ from tonnage.twin.apiserver.resources import (
     scale_subresource,
     status_subresource,
 )
-from tonnage.twin.apiserver.storage.store import Store, Stored
 from tonnage.wire.schema import KindRow, Subresource
 
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
@@ -38,7 +38,7 @@ class Definitions:
 
     def __init__(
         self,
-        store: Store,
+        store: ObjectStore,
         registry: Registry,
         clock: Clock,
         ownership: FieldOwnership,

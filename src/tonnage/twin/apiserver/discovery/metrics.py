@@ -13,11 +13,11 @@ from typing import Final
 
 from tonnage.ports.kubernetes import PatchType
 from tonnage.twin.apiserver.discovery import health
+from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.resources import Registry
 from tonnage.twin.apiserver.serving.exchange import Exchange
 from tonnage.twin.apiserver.serving.parameters import address_of, flag_of
 from tonnage.twin.apiserver.statuses import qualified
-from tonnage.twin.apiserver.storage.store import Store
 
 PATHS: Final = ("/metrics", "/metrics/slis")
 _TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
@@ -36,7 +36,7 @@ _LABELS: Final = (
 class Metrics:
     """Counts requests while the server lives; the rest is looked up when somebody asks."""
 
-    def __init__(self, store: Store, registry: Registry) -> None:
+    def __init__(self, store: ObjectStore, registry: Registry) -> None:
         self._store = store
         self._registry = registry
         self._requests: Counter[tuple[str, ...]] = Counter()

@@ -15,6 +15,7 @@ from tonnage.model.json_access import items, mapping, text
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.object_store import Resource
 from tonnage.twin.apiserver.ownership import last_applied
 from tonnage.twin.apiserver.ownership.comparison import BadElementError
 from tonnage.twin.apiserver.ownership.configurations import (
@@ -44,7 +45,6 @@ from tonnage.twin.apiserver.ownership.updates import (
 )
 from tonnage.twin.apiserver.requests import ApiRequest, Options
 from tonnage.twin.apiserver.resources import ServedResource
-from tonnage.twin.apiserver.storage.store import Resource
 from tonnage.twin.apiserver.writing.apply_bodies import tell_repeated
 
 _SERVER: Final = "kube-apiserver"

@@ -15,6 +15,7 @@ from tonnage.decide.kubernetes.api.selectors import label_requirements, labels_o
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, copied, flag, mapping, mappings, number, put, text, texts
 from tonnage.model.kubernetes.timestamps import timestamp
+from tonnage.twin.apiserver.object_store import Resource, Stored
 from tonnage.twin.apiserver.requests import ApiRequest, DeleteOptions
 from tonnage.twin.apiserver.statuses import (
     DONE,
@@ -24,7 +25,6 @@ from tonnage.twin.apiserver.statuses import (
     forbidden,
     too_many_requests,
 )
-from tonnage.twin.apiserver.storage.store import Resource, Stored
 from tonnage.twin.apiserver.writing.deletion import delete, expect
 from tonnage.twin.apiserver.writing.deletion_options import deletion_options
 from tonnage.twin.apiserver.writing.pipeline import WritePipeline

@@ -9,14 +9,14 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, put, text
+from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import NODE, POD
-from tonnage.twin.apiserver.storage.store import Store
 
 _COPIED: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
-def topology_labels(store: Store, node: str) -> JsonObject:
+def topology_labels(store: ObjectStore, node: str) -> JsonObject:
     """Labels of a node that its pods get; none of a node that is not there."""
     stored = store.get(NODE, ("", node)) if node else None
     labels = mapping(stored.object, "metadata", "labels") if stored is not None else {}
@@ -26,7 +26,7 @@ def topology_labels(store: Store, node: str) -> JsonObject:
 class TopologyLabels:
     """An admission plugin for pods that are made with a node. Bindings see to the others."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:

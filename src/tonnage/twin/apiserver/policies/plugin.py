@@ -15,6 +15,7 @@ from tonnage.decide.kubernetes.cel.types.policy_names import BOOL, STRING, STRIN
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, mapping, mappings, text, texts
 from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.object_store import ObjectStore, Resource
 from tonnage.twin.apiserver.policies.evaluation import (
     Activation,
     EvaluationError,
@@ -25,7 +26,6 @@ from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import NAMESPACE
 from tonnage.twin.apiserver.resources import Registry, ServedResource
 from tonnage.twin.apiserver.statuses import StatusError, forbidden
-from tonnage.twin.apiserver.storage.store import Resource, Store
 from tonnage.twin.apiserver.webhooks.matching import (
     AdmissionRequest,
     is_exempt,
@@ -66,7 +66,7 @@ class Denial:
 class AdmissionPolicies:
     """An admission plugin that asks every policy with a binding."""
 
-    def __init__(self, store: Store, registry: Registry, codec: Codec, authority: Authorizers) -> None:
+    def __init__(self, store: ObjectStore, registry: Registry, codec: Codec, authority: Authorizers) -> None:
         self._store = store
         self._registry = registry
         self._codec = codec

@@ -11,6 +11,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, items, mapping, mappings, number, text, texts
+from tonnage.twin.apiserver.object_store import Resource
 from tonnage.twin.apiserver.printers.columns import (
     NAME,
     NONE,
@@ -31,7 +32,6 @@ from tonnage.twin.apiserver.printers.pods import NODES, PODS
 from tonnage.twin.apiserver.printers.policies import POLICIES
 from tonnage.twin.apiserver.printers.volumes import VOLUMES
 from tonnage.twin.apiserver.printers.workloads import WORKLOADS
-from tonnage.twin.apiserver.storage.store import Resource
 from tonnage.twin.apiserver.versions.events import RENAMED, stored_event
 
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, items, mapping, mappings, number, text, texts
+from tonnage.twin.apiserver.object_store import Resource
 from tonnage.twin.apiserver.printers.columns import NONE, UNSET, Printer, age, name_of, named_columns
-from tonnage.twin.apiserver.storage.store import Resource
 from tonnage.twin.apiserver.writing.subresources import selector_text
 
 _SHOWN: Final = 3

@@ -11,6 +11,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, items, mapping, mappings, number, text
+from tonnage.twin.apiserver.object_store import Resource
 from tonnage.twin.apiserver.printers.columns import (
     NAME,
     NONE,
@@ -24,7 +25,6 @@ from tonnage.twin.apiserver.printers.columns import (
     name_of,
     wide,
 )
-from tonnage.twin.apiserver.storage.store import Resource
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from typing import Final
 from tonnage.decide.kubernetes.api.selectors import selector_shown
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, items, mapping, mappings, number, text
+from tonnage.twin.apiserver.object_store import Resource
 from tonnage.twin.apiserver.printers.columns import (
     NAME,
     NONE,
@@ -27,7 +28,6 @@ from tonnage.twin.apiserver.printers.columns import (
     named_columns,
     wide,
 )
-from tonnage.twin.apiserver.storage.store import Resource
 
 _TARGETS: Final = 2
 

@@ -18,6 +18,7 @@ from tonnage.decide.kubernetes.api.problems import quoted
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, mapping, text
 from tonnage.ports.clock import Clock
+from tonnage.twin.apiserver.object_store import Resource
 from tonnage.twin.apiserver.printers.columns import (
     NAME,
     UNKNOWN,
@@ -32,7 +33,6 @@ from tonnage.twin.apiserver.printers.columns import (
 from tonnage.twin.apiserver.printers.jsonpath import JsonPath
 from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.statuses import bad_request
-from tonnage.twin.apiserver.storage.store import Resource
 
 _GENERIC: Final = Printer((NAME, age_column()), lambda obj, now: [name_of(obj), age(obj, now)])
 _PLAIN: Final = Printer((NAME, age_column("date")), _GENERIC.cells)

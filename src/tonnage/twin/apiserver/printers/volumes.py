@@ -11,6 +11,7 @@ from typing import Final
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, items, mapping, text, texts
 from tonnage.model.kubernetes.well_known import DEFAULT_STORAGE_CLASS, OLD_STORAGE_CLASS
+from tonnage.twin.apiserver.object_store import Resource
 from tonnage.twin.apiserver.printers.columns import (
     NAME,
     UNSET,
@@ -23,7 +24,6 @@ from tonnage.twin.apiserver.printers.columns import (
     named_columns,
     wide,
 )
-from tonnage.twin.apiserver.storage.store import Resource
 
 _OF_DRIVERS: Final = (
     "AttachRequired:boolean|PodInfoOnMount:boolean|StorageCapacity:boolean|TokenRequests"

@@ -15,10 +15,10 @@ from tonnage.decide.kubernetes.api.problems import quoted
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mappings, text
 from tonnage.twin.apiserver.authentication.users import ACCOUNT
+from tonnage.twin.apiserver.object_store import ObjectStore, ObjectWatch, Resource, TooOldError
 from tonnage.twin.apiserver.rbac.decisions import AccessDecision
 from tonnage.twin.apiserver.rbac.rules import Attributes, RoleRule, rule_of
 from tonnage.twin.apiserver.requests import User
-from tonnage.twin.apiserver.storage.store import Resource, Store, TooOldError, Watch
 
 GROUP: Final = "rbac.authorization.k8s.io"
 CLUSTER_ROLE: Final[Resource] = (GROUP, "clusterroles")
@@ -48,9 +48,9 @@ class MissingRoleError(Exception):
 class Bindings:
     """Decides by the roles and bindings in a store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._watches: list[Watch] = []
+        self._watches: list[ObjectWatch] = []
         self._grants: dict[tuple[str, tuple[str, ...], str], tuple[BindingGrant, ...]] = {}
         self._rules: dict[tuple[str, str, str], tuple[RoleRule, ...]] = {}
 

@@ -11,8 +11,8 @@ from importlib.resources import files
 import msgspec
 
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.object_store import Resource
 from tonnage.twin.apiserver.rbac.bindings import GROUP
-from tonnage.twin.apiserver.storage.store import Resource
 
 
 def default_roles() -> Iterator[tuple[Resource, JsonObject]]:

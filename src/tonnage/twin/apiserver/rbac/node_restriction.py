@@ -12,6 +12,7 @@ from tonnage.decide.kubernetes.api.problems import quoted
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, flag, mapping, mappings, text, texts
 from tonnage.model.kubernetes.well_known import LEASE_NAMESPACE, MIRROR
+from tonnage.twin.apiserver.object_store import ObjectStore, Resource
 from tonnage.twin.apiserver.rbac.decisions import Authorizers
 from tonnage.twin.apiserver.rbac.nodes import node_of
 from tonnage.twin.apiserver.rbac.pod_references import first_reference
@@ -19,7 +20,6 @@ from tonnage.twin.apiserver.rbac.rules import Attributes
 from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import NODE, POD
 from tonnage.twin.apiserver.statuses import forbidden, not_found
-from tonnage.twin.apiserver.storage.store import Resource, Store
 
 _RESTRICTED: Final = "node-restriction.kubernetes.io"
 _OWN_LABELS: Final = frozenset(
@@ -47,7 +47,7 @@ Check = Callable[[ApiRequest, str, JsonObject | None, JsonObject | None], str]
 class NodeRestriction:
     """Refuses what a kubelet writes about others."""
 
-    def __init__(self, store: Store, authority: Authorizers) -> None:
+    def __init__(self, store: ObjectStore, authority: Authorizers) -> None:
         self._store = store
         self._authority = authority
         self._checks: dict[Resource, Check] = {

@@ -12,6 +12,7 @@ from typing import Final
 from tonnage.model.json_access import mapping, mappings, text
 from tonnage.model.kubernetes.well_known import LEASE_NAMESPACE
 from tonnage.twin.apiserver.authentication.users import NODE, NODES
+from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.rbac.bindings import CLUSTER_ROLE
 from tonnage.twin.apiserver.rbac.decisions import AccessDecision
 from tonnage.twin.apiserver.rbac.defaults import default_roles
@@ -19,7 +20,6 @@ from tonnage.twin.apiserver.rbac.pod_references import names_object
 from tonnage.twin.apiserver.rbac.rules import Attributes, RoleRule, rule_of
 from tonnage.twin.apiserver.requests import User
 from tonnage.twin.apiserver.resource_names import POD
-from tonnage.twin.apiserver.storage.store import Store
 
 _ROLE: Final = "system:node"
 _RESOURCE: Final = "resource.k8s.io"
@@ -38,7 +38,7 @@ def node_of(user: User) -> str | None:
 class Nodes:
     """Decides what kubelets ask for."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._special: dict[tuple[str, str], Callable[[str, Attributes], AccessDecision]] = {
             ("", "secrets"): self._read,

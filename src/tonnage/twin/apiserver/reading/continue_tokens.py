@@ -15,8 +15,8 @@ from typing import Final
 from tonnage.decide.kubernetes.api.encoding.body import UNREAD, BodyError, parse_json
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonValue
+from tonnage.twin.apiserver.object_store import Name
 from tonnage.twin.apiserver.statuses import bad_request
-from tonnage.twin.apiserver.storage.store import Name
 
 LATEST: Final = -1
 """Stands for a moment where a list goes on at the present one."""

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.twin.apiserver.object_store import Stored
 from tonnage.twin.apiserver.resources import COMPONENTS, ServedResource
-from tonnage.twin.apiserver.storage.store import Stored
 
 
 def whole_list(served: ServedResource, metadata: JsonObject, items: list[JsonValue]) -> JsonObject:

@@ -15,11 +15,11 @@ from tonnage.decide.kubernetes.api.problems import quoted
 from tonnage.decide.kubernetes.api.selectors import labels_of, matches_labels, parse_labels
 from tonnage.model.errors import GoneError
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.object_store import Name, ObjectStore, Stored, TooOldError
 from tonnage.twin.apiserver.reading.continue_tokens import LATEST, ContinueToken, read_token
 from tonnage.twin.apiserver.reading.watching import Matches, everything
 from tonnage.twin.apiserver.resources import COMPONENTS, ServedResource
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, expired, too_new
-from tonnage.twin.apiserver.storage.store import Name, Store, Stored, TooOldError
 from tonnage.twin.apiserver.versions.events import RENAMED, stored_path
 
 _MOST_DIGITS: Final = 20
@@ -81,7 +81,7 @@ def matcher(served: ServedResource, label_selector: str, field_selector: str) ->
     return matches
 
 
-def page(store: Store, served: ServedResource, query: ListQuery) -> ListPage:
+def page(store: ObjectStore, served: ServedResource, query: ListQuery) -> ListPage:
     """The page that a query asks for. Raises ApiError 400, 410."""
     matches = matcher(served, query.label_selector, query.field_selector)
     revision, after = _moment(store, served, query)
@@ -125,7 +125,7 @@ def _cut(objects: list[Stored], matches: Matches, limit: int) -> tuple[list[Stor
     return shown, 0
 
 
-def _moment(store: Store, served: ServedResource, query: ListQuery) -> tuple[int, Name | None]:
+def _moment(store: ObjectStore, served: ServedResource, query: ListQuery) -> tuple[int, Name | None]:
     """The revision that a list shows, and the name after which it begins."""
     if query.continue_token:
         namespaced = served.row.namespaced
@@ -166,7 +166,7 @@ def number_of(version: str) -> int:
         raise StatusError(500, "", str(error)) from None
 
 
-def check_version(store: Store, version: str) -> None:
+def check_version(store: ObjectStore, version: str) -> None:
     """Refuse the version at which somebody wants to read an object. Raises ApiError 500, 504."""
     if (requested := number_of(version)) > store.durable:
         raise too_new(requested, store.durable)

@@ -10,8 +10,15 @@ from typing import Final
 from tonnage.model.json import JsonObject
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import ChangeType
+from tonnage.twin.apiserver.object_store import (
+    Commit,
+    ObjectStore,
+    ObjectWatch,
+    Resource,
+    Stored,
+    TooOldError,
+)
 from tonnage.twin.apiserver.statuses import expired, too_new
-from tonnage.twin.apiserver.storage.store import Commit, Resource, Store, Stored, TooOldError, Watch
 
 Matches = Callable[[JsonObject], bool]
 
@@ -48,7 +55,7 @@ class WatchQuery:
     timeout_s: float | None = None
 
 
-async def events(store: Store, clock: Clock, query: WatchQuery) -> AsyncIterator[list[CommittedEvent]]:
+async def events(store: ObjectStore, clock: Clock, query: WatchQuery) -> AsyncIterator[list[CommittedEvent]]:
     """Every event, with all that are there by then, until the timeout or a cut.
 
     Raises:
@@ -81,7 +88,7 @@ async def events(store: Store, clock: Clock, query: WatchQuery) -> AsyncIterator
             alarm.cancel()
 
 
-def _begun(store: Store, query: WatchQuery) -> Watch:
+def _begun(store: ObjectStore, query: WatchQuery) -> ObjectWatch:
     if query.present_first and query.since > store.durable:
         raise too_new(query.since, store.durable)
     try:
@@ -108,7 +115,7 @@ async def _sleep(clock: Clock, seconds: float) -> None:
     await clock.sleep(seconds)
 
 
-def _ready(watch: Watch, query: WatchQuery) -> list[CommittedEvent]:
+def _ready(watch: ObjectWatch, query: WatchQuery) -> list[CommittedEvent]:
     try:
         commits = watch.ready()
     except TooOldError as error:
@@ -143,7 +150,7 @@ def _at_revision(stored: Stored, revision: int) -> Stored:
     return Stored({**stored.object, "metadata": {**head, "resourceVersion": str(revision)}}, revision)
 
 
-def _present(store: Store, query: WatchQuery) -> list[CommittedEvent]:
+def _present(store: ObjectStore, query: WatchQuery) -> list[CommittedEvent]:
     events = [
         CommittedEvent(ChangeType.ADDED, stored, stored.revision)
         for stored in store.list(query.resource, namespace=query.namespace, at=store.durable)

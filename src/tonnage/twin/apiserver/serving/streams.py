@@ -12,6 +12,7 @@ import msgspec
 from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.twin.apiserver.object_store import Stored
 from tonnage.twin.apiserver.printers.tables import Tables, check_include
 from tonnage.twin.apiserver.reading.list_items import is_current
 from tonnage.twin.apiserver.reading.watching import CommittedEvent
@@ -21,7 +22,6 @@ from tonnage.twin.apiserver.serving import parameters
 from tonnage.twin.apiserver.serving.encodings.negotiation import PROTOBUF, STREAMED
 from tonnage.twin.apiserver.serving.exchange import Exchange, pieces
 from tonnage.twin.apiserver.statuses import status_of
-from tonnage.twin.apiserver.storage.store import Stored
 from tonnage.twin.apiserver.verbs import Verbs
 
 _SHORTEST_S: Final = 1800.0

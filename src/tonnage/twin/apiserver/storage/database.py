@@ -21,8 +21,9 @@ import msgspec
 from tonnage.model.errors import ApiError, ConfigError, HardwareError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.ports.kubernetes import ChangeType
+from tonnage.twin.apiserver.object_store import Commit, Name, Resource, Stored
 from tonnage.twin.apiserver.statuses import no_space, not_stored
-from tonnage.twin.apiserver.storage.store import Commit, Name, Resource, Store, Stored
+from tonnage.twin.apiserver.storage.store import Store
 
 _APPLICATION: Final = 0x746E6764
 FORMAT: Final = 1

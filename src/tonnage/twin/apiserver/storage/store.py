@@ -16,24 +16,15 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
-
-import msgspec
+from typing import Final, Protocol
 
 from tonnage.decide.kubernetes.api.encoding.field_order import ObjectShapes
-from tonnage.decide.kubernetes.api.encoding.go_json import go_json
 from tonnage.model.json import JsonObject
 from tonnage.ports.kubernetes import ChangeType
+from tonnage.twin.apiserver.object_store import Commit, Name, Resource, StaleError, Stored, TooOldError
 from tonnage.twin.apiserver.storage.group_commit import GroupCommit
 from tonnage.twin.apiserver.storage.watch_rounds import Rounds
 from tonnage.wire.schema import load_schema
-
-T = TypeVar("T")
-Resource = tuple[str, str]
-"""(API group, plural); the group is empty for core kinds."""
-Name = tuple[str, str]
-"""(namespace, name); the namespace is empty for cluster-scoped kinds. Lists are in this order."""
 
 LOG_LENGTH: Final = 4096
 """Commits kept per resource, at least."""
@@ -43,60 +34,6 @@ MOST_LOG_BYTES: Final = 128 << 20
 """Of JSON text of all logs together: then the largest gives up its older half."""
 _WARM: Final = 256
 """Commits of a resource, the last, whose objects are at hand; of older ones there is the text."""
-
-
-class Stored:
-    """An object as it is stored, with its JSON text, made once for all its readers."""
-
-    __slots__ = ("_object", "_typed", "json", "revision")
-
-    def __init__(self, obj: JsonObject, revision: int, json: bytes = b"") -> None:
-        self._object: JsonObject | None = obj
-        self.revision = revision
-        self.json = json or go_json(obj)
-        self._typed: tuple[object, ...] = ()
-
-    @property
-    def object(self) -> JsonObject:
-        """The object, which nobody changes."""
-        if self._object is None:
-            self._object = msgspec.json.decode(self.json)
-        return self._object
-
-    def shed(self) -> None:
-        """Keep the text alone, a fraction of the memory: hardly anybody asks any more."""
-        self._object, self._typed = None, ()
-
-    def as_type(self, struct: type[T]) -> T:
-        """The object as a Struct (or one that adds to it) that all readers share: nobody changes it."""
-        for cached in self._typed:
-            if isinstance(cached, struct):
-                return cached
-        typed = msgspec.convert(self.object, struct)
-        self._typed = (*self._typed, typed)
-        return typed
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """One change: what was (None: created) and what is. A deletion holds the last object at its revision."""
-
-    type: ChangeType
-    resource: Resource
-    name: Name
-    before: Stored | None
-    after: Stored
-
-
-class TooOldError(Exception):
-    """The log no longer covers the revision asked for."""
-
-    def __init__(self, requested: int, oldest: int) -> None:
-        super().__init__(f"too old resource version: {requested} ({oldest})")
-
-
-class StaleError(Exception):
-    """The object is not the one that the writer read: changed, gone, or there already."""
 
 
 class _Log:

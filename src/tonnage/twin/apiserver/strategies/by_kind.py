@@ -17,6 +17,7 @@ from tonnage.decide.kubernetes.api.strategies.volumes import date_phase
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, drop, items, mapping, number, opened, put, text
 from tonnage.model.kubernetes.well_known import NAMESPACE_NAME
+from tonnage.twin.apiserver.object_store import Resource
 from tonnage.twin.apiserver.pods.statuses import complete_status
 from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import (
@@ -31,7 +32,6 @@ from tonnage.twin.apiserver.resource_names import (
     VOLUME,
 )
 from tonnage.twin.apiserver.resources import ServedResource
-from tonnage.twin.apiserver.storage.store import Resource
 from tonnage.twin.apiserver.strategies.creation import ON_CREATE_BY
 from tonnage.twin.apiserver.strategies.updates import AT_CHANGE
 

@@ -11,8 +11,8 @@ from typing import Final
 from tonnage.decide.kubernetes.api.strategies.by_kind import ON_CREATE
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping
+from tonnage.twin.apiserver.object_store import Resource
 from tonnage.twin.apiserver.requests import User
-from tonnage.twin.apiserver.storage.store import Resource
 
 
 def _signing_request(signing_request: JsonObject, user: User) -> None:

@@ -23,10 +23,10 @@ from tonnage.decide.kubernetes.api.validation.network.addresses import parsed
 from tonnage.decide.kubernetes.api.validation.network.services import is_headless, needs_health_check
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, flag, mapping, mappings, number, text
+from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import SERVICE
 from tonnage.twin.apiserver.statuses import forbidden, internal_error
-from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.apiserver.strategies.service_families import settle_families
 
 _RANGE: Final = IPv4Network("10.96.0.0/16")
@@ -48,7 +48,7 @@ _OUTSIDE: Final = (
 class ServiceAddresses:
     """An admission plugin that completes services."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:

@@ -19,7 +19,7 @@ from tonnage.decide.kubernetes.api.strategies.volumes import pair_sources
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, copied, drop, items, mapping, put, text
 from tonnage.model.whole_numbers import whole_number
-from tonnage.twin.apiserver.storage.store import Resource
+from tonnage.twin.apiserver.object_store import Resource
 
 
 def _namespace(namespace: JsonObject, old: JsonObject) -> None:

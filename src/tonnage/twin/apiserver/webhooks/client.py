@@ -23,9 +23,9 @@ import h11
 from tonnage.decide.kubernetes.api.validation.network.addresses import parsed
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.model.json_access import at, mapping, mappings, number, text
+from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.resource_names import ENDPOINTS, POD, SERVICE
 from tonnage.twin.apiserver.serving.connections.own_addresses import ElsewhereError, dial
-from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.apiserver.webhooks.review import CallError
 
 _RESOLVER: Final = Path("/etc/resolv.conf")
@@ -45,7 +45,7 @@ class WebhookTarget:
     server_name: str
 
 
-def target_of(client: JsonObject, store: Store, timeout_s: int) -> WebhookTarget:
+def target_of(client: JsonObject, store: ObjectStore, timeout_s: int) -> WebhookTarget:
     """Where the client configuration of a webhook leads. Raises CallError."""
     written = text(client, "url")
     if written:
@@ -61,7 +61,7 @@ def target_of(client: JsonObject, store: Store, timeout_s: int) -> WebhookTarget
     return WebhookTarget(url, host, dialled, path, server)
 
 
-def _resolved(store: Store, namespace: str, name: str, port: int, url: str) -> tuple[str, int]:
+def _resolved(store: ObjectStore, namespace: str, name: str, port: int, url: str) -> tuple[str, int]:
     """An address behind a service: of its Endpoints, else of a running pod that it selects.
 
     The twin has no network of its own, so nothing answers at a service's own address.
@@ -95,7 +95,7 @@ def _resolved(store: Store, namespace: str, name: str, port: int, url: str) -> t
 
 
 def _pod_behind(
-    store: Store, namespace: str, service: JsonObject, service_port: JsonObject, port: int
+    store: ObjectStore, namespace: str, service: JsonObject, service_port: JsonObject, port: int
 ) -> tuple[str, int] | None:
     selector = mapping(service, "spec", "selector")
     aim = at(service_port, "targetPort")
@@ -119,7 +119,7 @@ def _ports(pod: JsonObject) -> list[JsonObject]:
     ]
 
 
-async def post(client: JsonObject, store: Store, body: bytes, timeout_s: int) -> bytes:
+async def post(client: JsonObject, store: ObjectStore, body: bytes, timeout_s: int) -> bytes:
     """The body of the answer. Raises CallError, never later than `timeout_s`."""
     target = target_of(client, store, timeout_s)
     try:

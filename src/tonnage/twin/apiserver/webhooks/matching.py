@@ -12,10 +12,10 @@ from typing import Final
 from tonnage.decide.kubernetes.api.selectors import label_requirements, labels_of, matches_labels
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, text, texts
+from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.requests import ApiRequest
 from tonnage.twin.apiserver.resource_names import NAMESPACE
 from tonnage.twin.apiserver.resources import Registry, ServedResource
-from tonnage.twin.apiserver.storage.store import Store
 
 _GROUP: Final = "admissionregistration.k8s.io"
 _EXEMPT: Final = frozenset(
@@ -115,7 +115,7 @@ def version_asked(
     return next(matching, None)
 
 
-def selects_namespace(selector: JsonObject, admission: AdmissionRequest, store: Store) -> bool:
+def selects_namespace(selector: JsonObject, admission: AdmissionRequest, store: ObjectStore) -> bool:
     """Whether a namespace selector chooses the request's namespace; without one it always does."""
     if not selector or not admission.namespace:
         return True

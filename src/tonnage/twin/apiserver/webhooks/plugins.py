@@ -18,6 +18,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import copied, mapping, mappings, number, text
 from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.object_store import ObjectStore, Resource
 from tonnage.twin.apiserver.policies.evaluation import (
     Activation,
     EvaluationError,
@@ -27,7 +28,6 @@ from tonnage.twin.apiserver.rbac.decisions import Authorizers
 from tonnage.twin.apiserver.requests import ApiRequest, FieldValidation
 from tonnage.twin.apiserver.resources import Registry, ServedResource
 from tonnage.twin.apiserver.statuses import bad_request, forbidden
-from tonnage.twin.apiserver.storage.store import Resource, Store
 from tonnage.twin.apiserver.webhooks.client import post
 from tonnage.twin.apiserver.webhooks.matching import (
     CONNECT,
@@ -93,7 +93,7 @@ class _Webhooks:
     """What both plugins have in common: which webhooks a request meets, and asking one of them."""
 
     def __init__(
-        self, store: Store, registry: Registry, codec: Codec, sort: Resource, authority: Authorizers
+        self, store: ObjectStore, registry: Registry, codec: Codec, sort: Resource, authority: Authorizers
     ) -> None:
         self._store = store
         self._registry = registry
@@ -174,7 +174,7 @@ class MutatingWebhookPlugin:
 
     def __init__(
         self,
-        store: Store,
+        store: ObjectStore,
         registry: Registry,
         codec: Codec,
         before: Sequence[WebhookPlugin],
@@ -278,7 +278,7 @@ def _speaks_another_kind(request: ApiRequest) -> bool:
 class ValidatingWebhookPlugin:
     """Asks all webhooks at once; the first refusal counts, in the order in which they come."""
 
-    def __init__(self, store: Store, registry: Registry, codec: Codec, authority: Authorizers) -> None:
+    def __init__(self, store: ObjectStore, registry: Registry, codec: Codec, authority: Authorizers) -> None:
         self._webhooks = _Webhooks(store, registry, codec, VALIDATING, authority)
 
     async def admit(self, request: ApiRequest, obj: JsonObject | None, old: JsonObject | None) -> None:

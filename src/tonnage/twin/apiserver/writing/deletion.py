@@ -17,10 +17,10 @@ from tonnage.model.json_access import at, copied, mapping, mappings, number, put
 from tonnage.model.kubernetes.timestamps import moment_of, timestamp
 from tonnage.model.kubernetes.well_known import FOREGROUND, ORPHAN
 from tonnage.twin.apiserver.definitions.establishment import CLEANUP
+from tonnage.twin.apiserver.object_store import StaleError, Stored
 from tonnage.twin.apiserver.requests import ApiRequest, DeleteOptions
 from tonnage.twin.apiserver.resource_names import DEFINITION, JOB, NAMESPACE, POD
 from tonnage.twin.apiserver.statuses import conflict, success
-from tonnage.twin.apiserver.storage.store import StaleError, Stored
 from tonnage.twin.apiserver.strategies.by_kind import counts_generations
 from tonnage.twin.apiserver.writing.pipeline import WritePipeline, may_go
 

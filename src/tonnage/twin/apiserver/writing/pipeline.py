@@ -27,6 +27,7 @@ from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.admission.admin_access import admin_access_problems
 from tonnage.twin.apiserver.admission.chain import AdmissionPlugin
 from tonnage.twin.apiserver.codec import Codec
+from tonnage.twin.apiserver.object_store import ObjectStore, StaleError, Stored
 from tonnage.twin.apiserver.ownership.configurations import AppliedConfiguration
 from tonnage.twin.apiserver.ownership.field_manager import (
     FieldOwnership,
@@ -48,7 +49,6 @@ from tonnage.twin.apiserver.statuses import (
     no_space,
     not_found,
 )
-from tonnage.twin.apiserver.storage.store import StaleError, Store, Stored
 from tonnage.twin.apiserver.strategies.by_kind import (
     finish_create,
     prepare_create,
@@ -87,7 +87,7 @@ class WritePipeline:
 
     def __init__(
         self,
-        store: Store,
+        store: ObjectStore,
         codec: Codec,
         clock: Clock,
         ids: Ids,
@@ -137,7 +137,7 @@ class WritePipeline:
         return WriteOutcome(self._create(request, obj, prefix).object)
 
     def _create(self, request: ApiRequest, obj: JsonObject, prefix: str) -> Stored:
-        """Store a new object; a name generated from `prefix` that is taken is made anew."""
+        """ObjectStore a new object; a name generated from `prefix` that is taken is made anew."""
         if self.store.full:
             raise no_space()
         name = text(obj, "metadata", "name")
@@ -250,7 +250,7 @@ class WritePipeline:
             raise (unreadable(whole, error) if unreadable else error) from None
 
     def _replace(self, request: ApiRequest, obj: JsonObject, stored: Stored) -> JsonObject:
-        """Store an update, which ends the object when it was only waiting to be let go."""
+        """ObjectStore an update, which ends the object when it was only waiting to be let go."""
         if may_go(request, obj):
             self.store.delete(request.resource, request.key, read=stored)
             return self.store.shapes.shaped(obj)

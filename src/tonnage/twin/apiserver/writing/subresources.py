@@ -18,12 +18,12 @@ from tonnage.decide.kubernetes.api.validation.pods.pod import binding
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, drop, mapping, mappings, number, opened, put, text
 from tonnage.model.kubernetes.timestamps import timestamp
+from tonnage.twin.apiserver.object_store import StaleError
 from tonnage.twin.apiserver.ownership.configurations import AppliedConfiguration
 from tonnage.twin.apiserver.pods.topology_labels import topology_labels
 from tonnage.twin.apiserver.requests import ApiRequest, WriteOutcome
 from tonnage.twin.apiserver.resources import ServedResource
 from tonnage.twin.apiserver.statuses import DONE, StatusError, bad_request, conflict, no_such_path
-from tonnage.twin.apiserver.storage.store import StaleError
 from tonnage.twin.apiserver.writing.pipeline import Change, Unreadable, WritePipeline
 from tonnage.twin.apiserver.writing.preconditions import check_name, other_uid
 from tonnage.wire.schema import KindRow

@@ -14,6 +14,7 @@ from tonnage.decide.kubernetes.api.pod_containers import every_container
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, mappings, number, text
+from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.pods import log_options
 from tonnage.twin.apiserver.requests import ResourcePath
 from tonnage.twin.apiserver.resource_names import NODE, POD
@@ -25,7 +26,6 @@ from tonnage.twin.apiserver.serving.kubelets.kubelet_http import (
 )
 from tonnage.twin.apiserver.serving.kubelets.pod_streams import asked_of_kubelet, serve_stream, until_either
 from tonnage.twin.apiserver.statuses import StatusError, bad_request, no_such_path, not_found
-from tonnage.twin.apiserver.storage.store import Store
 
 _PREFERRED: Final = ("InternalIP", "Hostname", "InternalDNS", "ExternalDNS", "ExternalIP")
 """Addresses of a node. A genuine server tries its names first; those of the twin's nodes nobody resolves."""
@@ -36,7 +36,7 @@ _PORT: Final = 10250
 class KubeletProxy:
     """Speaks to kubelets with the server's client certificate; `trust` makes the TLS context once needed."""
 
-    def __init__(self, store: Store, trust: Callable[[], ssl.SSLContext]) -> None:
+    def __init__(self, store: ObjectStore, trust: Callable[[], ssl.SSLContext]) -> None:
         self._store = store
         self._trust = trust
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.ports.clock import Clock
-from tonnage.twin.apiserver.storage.store import Store
+from tonnage.twin.apiserver.object_store import ObjectStore
 
 _INTERVAL_S: Final = 300.0
 
 
-async def compact(store: Store, clock: Clock) -> None:
+async def compact(store: ObjectStore, clock: Clock) -> None:
     """Every five minutes, forget lists as they were five minutes before and earlier; until cancelled."""
     revision = 0
     while True:
