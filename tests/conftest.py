@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.forked_cli import warm_tonnage
 from support.sampling import Sampler, SamplingPlugin
-from support.warm import warm_tonnage
 from support.workers import TOGETHER, WorkersPlugin
 
 # A busy machine is not a defect: nothing in the suite fails for being slow.

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, cast
 
-from support.agent_world import world_of
+from support.agent_context import world_of
 from support.driver_root import LIBRARIES, Driver
 from support.nvml.state import DriverState, FakeGpu, FakeMig
 from tonnage.adapters.cdi.device_nodes import NodesBeside

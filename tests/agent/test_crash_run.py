@@ -12,8 +12,8 @@ from typing import Any, Final, cast, get_args
 
 import pytest
 
+from support.agent_context import world_of
 from support.agent_scenes import Driver, KillPoint, Place, Scene, lives, refuses_2g, refuses_resets
-from support.agent_world import world_of
 from support.sampling import Sampler
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from scripts.dump_schema import FILE, dump_schema
-from support.agent_world import world_of
+from support.agent_context import world_of
 from tonnage.adapters.agent_socket import SOCKET, ask_agent
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from support.agent_world import world_of
+from support.agent_context import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.events import NodeEvents

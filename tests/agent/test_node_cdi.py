@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from support.agent_world import world_of
-from support.killed import KilledError, killed_at
+from support.agent_context import world_of
+from support.dying_loops import KilledError, killed_at
 from tonnage.adapters.cdi.files import MAX_BYTES, FolderCdi
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard

@@ -15,7 +15,7 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from support.agent_world import world_of
+from support.agent_context import world_of
 from support.dying_agent import STEPS
 from support.kubelet_side import FastClock
 from support.plugin_node import PATIENCE_S, PluginNode, agent_here, allocate, plugin_node

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import pynvml
 import pytest
 
-from support.agent_world import world_of
+from support.agent_context import world_of
 from support.driver_root import Driver
 from support.nvml.bindings import fresh_bindings
 from support.nvml.state import XID, DriverState, FakeEvent, FakeGpu, FakeMig, Rule, switched

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from support.crash.forked_agents import Fuse
 from support.crash.hardware import ever_gone, read_gpus
 from support.crash.node import crash_node
-from support.crash.nursery import Fuse
 from support.crash.transitions import CREATE, DESTROY, KINDS, MODE, SHORT, Transition, transitions
 from support.crash.trial import attempt, chosen, different, fuses, moments, sort_of
 from support.driver_root import Driver

@@ -13,7 +13,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from fuzz.documents import INVENTORY
-from support.agent_world import world_of
+from support.agent_context import world_of
 from support.kubelet_side import FastClock
 from tonnage.adapters.kubelet.checkpoint_file import holds_in
 from tonnage.adapters.kubelet.device_holders import shown_of

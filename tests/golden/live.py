@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from golden.sessions import Command, Session
-from support.warm import warm_tonnage
+from support.forked_cli import warm_tonnage
 
 _LINES: Final = (
     "up --detach",

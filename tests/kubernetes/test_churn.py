@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from scripts.go_modules import INFORMER, client_module
-from support.churn.sides import Side, genuine_side, twin_side
+from support.churn.churned_servers import Side, genuine_side, twin_side
 from support.churn.trial import churn
 from support.leftovers import own_folder
 from tonnage.cli.locations.binaries import FOLDER_VARIABLE, is_program

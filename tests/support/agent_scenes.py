@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-from support.killed import KilledError
+from support.dying_loops import KilledError
 from tonnage.adapters.checkpoints import payload_of
 from tonnage.agent.main import AgentHost, run_agent
 from tonnage.agent.options import AgentOptions

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from support.noted import noted
+from support.ledger_rows import noted
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.allocate import allocate
 from tonnage.decide.node.device_holds import DeviceHolds

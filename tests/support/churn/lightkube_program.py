@@ -16,7 +16,7 @@ from lightkube import ApiError, Client, KubeConfig
 from lightkube.resources.core_v1 import ConfigMap
 
 from support.churn.account import Line
-from support.churn.saying import answering, say
+from support.churn.client_lines import answering, say
 
 _LONGEST_S: Final = 5
 

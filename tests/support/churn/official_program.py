@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from support.churn.account import Line
-from support.churn.saying import answering, say
+from support.churn.client_lines import answering, say
 
 client: Any = import_module("kubernetes.client")  # where types are checked, the name is a folder's of tests
 watch: Any = import_module("kubernetes.watch")

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from support.churn.account import Line, faults_of, terms_of
-from support.churn.sides import Side, program_environment
+from support.churn.churned_servers import Side, program_environment
 from support.churn.writers import MAPS, Writer, asked, connection
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint

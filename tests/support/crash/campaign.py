@@ -17,8 +17,8 @@ from typing import Final
 
 import msgspec
 
+from support.crash.forked_agents import TESTS
 from support.crash.node import CrashNode, crash_node
-from support.crash.nursery import TESTS
 from support.crash.transitions import KINDS, Transition, transitions
 from support.crash.trial import Trial, attempt, chosen, different, fuses, moments, sort_of
 

@@ -19,9 +19,9 @@ from unittest.mock import patch
 
 import msgspec
 
+from support.crash.forked_agents import NEVER, Birth, Fuse, Nursery
 from support.crash.hardware import Gpu, read_gpus
 from support.crash.host import CLIENTS, Host, hooks_text
-from support.crash.nursery import NEVER, Birth, Fuse, Nursery
 from support.crash.relay import Relay
 from support.crash.transitions import FIRST, Place, Transition
 from support.driver_root import Driver
