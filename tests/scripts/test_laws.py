@@ -3,32 +3,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-from configparser import ConfigParser
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
-from scripts import effects
-from scripts.laws import LAWS, ROOT, breaches
-
-_CATALOG = '"""What is known, and never what is seen."""\n\nfrom importlib import resources\n'
-
-
-def _found(source: Path, room: str, code: str, *, name: str = "planted") -> list[str]:
-    """What is wrong with one module in that room, without place."""
-    path = source.joinpath("tonnage", *room.split("."), f"{name}.py")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(dedent(code))
-    catalog = source / "tonnage/model/catalog/__init__.py"
-    catalog.parent.mkdir(parents=True, exist_ok=True)
-    catalog.write_text(_CATALOG)
-    return [breach.what for breach in breaches(source) if breach.path == path]
-
+from scripts.laws import breaches
+from support.planted_code import breaches_of
 
 BREACHES = [
     # clock
@@ -240,73 +220,11 @@ BREACHES = [
 ]  # fmt: skip
 
 
-HIDDEN = [
-    ("adapters.vendors", "def f():\n    from tonnage.adapters.vendors import nvml", "another", "one vendor of another in a function"),
-    ("adapters.vendors", "import importlib\nimportlib.import_module('tonnage.adapters.vendors.nvml')", "another", "the same by its name"),
-    ("adapters.vendors", "__import__('tonnage.adapters.vendors.nvml')", "another", "the same by its function"),
-    ("adapters.vendors", "import sys\nsys.modules['tonnage.adapters.vendors.nvml']", "another", "the same out of what is loaded"),
-    ("adapters.vendors", "import importlib as i\ni.import_module('tonnage.adapters.vendors.' + 'nvml')", "another", "the same, composed"),
-    ("adapters.vendors", "from .nvml import Backend", "relative", "the same by a relative name"),
-    ("adapters.vendors", "from . import nvml as n", "relative", "the same by the folder"),
-    ("adapters.vendors", "from tonnage.adapters import vendors as v\nw = v\nw.nvml", "by dots", "the same by dots and an alias of an alias"),
-    ("adapters.vendors", "from tonnage.adapters import vendors\ngetattr(vendors, 'nvml')", "by dots", "the same by getattr"),
-    ("adapters.vendors", "import tonnage.adapters.vendors.driver\ntonnage.adapters.vendors.nvml", "by dots", "the same by its neighbour"),
-    ("twin.kubelet", "from importlib import import_module as load\nload('tonnage.twin.apiserver.store')", "in a text", "a part of the twin by its name"),
-    ("twin.kubelet", "from tonnage import twin\ntwin.apiserver.store", "by dots", "a part of the twin by dots"),
-    ("twin.kubelet", "import importlib\ndef f(part): return importlib.import_module(f'tonnage.twin.{part}')", "not written", "any part of the twin"),
-    ("twin.kubelet", "def f(name): return __import__(name)", "not written", "any module"),
-    ("twin.kubelet", "class A:\n    from ..apiserver import store", "relative", "a part of the twin by a relative name"),
-    ("diagnose.rules", "from tonnage.diagnose import rules as r\nr.numa.findings", "by dots", "a rule by dots"),
-    ("diagnose.rules", "from tonnage.diagnose import rules\nfindings = getattr(rules, 'numa')", "by dots", "a rule by getattr"),
-    ("diagnose.rules", "from importlib import import_module\nimport_module('tonnage.diagnose.rules.numa')", "importlib", "a rule by its name"),
-    ("diagnose.rules", "def f(): from . import numa", "relative", "a rule by a relative name"),
-]  # fmt: skip
-_THERE = (
-    *("adapters/vendors/nvml", "adapters/vendors/driver", "twin/apiserver/store"),
-    *("diagnose/rules/numa", "model/units"),
-)
-
-
-def _hidden(source: Path, room: str, code: str) -> list[str]:
-    """The same as `_found`, beside some modules that might be imported."""
-    for name in _THERE:
-        place = source / "tonnage" / f"{name}.py"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text("")
-        for folder in (place.parent, place.parent.parent):
-            (folder / "__init__.py").write_text("")
-    return _found(source, room, code)
-
-
-@pytest.mark.parametrize(
-    ("room", "code", "told"), [pytest.param(*row[:3], id=f"{row[3]} ({row[0]})") for row in HIDDEN]
-)
-def test_an_import_that_is_hidden_is_refused(tmp_path: Path, room: str, code: str, told: str) -> None:
-    found = _hidden(tmp_path, room, code)
-    assert any(told in what for what in found), found
-
-
-SHOWN = [
-    ("twin", "from tonnage.twin.apiserver import store\nstore.x", "a module that is imported"),
-    ("twin", "import tonnage.twin.apiserver.store\ntonnage.twin.apiserver.store.x", "a module by its whole name"),
-    ("twin", "import importlib\nfrom tonnage.twin.apiserver import store\nimportlib.import_module('tonnage.twin.apiserver.store')", "what an import beside it says"),
-    ("twin", "import importlib\nimportlib.import_module('lightkube.models')\nimportlib.import_module(f'lightkube.{1}')", "modules of others"),
-    ("cli", "import importlib\ndef f(name): return importlib.import_module(name)", "the room that may import everything"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("room", "code"), [pytest.param(*row[:2], id=f"{row[2]} ({row[0]})") for row in SHOWN]
-)
-def test_an_import_that_is_shown_is_not_refused(tmp_path: Path, room: str, code: str) -> None:
-    assert _hidden(tmp_path, room, code) == []
-
-
 @pytest.mark.parametrize(
     ("room", "code", "told"), [pytest.param(*row[:3], id=f"{row[3]} ({row[0]})") for row in BREACHES]
 )
 def test_a_breach_is_refused(tmp_path: Path, room: str, code: str, told: str) -> None:
-    found = _found(tmp_path, room, code)
+    found = breaches_of(tmp_path, room, code)
     assert any(told in what for what in found), found
 
 
@@ -355,97 +273,7 @@ PERMITTED = [
     ("room", "code"), [pytest.param(*row[:2], id=f"{row[2]} ({row[0]})") for row in PERMITTED]
 )
 def test_what_is_no_breach_is_not_refused(tmp_path: Path, room: str, code: str) -> None:
-    assert _found(tmp_path, room, code) == []
-
-
-PLANTED = [
-    ("decide/cluster/planted_port.py", "from tonnage.ports.clock import Clock", "tonnage.ports"),
-    ("decide/node/planted_wire.py", "import tonnage.wire.objects as o", "tonnage.wire.objects"),
-    ("decide/node/planted_cluster.py", "def f():\n    from tonnage.decide import cluster", "tonnage.decide.cluster"),
-    ("decide/kubernetes/planted_node.py", "from tonnage.decide.node import share", "tonnage.decide.node.share"),
-    ("decide/kubernetes/planted_kinds.py", "from tonnage.wire import kinds", "tonnage.wire.kinds"),
-    ("decide/kubernetes/planted_twin.py", "from tonnage.twin.clock import X", "tonnage.twin.clock"),
-    ("decide/kubernetes/planted_documents.py", "from tonnage.documents.yaml import source", "tonnage.documents.yaml.source"),
-    ("diagnose/planted_loop.py", "from tonnage.loop.informer import Informer", "tonnage.loop.informer"),
-    ("diagnose/planted_adapter.py", "if True:\n    import tonnage.adapters.clock as c", "tonnage.adapters.clock"),
-    ("model/planted_document.py", "from tonnage.documents.yaml.source import Path", "tonnage.documents.yaml.source"),
-    ("documents/planted_wire.py", "from tonnage.wire.objects import Pod", "tonnage.wire.objects"),
-    ("wire/planted_model.py", "from tonnage.model.json import JsonObject", "tonnage.model.json"),
-    ("reading/planted_ports.py", "from tonnage.ports import kubernetes", "tonnage.ports"),
-    ("loop/planted_decision.py", "from tonnage.decide.node import allocate", "tonnage.decide.node.allocate"),
-    ("adapters/planted_decision.py", "from tonnage.decide.kubernetes import matching", "tonnage.decide.kubernetes.matching"),
-    ("adapters/planted_twin.py", "from tonnage.twin.clock import TwinClock", "tonnage.twin.clock"),
-    ("twin/planted_adapter.py", "from tonnage.adapters.certificates import Authority", "tonnage.adapters.certificates"),
-    ("twin/kubelet/planted_store.py", "from tonnage.twin.apiserver.storage import store", "tonnage.twin.apiserver.storage.store"),
-    ("twin/scheduler/planted_rule.py", "from tonnage.twin.controllers.claim_reservations import _is_for", "tonnage.twin.controllers.claim_reservations"),
-    ("twin/controllers/planted_server.py", "from tonnage.twin.apiserver.in_process_client import LocalKubernetes as L", "tonnage.twin.apiserver.in_process_client"),
-    ("twin/kubelet/programs/planted_gpus.py", "def f():\n    from tonnage.twin.devices import scenario", "tonnage.twin.devices.scenario"),
-    ("twin/scheduler/planted_kubelet.py", "import tonnage.twin.kubelet.node_spec as s", "tonnage.twin.kubelet.node_spec"),
-    ("twin/apiserver/planted_controller.py", "from tonnage.twin.controllers import label_selection", "tonnage.twin.controllers.label_selection"),
-    ("twin/planted_answer.py", "from tonnage.diagnose.case import Case", "tonnage.diagnose.case"),
-    ("agent/mig/planted_adapter.py", "from tonnage.adapters.clock import SystemClock", "tonnage.adapters.clock"),
-    ("agent/planted_twin.py", "from tonnage.twin.devices import scenario as s", "tonnage.twin.devices.scenario"),
-    ("diagnose/rules/devices/planted_rule.py", "from tonnage.diagnose.rules.devices.numa import findings", "tonnage.diagnose.rules.devices.numa"),
-    ("diagnose/lint/rules/planted_rule.py", "from tonnage.diagnose.lint.rules import names", "tonnage.diagnose.lint.rules.names"),
-    ("decide/kubernetes/scheduler/filters/planted.py", "from tonnage.decide.kubernetes.scheduler.filters.taints import X", "tonnage.decide.kubernetes.scheduler.filters.taints"),
-    ("decide/kubernetes/scheduler/scores/planted.py", "from tonnage.decide.kubernetes.scheduler.scores import balanced as b", "tonnage.decide.kubernetes.scheduler.scores.balanced"),
-    ("model/planted_time.py", "from time import time", "time"),
-    ("reading/planted_client.py", "from lightkube import Client", "lightkube"),
-    ("decide/node/planted_library.py", "import numpy as np", "numpy"),
-    ("agent/metrics/planted_page.py", "from prometheus_client import Counter", "prometheus_client"),
-    ("loop/planted_count.py", "def f():\n    import prometheus_client as p", "prometheus_client"),
-    ("agent/mig/planted_program.py", "from subprocess import run", "subprocess"),
-    ("ports/planted_document.py", "def f():\n    import tonnage.documents.yaml.source as s", "tonnage.documents.yaml.source"),
-    ("ports/planted_reading.py", "from tonnage.reading.cluster import snapshot_from as s", "tonnage.reading.cluster"),
-    ("ports/planted_thread.py", "if True:\n    from threading import Lock as l", "threading"),
-    ("ports/planted_library.py", "class A:\n    import msgspec as m", "msgspec"),
-    ("diagnose/rules/planted_lazily.py", "def f():\n    import tonnage.diagnose.rules.scheduling.cluster_wide as h", "tonnage.diagnose.rules.scheduling.cluster_wide"),
-    ("diagnose/rules/planted_order.py", "from tonnage.diagnose.rules.order import RULES as r", "tonnage.diagnose.rules.order"),
-    ("diagnose/lint/rules/planted_class.py", "class A:\n    from tonnage.diagnose.lint.rules.names import x as y", "tonnage.diagnose.lint.rules.names"),
-    ("decide/kubernetes/scheduler/filters/planted_try.py", "try:\n    import tonnage.decide.kubernetes.scheduler.filters.taints\nexcept ImportError: ...", "tonnage.decide.kubernetes.scheduler.filters.taints"),
-    ("decide/kubernetes/scheduler/scores/planted_order.py", "def f():\n    from tonnage.decide.kubernetes.scheduler.scores.order import x", "tonnage.decide.kubernetes.scheduler.scores.order"),
-    ("twin/kubelet/planted_fleet.py", "from tonnage.twin.fleet import TwinNodes as f", "tonnage.twin.fleet"),
-    ("twin/devices/planted_population.py", "def f():\n    import tonnage.twin.population as p", "tonnage.twin.population"),
-    ("twin/apiserver/planted_nodes.py", "class A:\n    from tonnage.twin.light_nodes import LightNodes", "tonnage.twin.light_nodes"),
-    ("twin/apiserver/serving/planted_store.py", "from tonnage.twin.apiserver.storage.store import Store", "tonnage.twin.apiserver.storage.store"),
-    ("twin/apiserver/printers/planted_commits.py", "def f():\n    import tonnage.twin.apiserver.storage.group_commit as g", "tonnage.twin.apiserver.storage.group_commit"),
-    ("twin/apiserver/discovery/planted_database.py", "if True:\n    from tonnage.twin.apiserver.storage import database as d", "tonnage.twin.apiserver.storage.database"),
-    ("twin/apiserver/planted_face.py", "class A:\n    from tonnage.twin.apiserver import storage", "tonnage.twin.apiserver.storage"),
-    ("twin/planted_store.py", "try:\n    import tonnage.twin.apiserver.storage.store\nexcept ImportError: ...", "tonnage.twin.apiserver.storage.store"),
-    ("twin/apiserver/storage/planted_face.py", "from tonnage.twin.apiserver.serving.http import X as x", "tonnage.twin.apiserver.serving.http"),
-    ("twin/apiserver/storage/planted_printer.py", "def f():\n    from tonnage.twin.apiserver import printers", "tonnage.twin.apiserver.printers"),
-    ("twin/controllers/planted_devices.py", "if True:\n    from tonnage.twin import devices as d", "tonnage.twin.devices"),
-]  # fmt: skip
-"""(module, what is in it, what it must not import)."""
-
-
-@pytest.fixture(scope="module")
-def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package and its laws, with a breach of each law planted."""
-    root = tmp_path_factory.mktemp("copy")
-    shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__", "*.pyi"))
-    shutil.copy(ROOT / ".importlinter", root)
-    for place, code, _ in PLANTED:
-        (root / "src/tonnage" / place).write_text(code)
-    return root
-
-
-def test_every_import_that_is_planted_is_refused_by_name(copied: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(copied / "src"), "COLUMNS": "400"}
-    done = subprocess.run(
-        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
-        cwd=copied,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    told = done.stdout + done.stderr
-    edges = [
-        f"tonnage.{place.removesuffix('.py').replace('/', '.')} -> {taken}" for place, _, taken in PLANTED
-    ]
-    assert [edge for edge in edges if edge not in told] == [], told
-    assert done.returncode == 1
+    assert breaches_of(tmp_path, room, code) == []
 
 
 def test_a_package_says_its_law(tmp_path: Path) -> None:
@@ -476,22 +304,9 @@ def test_a_public_class_name_stands_for_one_thing(tmp_path: Path, other: str, re
 
 
 def test_a_leave_that_nobody_takes_is_refused(tmp_path: Path) -> None:
-    _found(tmp_path, "decide.node", "")
+    breaches_of(tmp_path, "decide.node", "")
     told = {breach.what for breach in breaches(tmp_path)}
     assert (
         "tonnage.decide.kubernetes.cel.function_library.host_functions does not need contextvars any more"
         in told
     )
-
-
-def test_the_list_of_modules_with_effects_is_whole() -> None:
-    config = ConfigParser()
-    config.read(ROOT / ".importlinter")
-    listed = set(config["importlinter:contract:effects"]["forbidden_modules"].split())
-    names = {
-        name for law in LAWS for leave in law.leaves.values() for name in leave.names
-    } | effects.PLAIN_NAMES
-    permitted = {"importlib"} | {name.partition(".")[0] for name in effects.PLAIN | names}
-    public = {name for name in sys.stdlib_module_names if not name.startswith("_")}
-    assert sorted(public - listed - permitted) == []
-    assert sorted(listed & {name.partition(".")[0] for name in effects.PLAIN}) == []
