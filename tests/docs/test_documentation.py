@@ -13,7 +13,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "labs").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 CODE_PATH = re.compile(r"`(?P<path>(?:src|tests|labs|docs|scripts|benchmarks)/[\w./-]+)`")
-PLACE = re.compile(r"`((?:src|tests|labs|docs|scripts|deploy)/[^` ]*<[^` ]*)`")
 MAKE = re.compile(r"`make (?P<target>[a-z-]+)")
 
 
@@ -50,13 +49,27 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
-def test_every_place_that_a_newcomer_is_sent_to_has_a_file_like_it() -> None:
+NEWCOMERS = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Where a newcomer adds what\n")[2]
+ROWS = [line for line in NEWCOMERS.partition("\n## ")[0].splitlines() if line.startswith("| a")]
+SUBJECTS = (
+    *("vendor", "GPU model", "lint rule", "scheduler filter", "command", "lab"),
+    *("column that kubectl prints on the twin", "check of an API field", "transition of a MIG change"),
+)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("|")[1].strip())
+def test_every_path_and_command_in_the_newcomers_table_is_there(row: str) -> None:
     """`labs/<name>/lab.yaml` stands for some lab that is there."""
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    table = text.partition("\n## Where a newcomer adds what\n")[2].partition("\n## ")[0]
-    places = PLACE.findall(table)
-    assert places
-    assert [place for place in places if not any(ROOT.glob(re.sub("<[^>]+>", "*", place)))] == []
+    named = re.findall("`([^`]+)`", row)
+    paths = [word for word in named if word.endswith(".py") or ("/" in word and " " not in word)]
+    paths += [re.sub("[.]", "/", word.split()[2]) + ".py" for word in named if word.startswith("python -m ")]
+    assert paths or "make " in row
+    assert [path for path in paths if not any(ROOT.glob(re.sub("<[^>]+>", "*", path)))] == []
+
+
+def test_the_newcomers_table_sends_each_to_his_file() -> None:
+    sent = {row.split("|")[1].strip().partition(" ")[2]: row.split("|")[2] for row in ROWS}
+    assert [subject for subject in SUBJECTS if "/" not in sent.get(subject, "")] == []
 
 
 def test_every_make_target_that_a_page_names_exists() -> None:
