@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,22 +18,12 @@ _READING: Final = frozenset({"read_text", "read_bytes", "open"})
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
-    """What one module alone may use, and why. Modules and names dotted, attributes bare."""
-
-    names: frozenset[str]
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Law:
     """What the modules of a room may take from Python and from libraries."""
 
     room: str
     libraries: frozenset[str] = frozenset()
     """Modules besides those of `effects.PLAIN`, single names, or `package.*` for all modules in it."""
-    leaves: Mapping[str, Leave] = field(default_factory=dict)
-    """Module, or package with all in it -> what it may besides."""
     own_data: str = ""
     """Package whose modules read the data files beside them, at first use."""
     signatures_only: bool = False
@@ -113,8 +103,8 @@ class Reader:
     """Expressions (by identity) that are called where they stand."""
     bases: set[int] = field(default_factory=set)
     """Expressions of which only an attribute is taken."""
-    taken: set[tuple[str, str]] = field(default_factory=set)
-    """Leaves that were taken: module of the leave, name."""
+    taken: set[str] = field(default_factory=set)
+    """Packages that read data of their own."""
 
     def breaches(self, nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
         """(line, what is wrong), in no order."""
@@ -149,7 +139,7 @@ class Reader:
 
     def _imported(self, node: ast.stmt, alias: ast.alias) -> Iterator[tuple[int, str]]:
         if is_in(alias.name, _OURS):
-            if alias.asname is None and not self._has_leave(alias.name):
+            if alias.asname is None:
                 yield node.lineno, f"imports {alias.name} by a name that leads to every room"
         elif not self._may_import(alias.name):
             yield node.lineno, f"imports {alias.name}"
@@ -175,27 +165,24 @@ class Reader:
             yield node.lineno, f"takes {name} from {module}, which only imports it"
 
     def _may_import(self, module: str) -> bool:
-        if module in effects.PLAIN or module in self.law.libraries or self._has_leave(module):
+        if module in effects.PLAIN or module in self.law.libraries or self._is_own_data(module):
             return True
         return any(is_in(module, one.removesuffix(".*")) for one in self.law.libraries if one.endswith(".*"))
 
     def _may_use(self, full: str) -> bool:
         """Whether a dotted name that comes from outside is a permitted module's, and permitted there."""
-        if full in effects.PLAIN_NAMES or full in self.law.libraries or self._has_leave(full):
+        if full in effects.PLAIN_NAMES or full in self.law.libraries or self._is_own_data(full):
             return True
         if full in effects.REFUSED or (self.law.is_loop and full in effects.REFUSED_OF_ASYNCIO):
             return False
         found = module_of(full)
         return found is None or self._may_import(found)
 
-    def _has_leave(self, name: str) -> bool:
-        if name == _RESOURCES and self.law.own_data and is_in(self.name, self.law.own_data):
-            return True
-        for module, leave in self.law.leaves.items():
-            if is_in(self.name, module) and name in leave.names:
-                self.taken.add((module, name))
-                return True
-        return False
+    def _is_own_data(self, name: str) -> bool:
+        if name != _RESOURCES or not self.law.own_data or not is_in(self.name, self.law.own_data):
+            return False
+        self.taken.add(self.law.own_data)
+        return True
 
     def _follow(self, nodes: Sequence[ast.AST]) -> None:
         """`when = datetime` makes `when` another name of it, however often."""
@@ -254,12 +241,7 @@ class Reader:
 
     def _name(self, node: ast.Name) -> Iterator[tuple[int, str]]:
         is_use = isinstance(node.ctx, ast.Load)
-        if (
-            is_use
-            and node.id in effects.BUILTINS
-            and not self._is_ours(node)
-            and not self._has_leave(node.id)
-        ):
+        if is_use and node.id in effects.BUILTINS and not self._is_ours(node):
             yield node.lineno, f"uses {node.id}"
         if node.id == "getattr" and id(node) not in self.called:
             yield node.lineno, "passes getattr on"
@@ -287,7 +269,7 @@ class Reader:
 
     def _may_say(self, attribute: str, of: ast.expr, *, is_called: bool) -> bool:
         """Whether an attribute of that name may be taken of that value."""
-        if self._has_leave(attribute) or self._is_defined_here(of, attribute):
+        if self._is_defined_here(of, attribute):
             return True
         if attribute.startswith("__") and attribute.endswith("__"):
             return attribute in effects.DUNDERS
@@ -305,7 +287,7 @@ class Reader:
         if attribute == "open" and not is_called and isinstance(of, ast.Name) and of.id == "self":
             return True  # a field of that name
         refused = effects.OF_FILES | effects.OF_CLOCKS | effects.OF_THE_MACHINE | effects.AROUND
-        return attribute not in refused or (attribute in _READING and self._has_leave(_RESOURCES))
+        return attribute not in refused or (attribute in _READING and self._is_own_data(_RESOURCES))
 
     def _is_defined_here(self, of: ast.expr, attribute: str) -> bool:
         """Whether it is a function of one of our modules, such as `items.walk`."""
@@ -339,8 +321,7 @@ class Reader:
         for word in words:
             text = word.value if isinstance(word, ast.Constant) else None
             if not isinstance(text, str):
-                if not self._has_leave("getattr"):
-                    yield node.lineno, "takes an attribute whose name is not written here"
+                yield node.lineno, "takes an attribute whose name is not written here"
             elif "astimezone" in text or not all(
                 self._may_say(part, of, is_called=True) for part in text.split(".")
             ):

@@ -17,7 +17,7 @@ from scripts.banned_names import banned_names
 from scripts.class_names import doubled_names
 from scripts.hidden_imports import hidden_imports, imports_of, texts_of
 from scripts.law_actions import done_by_themselves
-from scripts.law_reader import Law, Leave, Module, Package, Reader, is_in
+from scripts.law_reader import Law, Module, Package, Reader, is_in
 from scripts.module_state import changes_of_state
 
 _HERE: Final = Path(__file__).resolve()
@@ -35,15 +35,7 @@ LAWS: Final = (
     Law("reading", frozenset({"msgspec.*"})),
     Law("decide.node"),
     Law("decide.cluster", _NUMBERS),
-    Law(
-        "decide.kubernetes",
-        _CEL | _NUMBERS | {"msgspec.*"},
-        leaves={
-            "tonnage.decide.kubernetes.cel.function_library.host_functions": Leave(
-                frozenset({"contextvars"}), "the engine calls back without saying for whom it evaluates"
-            ),
-        },
-    ),
+    Law("decide.kubernetes", _CEL | _NUMBERS | {"msgspec.*"}),
     Law("diagnose", _NUMBERS | {"pydantic"}),
     Law(
         "loop", frozenset({"asyncio", "logging", "msgspec", "uuid.NAMESPACE_OID", "uuid.uuid5"}), is_loop=True
@@ -75,7 +67,7 @@ def breaches(source: Path) -> list[Breach]:
     """Of all modules below `source`, the folder that holds the package `tonnage`."""
     package = Package(source)
     found: set[Breach] = set()
-    taken: set[tuple[str, str]] = set()
+    taken: set[str] = set()
     for name, module in package.modules():
         wrong = [*_of_room(name, module, package, taken), *hidden_imports(name, module, package)]
         wrong += done_by_themselves(name, module)
@@ -86,19 +78,17 @@ def breaches(source: Path) -> list[Breach]:
             wrong += _of_another_vendor(name, module)
         found |= {Breach(module.path, at, what) for at, what in wrong}
     found |= {Breach(path, line, what) for path, line, what in doubled_names(package.modules())}
-    given = {(module, name) for law in LAWS for module, leave in law.leaves.items() for name in leave.names}
+    of_data = {law.own_data for law in LAWS if law.own_data}
     found |= {
         Breach(_HERE, 1, f"there is no room {law.room}")
         for law in LAWS
         if f"tonnage.{law.room}" not in package.paths
     }
-    found |= {Breach(_HERE, 1, f"{module} does not need {name} any more") for module, name in given - taken}
+    found |= {Breach(_HERE, 1, f"{name} reads no data of its own any more") for name in of_data - taken}
     return sorted(found, key=lambda breach: (breach.path, breach.line, breach.what))
 
 
-def _of_room(
-    name: str, module: Module, package: Package, taken: set[tuple[str, str]]
-) -> Iterator[tuple[int, str]]:
+def _of_room(name: str, module: Module, package: Package, taken: set[str]) -> Iterator[tuple[int, str]]:
     law = next((law for law in LAWS if is_in(name, f"tonnage.{law.room}")), None)
     if law is None or name in CONSTRUCTORS or name.endswith("_pb2"):
         return

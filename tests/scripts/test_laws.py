@@ -303,10 +303,7 @@ def test_a_public_class_name_stands_for_one_thing(tmp_path: Path, other: str, re
     assert len(doubled) == (2 if refused else 0)
 
 
-def test_a_leave_that_nobody_takes_is_refused(tmp_path: Path) -> None:
+def test_data_of_its_own_that_no_package_reads_are_refused(tmp_path: Path) -> None:
     breaches_of(tmp_path, "decide.node", "")
     told = {breach.what for breach in breaches(tmp_path)}
-    assert (
-        "tonnage.decide.kubernetes.cel.function_library.host_functions does not need contextvars any more"
-        in told
-    )
+    assert "tonnage.wire.schema reads no data of its own any more" in told

@@ -18,8 +18,8 @@ from typing import Final
 from google.protobuf import message
 
 from tonnage.decide.kubernetes.cel.function_library.functions import as_message
-from tonnage.decide.kubernetes.cel.function_library.host_functions import OPTIONAL, CelHost, answered_by
-from tonnage.decide.kubernetes.cel.function_library.library import checker, runtime, runtime_names
+from tonnage.decide.kubernetes.cel.function_library.host_functions import ASKING, OPTIONAL, CelHost
+from tonnage.decide.kubernetes.cel.function_library.library import checker, runtime, runtime_names, runtime_of
 from tonnage.decide.kubernetes.cel.literals import unmakeable, wrong_literals
 from tonnage.decide.kubernetes.cel.optionals import LOST, loses_optionals
 from tonnage.decide.kubernetes.cel.tree import copied, packed, parsed, type_words, unpacked, walk
@@ -101,11 +101,9 @@ class Expression:
         """
         if self.error:
             raise CelError(self.error)
-        if self._program is None:
-            self._program = runtime().deserialize(_runnable(self.tree))
+        program = self._program_for(host)
         try:
-            with answered_by(host):
-                evaluated = self._program.eval(data=dict(values))
+            evaluated = program.eval(data=dict(values))
             kind, carried = evaluated.type().name(), _carried(evaluated.value())
         except (RuntimeError, TypeError, OverflowError) as error:
             if "budget exceeded" in str(error):
@@ -114,6 +112,16 @@ class Expression:
         if kind == "ERROR":
             raise _failure(str(carried))
         return carried
+
+    def _program_for(self, host: CelHost | None) -> LibraryObject:
+        """What asks nobody is made once; what asks is made for each who answers."""
+        if host is not None and any(
+            overload in ASKING for entry in self.tree.reference_map for overload in entry.value.overload_id
+        ):
+            return runtime_of(host).deserialize(_runnable(self.tree))
+        if self._program is None:
+            self._program = runtime().deserialize(_runnable(self.tree))
+        return self._program
 
     @property
     def kind(self) -> CelKind:

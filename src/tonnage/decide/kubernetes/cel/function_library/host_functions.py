@@ -1,6 +1,7 @@
 """Functions whose answers are known outside: who may do what, and whether a text is of a format.
 
-A value of theirs holds what was asked so far, as JSON; the answers come from the host of the evaluation.
+A value of theirs holds what was asked so far, as JSON; the answers come from the host of the evaluation, for
+whom the functions that ask are made: the engine does not say for whom it calls one.
 
 Source: k8s.io/apiserver pkg/cel/library (authz.go, format.go), 1.35.8.
 """
@@ -8,9 +9,7 @@ Source: k8s.io/apiserver pkg/cel/library (authz.go, format.go), 1.35.8.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, cast
 
 from tonnage.decide.kubernetes.cel.types.kinds import AUTHORIZER, RESOURCE_CHECK
@@ -39,26 +38,6 @@ class CelHost(Protocol):
     def allowed(self, check: JsonObject) -> tuple[bool, str]:
         """Whether the user of the request, or the `account`, may do this, and why."""
         ...
-
-
-_HOST: ContextVar[CelHost | None] = ContextVar("host", default=None)
-
-
-@contextmanager
-def answered_by(host: CelHost | None) -> Iterator[None]:
-    """The host of what is evaluated meanwhile."""
-    token = _HOST.set(host)
-    try:
-        yield
-    finally:
-        _HOST.reset(token)
-
-
-def _host() -> CelHost:
-    host = _HOST.get()
-    if host is None:
-        raise CelUnsupportedError("a question to nobody")
-    return host
 
 
 def _texts(function: str, *values: object) -> list[str]:
@@ -91,33 +70,49 @@ def _more(function: str, owner: str, result_kind: str, key: str, needed: str = "
     return called
 
 
-def _account(value: object, namespace: object, name: object) -> object:
-    check, (space, called) = (
-        _carried_check("serviceAccount", value, AUTHORIZER),
-        _texts("serviceAccount", namespace, name),
-    )
-    for form, word, field in (("dns1123Subdomain", called, "name"), ("dns1123Label", space, "namespace")):
-        if _host().complaints(form, word):
-            raise CelError(f"Invalid service account {field}")
-    return authorizer_of({**check, "account": f"{space}/{called}"})
+class _Asking:
+    """The functions that ask: of a host, or of nobody."""
+
+    def __init__(self, host: CelHost | None) -> None:
+        self._host = host
+
+    @property
+    def host(self) -> CelHost:
+        if self._host is None:
+            raise CelUnsupportedError("a question to nobody")
+        return self._host
+
+    def account(self, value: object, namespace: object, name: object) -> object:
+        check, (space, called) = (
+            _carried_check("serviceAccount", value, AUTHORIZER),
+            _texts("serviceAccount", namespace, name),
+        )
+        for form, word, field in (("dns1123Subdomain", called, "name"), ("dns1123Label", space, "namespace")):
+            if self.host.complaints(form, word):
+                raise CelError(f"Invalid service account {field}")
+        return authorizer_of({**check, "account": f"{space}/{called}"})
+
+    def check(self, value: object, verb: object) -> object:
+        kind = PATH_CHECK if type_name(value) == PATH_CHECK else RESOURCE_CHECK
+        check, (verb_text,) = _carried_check("check", value, kind), _texts("check", verb)
+        allowed, reason = self.host.allowed({**check, "verb": verb_text})
+        return authorizer_of({"allowed": allowed, "reason": reason}, DECISION)
+
+    def complaints(self, form: object, text: object) -> list[str]:
+        (value,) = _texts("validate", text)
+        if type_name(form) != FORMAT:
+            raise CelError(f"no such overload: validate({type_name(form)}, string)")
+        return list(self.host.complaints(cast("TextMessage", form).text, value))
 
 
-def _check(value: object, verb: object) -> object:
-    kind = PATH_CHECK if type_name(value) == PATH_CHECK else RESOURCE_CHECK
-    check, (verb_text,) = _carried_check("check", value, kind), _texts("check", verb)
-    allowed, reason = _host().allowed({**check, "verb": verb_text})
-    return authorizer_of({"allowed": allowed, "reason": reason}, DECISION)
+def functions_asking(host: CelHost | None) -> Mapping[str, Callable[..., object]]:
+    """Implementations by name of the functions that ask this host; without one they fail."""
+    asking = _Asking(host)
+    return {"serviceAccount": asking.account, "check": asking.check, "validate": asking.complaints}
 
 
 def _of_decision(function: str, key: str, default: object) -> Callable[[object], object]:
     return lambda value: _carried_check(function, value, DECISION).get(key, default)
-
-
-def _complaints(form: object, text: object) -> list[str]:
-    (value,) = _texts("validate", text)
-    if type_name(form) != FORMAT:
-        raise CelError(f"no such overload: validate({type_name(form)}, string)")
-    return list(_host().complaints(cast("TextMessage", form).text, value))
 
 
 def _format_of(name: object) -> object:
@@ -132,21 +127,22 @@ def _constant(form: str) -> Callable[[], object]:
 FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "path": _more("path", AUTHORIZER, PATH_CHECK, "path", "path"),
     "group": _more("group", AUTHORIZER, GROUP_CHECK, "group"),
-    "serviceAccount": _account,
     "resource": _more("resource", GROUP_CHECK, RESOURCE_CHECK, "resource", "resource"),
     **{
         name: _more(name, RESOURCE_CHECK, RESOURCE_CHECK, name)
         for name in ("subresource", "namespace", "name", "fieldSelector", "labelSelector")
     },
-    "check": _check,
     "errored": _of_decision("errored", "errored", default=False),
     "error": _of_decision("error", "error", default=""),
     "allowed": _of_decision("allowed", "allowed", default=False),
     "reason": _of_decision("reason", "reason", default=""),
-    "validate": _complaints,
     "format.named": _format_of,
     **{f"format.{form}": _constant(form) for form in FORMATS},
 }
-"""Implementations by name."""
+"""Implementations by name of those that ask nobody."""
+ASKING: Final = frozenset(
+    {"authorizer_serviceaccount", "pathcheck_check", "resourcecheck_check", "format-validate"}
+)
+"""The overloads of those that ask the host."""
 OPTIONAL: Final = frozenset({"validate", "format.named"})
 """Those whose empty answer is an optional without a value."""

@@ -20,6 +20,8 @@ from tonnage.decide.kubernetes.cel.function_library.host_functions import (
     FORMATS,
     GROUP_CHECK,
     PATH_CHECK,
+    CelHost,
+    functions_asking,
 )
 from tonnage.decide.kubernetes.cel.types.kinds import AUTHORIZER, RESOURCE_CHECK
 from tonnage.decide.kubernetes.cel.types.messages import declared_pool, held_pool
@@ -237,9 +239,15 @@ def runtime_names() -> Mapping[str, str]:
 
 @cache
 def runtime() -> LibraryObject:
-    """The environment in which what was compiled runs."""
+    """The environment in which what was compiled runs and asks nobody."""
+    return runtime_of(None)
+
+
+def runtime_of(host: CelHost | None) -> LibraryObject:
+    """The environment in which what was compiled runs and asks this host; it takes a millisecond to make."""
     from cel_expr_python import cel
 
+    implementations = {**FUNCTIONS, **functions_asking(host)}
     anything = cel.Type("google.protobuf.Any")
     functions: dict[str, dict[int, LibraryObject]] = {}
     for name, count in _arities():
@@ -249,7 +257,7 @@ def runtime() -> LibraryObject:
             cel.Type.DYN,
             [anything] * count,
             is_member=False,
-            impl=native_arguments(FUNCTIONS[name]),
+            impl=native_arguments(implementations[name]),
         )
     return cel.NewEnv(
         config=cel.NewEnvConfigFromYaml("\n".join(_extended("2"))),
