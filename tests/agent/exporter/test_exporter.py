@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_world import world_of
+from support.agent_context import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.config_file import MountedConfigFile
 from tonnage.adapters.job_files import JobFiles
