@@ -17,7 +17,7 @@ from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.http.address import Address, listen, parse_address
 from tonnage.adapters.node_lock import alone_on
 from tonnage.agent.options import STATE, AgentOptions, wrong_options, wrong_overrides
-from tonnage.model.errors import ConfigError, Problem, TonnageError
+from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.names import ResourceName
 from tonnage.model.node.plugin_settings import FeatureSettings, LabelPlace
 from tonnage.ports.clock import Clock
@@ -42,7 +42,8 @@ _LOG: Final = logging.getLogger(__name__)
 _SERVE_S: Final = 2.0
 """After this all the rest is begun even if kubelet took no registration: it may be waiting for the probes."""
 _LOOK_S: Final = 0.1
-_LONGEST_BOOT_ID: Final = 64
+Listening = tuple[socket.socket | None, socket.socket | None]
+"""Where the agent's own metrics and those of devices are served; None: nowhere."""
 
 
 class TextOutput(Protocol):
@@ -95,9 +96,11 @@ async def run_agent(
             ports = _ports(options, backend, api, host or AgentHost())
             world = _world(options, ports, clock, metrics, started or asyncio.Event())
             try:
-                await _run(options, ports, world, listening, exporting)
+                await _run(options, ports, world, (listening, exporting))
             except BaseExceptionGroup as group:
-                raise _first(group) from None
+                from tonnage.agent.startup import first_error
+
+                raise first_error(group) from None
 
 
 def _ports(
@@ -145,17 +148,11 @@ def _world(
     )
 
 
-async def _run(
-    options: AgentOptions,
-    ports: ActionPorts,
-    world: AgentWorld,
-    listening: socket.socket | None,
-    exporting: socket.socket | None,
-) -> None:
+async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, sockets_at: Listening) -> None:
     """Make and run the loops; whatever ends them, let go of sockets, driver and connections."""
     from tonnage.adapters.kubelet.device_holders import KubeletFiles
     from tonnage.adapters.kubelet.plugin_folder import PluginFolder
-    from tonnage.adapters.machine import MachineFiles
+    from tonnage.adapters.machine import MachineFiles, boot_id
     from tonnage.agent.board import NodeBoard
     from tonnage.agent.cdi import CdiSpecs, NodeCdi
     from tonnage.agent.devices import NodeDevices
@@ -182,7 +179,7 @@ async def _run(
     # before anybody else spends time on the change.
     devices = NodeDevices(world, board, backend)
     config = _node_config(options, world, board)
-    ledger = HoldLedger(world, board, boot=_boot_of(options.root))
+    ledger = HoldLedger(world, board, boot=boot_id(options.root))
     holders = Holders(world, board, kubelet_holds, ledger)
     specs = CdiSpecs(world, board, spec_folder)
     plugin = DevicePlugin(world, board, sockets, ledger, holders, specs)
@@ -201,10 +198,9 @@ async def _run(
             group.create_task(end_without_devices(world.clock, board, options.overrides))
             group.create_task(_begin(world))
             group.create_task(_serve_dumps(options, world, board))
-            if listening is not None:
-                probes = Probes(world.metrics, board, backend, plugin.unregistered)
-                group.create_task(_answer(listening, world, probes, sockets.streams))
-            group.create_task(_export(options, world, board, backend, exporting))
+            probes = Probes(world.metrics, board, backend, plugin.unregistered)
+            group.create_task(_answer(sockets_at[0], world, probes, sockets.streams))
+            group.create_task(_export(options, world, board, backend, sockets_at[1]))
     finally:
         # The driver last: kubelet gets no answer out of a closed one.
         for closing in (sockets, kubelet_holds, daemons, backend):
@@ -212,11 +208,12 @@ async def _run(
 
 
 def _mig_permits(options: AgentOptions, ports: ActionPorts) -> MigPermits:
+    from tonnage.adapters.machine import boot_id
     from tonnage.agent.context import MigPermits
 
     if ports.host is None:
         return MigPermits(options.mig)
-    return MigPermits(options.mig, ports.host, _boot_of(options.root) if options.mig_reboot else "")
+    return MigPermits(options.mig, ports.host, boot_id(options.root) if options.mig_reboot else "")
 
 
 def _socket_of(options: AgentOptions) -> Path | None:
@@ -278,12 +275,14 @@ def _software(options: AgentOptions, world: AgentWorld, board: NodeBoard) -> Sof
 
 
 async def _answer(
-    listening: socket.socket,
+    listening: socket.socket | None,
     world: AgentWorld,
     probes: Probes,
     streams: Callable[[], Mapping[ResourceName, int]],
 ) -> None:
     """Answer probes and show metrics, from the first registration on: nothing may make that one late."""
+    if listening is None:
+        return
     until = world.clock.monotonic() + _SERVE_S
     while not world.metrics.last_registration and world.clock.monotonic() < until:
         await world.clock.sleep(_LOOK_S)
@@ -323,16 +322,13 @@ async def _export(
 
 
 def _exporter_server(listening: socket.socket, collectors: Collectors, page: ExporterPage) -> HttpServer:
-    from tonnage.adapters.http.server import HttpRequest, HttpServer, Response, Route, lines
+    from tonnage.adapters.http.pages import text_page
+    from tonnage.adapters.http.server import HttpServer
     from tonnage.agent.exporter.page import CONTENT_TYPE
 
-    async def metrics(_: HttpRequest) -> Response:
-        return Response(200, page.text(collectors.counters).encode(), CONTENT_TYPE)
-
-    async def health(_: HttpRequest) -> Response:
-        return lines(200, "OK")
-
-    return HttpServer(listening, {"/metrics": Route(metrics), "/health": Route(health)})
+    metrics = text_page(lambda: page.text(collectors.counters), CONTENT_TYPE)
+    health = text_page(lambda: "OK\n", "text/plain; charset=utf-8")
+    return HttpServer(listening, {"/metrics": metrics, "/health": health})
 
 
 def _server(
@@ -344,20 +340,18 @@ def _server(
     import platform
 
     from tonnage.adapters.http.metrics_page import MetricsPage
-    from tonnage.adapters.http.server import HttpRequest, HttpServer, Response, Route, lines
+    from tonnage.adapters.http.pages import probe_page
+    from tonnage.adapters.http.server import HttpServer, Route
     from tonnage.agent.metrics.families import agent_families
 
     build = {"version": __version__, "python": platform.python_version()}
 
-    def probe(problems: Callable[[], tuple[str, ...]]) -> Route:
-        async def answer(_: HttpRequest) -> Response:
-            wrong = problems()
-            return lines(503, *wrong) if wrong else lines(200, "ok")
-
-        return Route(answer)
-
     page = MetricsPage(lambda: agent_families(metrics, probes.facts(streams()), build))
-    routes = {"/metrics": Route(page), "/healthz": probe(probes.hanging), "/readyz": probe(probes.missing)}
+    routes = {
+        "/metrics": Route(page),
+        "/healthz": probe_page(probes.hanging),
+        "/readyz": probe_page(probes.missing),
+    }
     return HttpServer(listening, routes)
 
 
@@ -403,18 +397,3 @@ def backend_of(devices: str, root: Path, driver_root: Path | None, clock: Clock)
     from tonnage.twin.devices.scenario import ScenarioBackend
 
     return ScenarioBackend(Path(devices.removeprefix("scenario:")), clock)
-
-
-def _boot_of(root: Path) -> str:
-    """Identifies the machine's boot; empty where the kernel does not say."""
-    try:
-        return (root / "proc/sys/kernel/random/boot_id").read_text().strip()[:_LONGEST_BOOT_ID]
-    except OSError:
-        return ""
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What ended the loops: our own error if there is one, else the first of what was raised."""
-    ours = group.subgroup(TonnageError)
-    inner: BaseException = (ours or group).exceptions[0]
-    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner

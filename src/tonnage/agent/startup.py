@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tonnage.agent.board import NodeBoard
 from tonnage.loop.ticks import next_beat
-from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.errors import HardwareError, Problem, TonnageError
 from tonnage.model.node.plugin_settings import Override
 from tonnage.ports.clock import Clock
 from tonnage.ports.node import DeviceReader
@@ -58,3 +58,10 @@ async def layout_of(
     layout = NodeMigLayout(world, board, hardware, devices, ledger, permits)
     await layout.restore()
     return layout
+
+
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What ended the loops: our own error if there is one, else the first of what was raised."""
+    ours = group.subgroup(TonnageError)
+    inner: BaseException = (ours or group).exceptions[0]
+    return first_error(inner) if isinstance(inner, BaseExceptionGroup) else inner
