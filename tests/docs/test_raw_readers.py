@@ -95,7 +95,6 @@ ALLOWED: Final = {
             "adapters/mps/shared_memory.py",
             "adapters/vendors/nvml_reader.py",
             "adapters/vendors/nvml_reading.py",
-            "agent/main.py",
         ),
         "files of the kernel",
     ),
