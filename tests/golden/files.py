@@ -21,6 +21,7 @@ def file_sessions() -> Iterator[Session]:
         yield _session(f"lint/{folder.name}", [line for path in _files(folder) for line in _lint(path)])
     labs = sorted((ROOT / "labs").iterdir())
     yield _session("lint/labs", [f"lint {folder.relative_to(ROOT)}" for folder in labs])
+    yield _session("lint/documents", [f"lint {path}" for path in _files(ROOT / "tests/data/documents")])
     yield _session("lint/how-tos", [f"lint {path} -o json" for path in _files(ROOT / "docs/how-to")])
     yield _session("mig", list(_mig()))
     yield replace(_session("simulate/trace", list(_trace())), hidden=_DURATIONS)

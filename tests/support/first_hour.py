@@ -26,6 +26,9 @@ from urllib.request import Request, urlopen
 import yaml
 
 DATA: Final = Path(__file__).parents[1] / "data"
+MANIFESTS: Final = DATA / "documents"
+"""Every manifest of the documents, rebuilt from its keys as it was written, faults included."""
+DEFINITIONS: Final = DATA / "documents-definitions.json.gz"
 NAMESPACE: Final = "lab"
 _PATIENCE_S: Final = 60.0
 _TOKEN: Final = re.compile(r"(?:'[^']*'|[^\s'])+")
@@ -71,7 +74,12 @@ RULES: Final = Book(
     DATA / "kubectl-rules-1.35.8-answers.json.gz",
     DATA / "kubectl-rules-exceptions.yaml",
 )
-BOOKS: Final = (FIRST_HOUR, WORKLOADS, APPLYING, KINDS, RULES)
+DOCUMENTS: Final = Book(
+    DATA / "kubectl-documents.yaml",
+    DATA / "kubectl-documents-1.35.8-answers.json.gz",
+    DATA / "kubectl-documents-exceptions.yaml",
+)
+BOOKS: Final = (FIRST_HOUR, WORKLOADS, APPLYING, KINDS, RULES, DOCUMENTS)
 
 
 @dataclass(frozen=True)
@@ -100,9 +108,16 @@ def scenes(book: Book = FIRST_HOUR) -> Iterator[Scene]:
     """All scenes of a book."""
     for row in yaml.load(book.scenes.read_text(), yaml.CSafeLoader):
         commands = tuple(line for line in row["commands"].splitlines() if line)
-        yield Scene(
-            row["scene"], commands, row.get("settle_s", 0.8), row.get("files") or {}, row.get("long", False)
-        )
+        files = {**_document_files(row.get("documents")), **(row.get("files") or {})}
+        yield Scene(row["scene"], commands, row.get("settle_s", 0.8), files, row.get("long", False))
+
+
+def _document_files(beginning: str | None) -> dict[str, str]:
+    """The documents' manifests whose names begin so, and the definitions of the kinds that others define."""
+    if beginning is None:
+        return {}
+    files = {path.name: path.read_text() for path in sorted(MANIFESTS.glob(f"{beginning}*.yaml"))}
+    return {**files, "definitions.json": gzip.decompress(DEFINITIONS.read_bytes()).decode()}
 
 
 def recorded(book: Book = FIRST_HOUR) -> dict[str, list[tuple[str, Answer]]]:

@@ -18,6 +18,7 @@ from tonnage.twin.apiserver.server import LOOPBACK
 from tonnage.twin.certificate_authority import CertificateAuthority
 from tonnage.twin.devices.driver_files import install_driver
 from tonnage.twin.devices.scenario import ScenarioBackend
+from tonnage.twin.feature_discovery import install_machine, pretended_machine
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.containers.runtime_port import Program
 from tonnage.twin.kubelet.kubelet import Kubelet
@@ -112,7 +113,8 @@ class TwinNodes:
         serving = authority.issue("kubelet", hosts=[LOOPBACK, "localhost"], server=True)
         self._servers = KubeletServer(authority.certificate_pem, serving)
         for node in self.nodes.values():
-            (node.root / "etc").mkdir(parents=True)
+            machine = pretended_machine(node.machine.hardware, node.machine.spec.kernel_version)
+            install_machine(node.root, machine)
             (node.root / "etc/hostname").write_text(f"{node.machine.spec.name}\n", encoding="ascii")
             config = node.kubelet.paths.config
             config.parent.mkdir(parents=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -13,20 +12,24 @@ from typing import Final, Literal
 import yaml
 
 from tonnage.decide.kubernetes.kubelet.topology_manager import TopologyPolicy, TopologyScope
+from tonnage.decide.node.choose_config import ConfigChoice, Wishes, choose
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.documents.scenario import NodeGroup, Scenario
 from tonnage.documents.yaml.reader import MAX_BYTES
 from tonnage.documents.yaml.source import parse_document
-from tonnage.model.catalog.gpus import GpuModel, gpu_models
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.twin.kubelet.node_spec import KubeletNode, NodePaths
+from tonnage.model.names import CONFIG_LABEL
+from tonnage.model.node.plugin_settings import MigStrategy
+from tonnage.twin.feature_discovery import feature_labels, pretended_machine
+from tonnage.twin.kubelet.node_spec import KERNEL, KubeletNode, NodePaths
 from tonnage.wire.objects import Taint
 
 LIGHT_LABEL: Final = "tonnage.dev/light"
 """On nodes without a kubelet; no agent runs there."""
 _LIGHT_NETWORKS: Final = 64
 """Pods of light nodes have addresses of 100.64.0.0/10, a /24 for each node."""
-CONFIG_LABEL: Final = "nvidia.com/device-plugin.config"
 _ILLS: Final = (
     *("health", "reason", "xids", "ecc_uncorrected"),
     *("row_remap", "recovery_action", "nvlinks_down", "nvlink_errors"),
@@ -51,8 +54,10 @@ def machines_of(scenario: Scenario, *, address: str = "127.0.0.1") -> Iterator[M
     for group in scenario.groups:
         if group.light:
             continue
+        labels = _labels_of(group, scenario.config_texts)
         for name in group.node_names:
-            yield MachineSpec(_spec(group, name, number, address), hardware_of(group, name), group)
+            spec = _spec(group, name, number, address, labels)
+            yield MachineSpec(spec, hardware_of(group, name), group)
             number += 1
 
 
@@ -71,8 +76,9 @@ def light_nodes_of(scenario: Scenario, *, address: str = "127.0.0.1") -> Iterato
         if not group.light:
             continue
         devices = _devices_of(group)
+        labels = _labels_of(group, scenario.config_texts)
         for name in group.node_names:
-            spec = _spec(group, name, 0, address)
+            spec = _spec(group, name, 0, address, labels)
             network = f"100.{_LIGHT_NETWORKS + number // 256}.{number % 256}.0/24"
             # What a controller would add in a write of its own is there from the beginning.
             yield LightNode(
@@ -116,38 +122,25 @@ def hardware_of(group: NodeGroup, node: str) -> Hardware:
     )
 
 
-def gpu_labels(group: NodeGroup) -> Mapping[str, str]:
-    """The labels that feature discovery puts on such a node.
-
-    Source: NVIDIA GPU Feature Discovery, label table.
-    """
-    if group.gpu is None:
-        return {}
-    model: GpuModel = gpu_models()[group.gpu.model]
-    major, _, minor = model.compute_capability.partition(".")
-    return {
-        "nvidia.com/gpu.present": "true",
-        "nvidia.com/gpu.count": str(group.gpu.count),
-        "nvidia.com/gpu.product": product_label(model.product),
-        "nvidia.com/gpu.memory": str(model.memory_mib),
-        "nvidia.com/gpu.family": model.architecture,
-        "nvidia.com/gpu.compute.major": major,
-        "nvidia.com/gpu.compute.minor": minor,
-        "nvidia.com/mig.capable": "true" if model.mig else "false",
-    }
+def _labels_of(group: NodeGroup, configs: Mapping[str, str]) -> dict[str, str]:
+    """The labels of each of its nodes; what the scenario says wins."""
+    hardware = hardware_of(group, group.name)
+    machine = pretended_machine(hardware, KERNEL)
+    chosen = {CONFIG_LABEL: group.config} if group.config else {}
+    return {**feature_labels(hardware, _config_of(group, configs), machine), **chosen, **group.labels}
 
 
-def product_label(product: str) -> str:
-    """NVML's product name as the label value that discovery makes of it.
+def _config_of(group: NodeGroup, configs: Mapping[str, str]) -> PluginConfig:
+    """The device-plugin configuration that the group's agents begin with; light nodes offer MIG devices."""
+    if group.light:
+        divided = group.gpu is not None and group.gpu.mig is not None
+        return PluginConfig(mig_strategy=MigStrategy.MIXED if divided else MigStrategy.NONE)
+    choice = choose(group.config, configs, None, Wishes("the scenario"))
+    text = choice.text if isinstance(choice, ConfigChoice) else ""
+    return parse_device_plugin_config(text, source="the scenario", lenient=True)
 
-    >>> product_label("NVIDIA H100 80GB HBM3")
-    'NVIDIA-H100-80GB-HBM3'
-    """
-    return "-".join(re.sub(r"[^A-Za-z0-9-_. ]", "", product).split())
 
-
-def _spec(group: NodeGroup, name: str, number: int, address: str) -> KubeletNode:
-    config = {CONFIG_LABEL: group.config} if group.config else {}
+def _spec(group: NodeGroup, name: str, number: int, address: str, labels: Mapping[str, str]) -> KubeletNode:
     return KubeletNode(
         name=name,
         address=address,
@@ -158,7 +151,7 @@ def _spec(group: NodeGroup, name: str, number: int, address: str) -> KubeletNode
             "ephemeral-storage": "1Ti",
             "pods": str(group.pods),
         },
-        labels={**gpu_labels(group), **config, **group.labels},
+        labels=labels,
         taints=tuple(Taint(key=t.key, value=t.value, effect=t.effect) for t in group.node_taints),
         numa_nodes=group.numa,
         reserved={"cpu": str(group.kubelet.reserved_cpus)} if group.kubelet.reserved_cpus else {},

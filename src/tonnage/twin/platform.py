@@ -77,6 +77,9 @@ def agent_daemon_set(kubeconfig: Path, *, light: bool = False) -> JsonObject:
         container["args"] = [arg for arg in items(container, "args") if not _is_left_out(arg)]
         # Without a network of its own the agent finds the API server as kubectl does.
         items(container, "env").append({"name": "KUBECONFIG", "value": str(kubeconfig)})
+        # No node feature discovery runs there, so the agent keeps the labels that a node has from the start.
+        # What people write over them in an exercise stays for longer than a minute.
+        items(container, "args").extend(("--labels=direct", "--sleep-interval=10m"))
     if light:  # where not all nodes have a kubelet
         required = at(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
         for term in mappings(required, "nodeSelectorTerms"):

@@ -316,3 +316,10 @@ def test_what_a_runtime_can_do_by_version(kind: RuntimeKind, version: str, cdi: 
     known = version_of(version)
     assert known is not None
     assert (can_cdi(kind, known), can_nri(kind, known)) == (cdi, nri)
+
+
+async def test_the_labels_that_are_on_the_node_are_counted(node: SickNode) -> None:
+    node.seen_by_cluster(labels={"nvidia.com/gpu.product": "Tesla-T4", "nvidia.com/gpu.count": "2"})
+    (layer,) = [each for each in examine(await node.facts()).layers if each.layer is NodeLayer.LABELS]
+    assert layer.summary.startswith("2 labels, not published: nvidia.com/cuda.driver-version.full, ")
+    assert layer.state is State.OK

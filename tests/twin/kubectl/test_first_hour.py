@@ -18,6 +18,7 @@ import yaml
 
 from support.first_hour import (
     BOOKS,
+    DOCUMENTS,
     FIRST_HOUR,
     KINDS,
     NAMESPACE,
@@ -165,8 +166,8 @@ async def test_the_twin_answers_as_a_genuine_kubernetes(book: Book, scene: Scene
 
 @pytest.mark.parametrize(
     ("book", "count"),
-    [(FIRST_HOUR, 6), (WORKLOADS, 0), (KINDS, 0), (RULES, 1)],
-    ids=["first hour", "workloads", "kinds", "rules"],
+    [(FIRST_HOUR, 6), (WORKLOADS, 0), (KINDS, 0), (RULES, 1), (DOCUMENTS, 0)],
+    ids=["first hour", "workloads", "kinds", "rules", "documents"],
 )
 def test_exceptions_are_few_and_name_recorded_commands(book: Book, count: int) -> None:
     commands = {scene.name: set(scene.commands) for scene in scenes(book)}

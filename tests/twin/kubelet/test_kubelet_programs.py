@@ -24,7 +24,6 @@ from tonnage.twin.kubelet.containers.runtime_port import (
     Program,
     RunningContainer,
 )
-from tonnage.twin.kubelet.programs.basic import mounted
 from tonnage.twin.kubelet.programs.program_table import Programs
 from tonnage.twin.platform import AGENT_IMAGE
 from tonnage.wire.objects import Container, ObjectMeta, Pod
@@ -72,17 +71,22 @@ class Node:
         devices = ScenarioBackend(self.root / "hardware.yaml", self.clock)
         return PretendedRuntime("a100-0", self.root, self.clock, Programs(programs), devices)
 
-    def start(self, *argv: str, visible: str = "", image: str = "ubuntu:24.04") -> RunningContainer:
+    def start(
+        self, *argv: str, visible: str = "", mounts: tuple[str, ...] = (), image: str = "ubuntu:24.04"
+    ) -> RunningContainer:
         pod = Pod(metadata=ObjectMeta(name="web", namespace="default", uid=f"uid-{next(self.uids)}"))
         container = Container(name="main", image=image, command=list(argv))
-        injection = PluginInjection({"NVIDIA_VISIBLE_DEVICES": visible} if visible else {})
+        variables = {"NVIDIA_VISIBLE_DEVICES": visible} if visible else {}
+        injection = PluginInjection(variables, mounts=mounts)
         env = {"HOSTNAME": "web", "GREETING": "hello", **injection.env}
         return self.runtime.start(ContainerStart(pod, container, 0, argv, env, injection))
 
-    async def run(self, *argv: str, visible: str = "", given: bytes = b"") -> tuple[int, str, str]:
+    async def run(
+        self, *argv: str, visible: str = "", given: bytes = b"", mounts: tuple[str, ...] = ()
+    ) -> tuple[int, str, str]:
         """Exit code, standard output and error of a command executed in a container that sleeps."""
         stdio = Memory(given)
-        container = self.start("sleep", "infinity", visible=visible)
+        container = self.start("sleep", "infinity", visible=visible, mounts=mounts)
         code = await self.runtime.execute(container, argv, stdio, interactive=False)
         return code, stdio.out.decode(), stdio.err.decode()
 
@@ -123,6 +127,9 @@ async def node(tmp_path: Path) -> Any:
         pytest.param("! true; echo $?", (0, "1\n"), id="negation"),
         pytest.param("X=0; while [ $X -lt 3 ]; do X=$((X+1)); done; echo $X", (0, "3\n"), id="while"),
         pytest.param("exec echo last; echo never", (0, "last\n"), id="exec"),
+        pytest.param("cd /tmp; touch /tmp/b /tmp/a; echo /tmp/*", (0, "/tmp/a /tmp/b\n"), id="stars"),
+        pytest.param("echo /tmp/no*ne '*' \"*\"", (0, "/tmp/no*ne * *\n"), id="stars that match nothing"),
+        pytest.param("ls /dev/pt*", (0, "/dev/ptmx\n/dev/pts\n"), id="stars of device nodes"),
     ],
 )
 async def test_the_shell_runs_what_it_knows(node: Node, script: str, expected: tuple[int, str]) -> None:
@@ -150,16 +157,18 @@ async def test_a_containers_script_beyond_that_is_pretended_and_says_so_once(nod
     assert ("not known to the twin's shell: " in log) == (script != "python train.py")
 
 
-async def test_the_documents_inference_loop_stays_up(node: Node) -> None:
-    """SHR-2: the worker of the inference lab."""
+async def test_the_documents_inference_loop_queries_its_device(node: Node) -> None:
+    """SHR-2: the worker of the inference lab. RUN-5: it answers, and goes on."""
     script = (
         "# Simulate inference workload with periodic GPU compute bursts.\n"
         "apt-get update -qq && apt-get install -y -qq cuda-demo-suite-12-5 2>/dev/null\n"
         "while true; do\n  /usr/local/cuda-12.5/extras/demo_suite/deviceQuery\n"
         "  sleep $((RANDOM % 5 + 1))\ndone\n"
     )
-    code, _ = await node.main("bash", "-c", script)
+    code, log = await node.main("bash", "-c", script, visible="GPU-77c2")
     assert code is None
+    assert 'Device 0: "Tesla T4"' in log
+    assert log.endswith("CUDA Runtime Version = 12.5, NumDevs = 1, Device0 = Tesla T4\nResult = PASS\n")
 
 
 async def test_a_loop_sleeps_by_the_clock(node: Node) -> None:
@@ -344,17 +353,21 @@ async def test_device_nodes_show_what_was_injected(node: Node) -> None:
     assert (await node.run("ls", "/dev/nvidia1", visible="GPU-77c2"))[1] == "/dev/nvidia1\n"
 
 
-async def test_files_that_were_mounted_with_a_device_are_there(tmp_path: Path) -> None:
+async def test_files_that_were_mounted_with_a_device_are_there(node: Node) -> None:
     """RUN-4."""
-    install_driver(tmp_path, "570.1")
-    install_driver(tmp_path / "none", "../../x")
-    files = find_driver_files(tmp_path, tmp_path, "570.1")
-    mounts = [path for file in files.libraries for path in (file.path, *file.names)]
+    install_driver(node.root, "570.1")
+    install_driver(node.root / "none", "../../x")
+    files = find_driver_files(node.root, node.root, "570.1")
+    mounts = tuple(path for file in files.libraries for path in (file.path, *file.names))
     folder = "/usr/lib/x86_64-linux-gnu"
-    assert mounted(mounts, folder) == ["libcuda.so", "libcuda.so.1", "libcuda.so.570.1"]
-    assert mounted(mounts, f"{folder}/libcuda.so.1") == [f"{folder}/libcuda.so.1"]
-    assert (mounted(mounts, "/usr"), mounted(mounts, "/opt")) == (["lib"], [])
-    assert not (tmp_path / "none").exists()
+    assert (await node.run("ls", folder, mounts=mounts))[1].split() == [
+        *("libcuda.so", "libcuda.so.1", "libcuda.so.570.1"),
+        *("libnvidia-ml.so.1", "libnvidia-ml.so.570.1"),
+    ]
+    assert (await node.run("ls", f"{folder}/libcuda.so.1", mounts=mounts))[1] == f"{folder}/libcuda.so.1\n"
+    assert (await node.run("ls", "/usr", mounts=mounts))[1] == "lib\n"
+    assert (await node.run("ls", "/opt/nothing", mounts=mounts))[0] == 2
+    assert not (node.root / "none").exists()
 
 
 async def test_the_vector_sample_needs_a_device(node: Node) -> None:
@@ -382,3 +395,102 @@ async def test_of_a_divided_gpu_a_container_sees_its_own_mig_devices(node: Node)
     )
     asked = ("nvidia-smi", "--query-gpu=mig.mode.current,utilization.gpu", "--format=csv,noheader")
     assert (await node.run(*asked, visible=mine))[1] == "Enabled, [N/A]\n"
+
+
+# What the documents type (RUN-5)
+
+
+async def test_the_documents_look_around_in_a_container_ends(node: Node) -> None:
+    install_driver(node.root, "570.124.06")
+    script = (
+        '\n  echo "=== nvidia-smi ==="\n  nvidia-smi\n  echo ""\n'
+        '  echo "=== NVIDIA device nodes ==="\n  ls -la /dev/nvidia*\n  echo ""\n'
+        '  echo "=== CUDA_VISIBLE_DEVICES ==="\n  echo $CUDA_VISIBLE_DEVICES\n  echo ""\n'
+        '  echo "=== NVIDIA libraries mounted ==="\n  ldconfig -p | grep nvidia | head -15\n'
+    )
+    container = node.start("bash", "-c", script, visible="GPU-77c2")
+    await asyncio.wait_for(container.exited.wait(), 20)
+    log = b"".join(line.text for line in container.log.since(0)).decode()
+    assert container.exit_code == 0
+    assert "crw-rw-rw- 1 root root 195,   1 Jan  1 00:00 /dev/nvidia1\n" in log
+    assert "crw-rw-rw- 1 root root 195, 255 Jan  1 00:00 /dev/nvidiactl\n" in log
+    assert log.endswith("\tlibnvidia-ml.so.1 (libc6,x86-64) => /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1\n")
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        pytest.param(("ldconfig", "-p"), "libc.so.6 (libc6,x86-64)", id="the image's own libraries"),
+        pytest.param(("lspci",), "02:00.0 3D controller: NVIDIA Corporation [Tesla T4] (rev a1)", id="lspci"),
+        pytest.param(("lspci", "-nn"), "[A100-SXM4-40GB] [10de:20b0]", id="lspci with numbers"),
+    ],
+)
+async def test_what_every_container_sees_of_the_machine(
+    node: Node, argv: tuple[str, ...], words: str
+) -> None:
+    code, out, _ = await node.run(*argv)
+    assert code == 0
+    assert words in out
+    assert "libnvidia" not in out
+
+
+async def test_a_lost_gpu_reads_as_ones_on_the_bus(node: Node) -> None:
+    (node.root / "hardware.yaml").write_text(
+        HARDWARE.replace("model: A100-40,", "model: A100-40, health: lost,")
+    )
+    assert "[A100-SXM4-40GB] (rev ff)" in (await node.run("lspci"))[1]
+
+
+async def test_the_matrix_of_links_names_the_containers_own_gpus(node: Node) -> None:
+    links = "links: [{gpus: [0, 1], nvlinks: 12, path: PIX}, {gpus: [1, 2], path: SYS}]\n"
+    (node.root / "hardware.yaml").write_text(HARDWARE.replace("GPU-0000,", "GPU-0000, numa: 1,") + links)
+    lines = (await node.run("nvidia-smi", "topo", "-m", visible=TWO))[1].splitlines()
+    assert lines[1].split("\t")[:3] == ["GPU0", " X ", "NV12"]
+    lines = (await node.run("nvidia-smi", "topo", "-m", visible="GPU-77c2,GPU-0000"))[1].splitlines()
+    assert lines[0].split("\t")[:4] == ["", "GPU0", "GPU1", "CPU Affinity"]
+    assert lines[2].split("\t") == ["GPU1", "SYS", " X ", "N/A", "1", "", "N/A"]
+    assert (await node.run("nvidia-smi", "topo", "-m", visible="none,GPU-gone"))[0] == 15
+
+
+async def test_the_report_of_a_gpu(node: Node) -> None:
+    code, out, _ = await node.run("nvidia-smi", "-q", visible="GPU-6a1f")
+    assert code == 0
+    assert "Attached GPUs                             : 1\nGPU 00000000:01:00.0\n" in out
+    assert "    Product Name                          : NVIDIA A100-SXM4-40GB\n" in out
+    assert "        Used                              : 1024 MiB\n" in out
+    assert {line.index(" : ") for line in out.splitlines() if " : " in line} == {41}
+
+
+async def test_the_bodies_of_the_benchmark_job_come_to_an_end(node: Node) -> None:
+    arguments = ("-benchmark", "-numbodies=1024000", "-iterations=50")
+    container = node.start("nbody", *arguments, visible="GPU-77c2")
+    await node.clock.advance(6)
+    log = b"".join(line.text for line in container.log.since(0)).decode()
+    assert container.exit_code == 0
+    assert "1024000 bodies, total time for 50 iterations: 5000.000 ms\n" in log
+    code, log = await node.main("nbody", *arguments)
+    assert (code, "no CUDA-capable device" in log) == (1, True)
+
+
+@pytest.mark.parametrize("path", ["./vectoradd", "/cuda-samples/vectorAdd", "vectoradd"])
+async def test_the_vector_sample_is_run_from_its_folder(node: Node, path: str) -> None:
+    assert "Test PASSED\n" in (await node.run(path, visible="GPU-77c2"))[1]
+
+
+async def test_of_a_divided_gpu_cuda_offers_one_mig_device(node: Node) -> None:
+    divided = HARDWARE.replace("memoryUsedMib", "mig: [1g.5gb, 3g.20gb], memoryUsedMib")
+    (node.root / "hardware.yaml").write_text(divided)
+    inventory = await ScenarioBackend(node.root / "hardware.yaml", node.clock).scan()
+    part = inventory.devices[0].migs[0]
+    code, out, _ = await node.run("deviceQuery", visible=part.uuid)
+    assert code == 0
+    assert 'Device 0: "NVIDIA A100-SXM4-40GB MIG 1g.5gb"\n' in out
+    assert f" {part.memory_mib} MBytes (" in out
+    code, out, _ = await node.run("deviceQuery")
+    assert (code, out.splitlines()[-1]) == (1, "Result = FAIL")
+
+
+async def test_only_the_nodes_root_can_be_entered(node: Node) -> None:
+    code, _, error = await node.run("chroot", "/host", "nvidia-smi", "-L")
+    assert code == 125
+    assert "not the node's root" in error

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final
 
 _FOLDER: Final = "usr/lib/x86_64-linux-gnu"
-_CUDA: Final = "libcuda.so"
+_LIBRARIES: Final = ("libcuda.so", "libnvidia-ml.so")
 _VERSION: Final = re.compile(r"\d{1,6}(\.\d{1,6}){1,3}")
 
 
 def install_driver(root: Path, version: str) -> None:
-    """CUDA's library of that version and the link by which programs ask for it, below a node's root.
+    """CUDA's and NVML's libraries of that version and the links by which programs ask for them, below a root.
 
     Of a version that no driver has there are none.
     """
@@ -20,6 +20,7 @@ def install_driver(root: Path, version: str) -> None:
         return
     folder = root / _FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{_CUDA}.{version}"
-    file.touch()
-    (folder / f"{_CUDA}.1").symlink_to(file.name)
+    for library in _LIBRARIES:
+        file = folder / f"{library}.{version}"
+        file.touch()
+        (folder / f"{library}.1").symlink_to(file.name)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from tonnage.documents.hardware import Hardware, HardwareDevice
@@ -60,16 +61,7 @@ class ScenarioBackend:
         hardware = self._read()
         if self._reported is None:
             self._reported = {entry.uuid: entry.xids for entry in hardware.devices}
-        made = self._layouts.changed(hardware)
-        devices = tuple(_device(entry, index, made.get(entry.uuid)) for entry, index in hardware.indexed())
-        return Inventory(
-            devices,
-            hardware.driver_version,
-            hardware.cuda_version,
-            links=tuple(_links(hardware)),
-            vitals=tuple(_vitals(entry, _nvlinks(hardware, index)) for entry, index in hardware.indexed()),
-            incarnation=hardware.boot,
-        )
+        return inventory_of(hardware, self._layouts.changed(hardware))
 
     async def events(self) -> AsyncIterator[RawEvent]:
         while True:
@@ -170,6 +162,20 @@ class ScenarioBackend:
                 Problem("the scenario's devices cannot be read", str(self._file), str(error))
             ) from None
         return parse_document(text, Hardware, source=str(self._file))
+
+
+def inventory_of(
+    hardware: Hardware, layouts: Mapping[str, ScenarioLayout] = MappingProxyType({})
+) -> Inventory:
+    """The devices of a file; `layouts`, by uuid, are those that were made since it was written."""
+    return Inventory(
+        tuple(_device(entry, index, layouts.get(entry.uuid)) for entry, index in hardware.indexed()),
+        hardware.driver_version,
+        hardware.cuda_version,
+        links=tuple(_links(hardware)),
+        vitals=tuple(_vitals(entry, _nvlinks(hardware, index)) for entry, index in hardware.indexed()),
+        incarnation=hardware.boot,
+    )
 
 
 def _links(hardware: Hardware) -> Iterator[Link]:

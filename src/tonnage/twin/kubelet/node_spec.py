@@ -13,6 +13,7 @@ from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.wire.objects import Taint
 
 KUBELET_VERSION: Final = "v1.35.8"
+KERNEL: Final = "6.12.48-amd64"
 GRACE_AFTER_PLUGIN_LOSS_S: Final = 300.0
 """How long the kubelet keeps the devices of a plugin that has gone (they are unhealthy meanwhile)."""
 PREFER_CLOSEST: Final = "prefer-closest-numa-nodes"
@@ -43,7 +44,7 @@ class KubeletNode:
     kubelet_version: str = KUBELET_VERSION
     container_runtime: str = "containerd://2.2.1"
     os_image: str = "Debian GNU/Linux 13 (trixie)"
-    kernel_version: str = "6.12.48-amd64"
+    kernel_version: str = KERNEL
     numa_nodes: int = 1
     cpu_policy: str = "none"
     """The `cpuManagerPolicy`: none or static; with it the first `reserved_cpus` are nobody's own."""

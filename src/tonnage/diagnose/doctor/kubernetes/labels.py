@@ -50,7 +50,14 @@ def judge_labels(
         if key.startswith(_PREFIX if config is not None else _OF_HARDWARE) and key not in _BY_HAND
     }
     findings = tuple(_drift(labels, expected, strange=config is not None))
-    return Judgement(_LAYER, findings, counted(len(expected), "label"))
+    return Judgement(_LAYER, findings, _summary(labels, expected))
+
+
+def _summary(labels: Mapping[str, str], expected: Mapping[str, str]) -> str:
+    """How many of the expected labels the Node has; an older GPU feature discovery publishes fewer."""
+    missing = sorted(set(expected) - set(labels))
+    there = counted(len(expected) - len(missing), "label")
+    return f"{there}, not published: {listed(missing, 3)}" if missing else there
 
 
 def _drift(labels: Mapping[str, str], expected: Mapping[str, str], *, strange: bool) -> Iterator[NodeFinding]:

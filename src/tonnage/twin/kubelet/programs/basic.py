@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -136,38 +136,75 @@ async def hostname(context: ContainerContext) -> int:
 
 async def ls(context: ContainerContext) -> int:
     """Files, `/dev` with the device nodes that were injected, and what was mounted with them."""
-    nodes = {*_PLAIN_DEVICES, *(node.removeprefix("/dev/") for node in await device_nodes(context))}
+    nodes = await _nodes(context)
+    long = any(word.startswith("-") and "l" in word for word in context.argv[1:])
     code = 0
     for path in [word for word in context.argv[1:] if not word.startswith("-")] or ["."]:
         name = path.rstrip("/") or "/"
-        inside = sorted(
-            {node[len(name) - 4 :].split("/")[0] for node in nodes if f"/dev/{node}".startswith(f"{name}/")}
-        )
-        pattern = re2.escape(name).replace(r"\*", "[^/]*")  # RE2, for which many stars are no more work
-        matching = sorted(f"/dev/{node}" for node in nodes if re2.fullmatch(pattern, f"/dev/{node}"))
-        if name == "/dev" or (inside and name.startswith("/dev/")):
-            lines = sorted({node.split("/")[0] for node in nodes}) if name == "/dev" else inside
-        elif matching or (files := mounted(context.injection.mounts, name)):
-            lines = matching or files
-        elif (names_inside := await context.files.names(path)) is not None:
-            lines = names_inside
-        elif await context.files.read(path) is not None:
+        if (inside := await names_in(context, name, nodes)) is not None:
+            lines = inside
+        elif matching := await matches(context, name, nodes):
+            lines = matching
+        elif _is_file(context, name, nodes) or await context.files.read(path) is not None:
             lines = [path]
         else:
             context.stdio.write_error(f"ls: cannot access '{path}': No such file or directory\n".encode())
             code = 2
             continue
+        folder = name if inside is not None else ""
         for line in lines:
-            say(context, line)
+            say(context, _long_form(context, folder, line) if long else line)
     return code
 
 
-def mounted(mounts: Collection[str], name: str) -> list[str]:
-    """What `ls` shows of mounted files: a file itself, or what is in a folder."""
-    if name in mounts:
-        return [name]
-    before = f"{name.rstrip('/')}/"
-    return sorted({path[len(before) :].split("/")[0] for path in mounts if path.startswith(before)})
+def _is_file(context: ContainerContext, name: str, nodes: set[str]) -> bool:
+    return name in context.injection.mounts or (name.startswith("/dev/") and name[5:] in nodes)
+
+
+async def _nodes(context: ContainerContext) -> set[str]:
+    return {*_PLAIN_DEVICES, *(node.removeprefix("/dev/") for node in await device_nodes(context))}
+
+
+async def names_in(context: ContainerContext, folder: str, nodes: set[str] | None = None) -> list[str] | None:
+    """What a folder holds; None where there is no such folder."""
+    dev_nodes = await _nodes(context) if nodes is None else nodes
+    before = f"{folder.rstrip('/')}/"
+    paths = [f"/dev/{node}" for node in dev_nodes] + [*context.injection.mounts]
+    inside = {path[len(before) :].split("/")[0] for path in paths if path.startswith(before)}
+    files = await context.files.names(folder)
+    if not inside and files is None:
+        return None
+    return sorted({*inside, *(files or ())})
+
+
+async def matches(context: ContainerContext, pattern: str, nodes: set[str] | None = None) -> list[str]:
+    """The paths of a pattern with stars in its last part, none where there is none."""
+    folder, slash, last = pattern.rpartition("/")
+    if "*" not in last or "*" in folder:
+        return []
+    names = await names_in(context, folder or (slash or "."), nodes) or []
+    form = re2.escape(last).replace(r"\*", ".*")  # RE2, for which many stars are no more work
+    hidden = last.startswith(".")
+    return [
+        f"{folder}{slash}{name}"
+        for name in names
+        if (hidden or not name.startswith(".")) and re2.fullmatch(form, name)
+    ]
+
+
+_CONTROL_NUMBERS: Final = MappingProxyType(
+    {"nvidiactl": "195, 255", "nvidia-uvm": "510,   0", "nvidia-uvm-tools": "510,   1"}
+)
+
+
+def _long_form(context: ContainerContext, folder: str, line: str) -> str:
+    """As `ls -l` shows the driver's nodes; of anything else the twin knows the name alone."""
+    name = line.rpartition("/")[2]
+    minor = re.fullmatch(r"nvidia([0-9]{1,4})", name)
+    numbers = f"195, {minor[1]:>3}" if minor else _CONTROL_NUMBERS.get(name)
+    if numbers is None or not f"{folder}/{line}".lstrip("/").startswith("dev/"):
+        return line
+    return f"crw-rw-rw- 1 root root {numbers} {context.clock.now():%b %e %H:%M} {line}"
 
 
 async def date(context: ContainerContext) -> int:

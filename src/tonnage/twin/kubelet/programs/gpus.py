@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.devices.inventory import Device, Inventory, Sample
+from tonnage.model.devices.links import Link
 from tonnage.model.errors import TonnageError
 from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
 
 _MOUNTS: Final = "/var/run/nvidia-container-devices"
 FIELDS: Final = ("memory_used_mib", "utilization_percent", "temperature_c", "power_w")
 """What programs show of a GPU."""
+ALL: Final = "all"
+"""As the value of NVIDIA_VISIBLE_DEVICES: every GPU of the node."""
+UNSUPPORTED: Final = "[N/A]"
 _NO_DEVICES: Final = frozenset({"", "void", "none"})
 
 
@@ -29,6 +34,52 @@ class VisibleGpus:
     samples: dict[str, Sample]
     unreadable: str = ""
     parts: frozenset[str] = frozenset()
+    links: tuple[Link, ...] = ()
+
+
+class GpuReading:
+    """One GPU for one answer: device, its newest sample, its catalogue row."""
+
+    def __init__(self, device: Device, gpus: VisibleGpus) -> None:
+        self.device = device
+        self.gpus = gpus
+        self.sample = gpus.samples.get(device.uuid, Sample(device.uuid))
+        self.model: GpuModel | None = next(
+            (model for model in gpu_models().values() if model.product == device.product), None
+        )
+
+    @property
+    def used_mib(self) -> int | None:
+        return self.sample.whole("memory_used_mib")
+
+    @property
+    def temperature_c(self) -> int | None:
+        return self.sample.whole("temperature_c")
+
+    @property
+    def power_w(self) -> float | None:
+        return self.sample.values.get("power_w")
+
+    @property
+    def free_mib(self) -> int | None:
+        used = self.used_mib
+        return None if used is None else self.device.memory_mib - used
+
+    @property
+    def mig_mode(self) -> str:
+        if self.model is None or not self.model.mig:
+            return UNSUPPORTED
+        return "Enabled" if self.device.mig_enabled else "Disabled"
+
+    @property
+    def busy(self) -> int | None:
+        """Percent; the driver measures none of a divided GPU."""
+        return self.sample.whole("utilization_percent")
+
+    @property
+    def memory_percent(self) -> int | None:
+        busy = self.busy
+        return None if busy is None else 0 if not self.used_mib else busy // 2
 
 
 def injected_ids(context: ContainerContext) -> tuple[str, ...]:
@@ -62,6 +113,8 @@ async def visible_gpus(context: ContainerContext) -> VisibleGpus:
 
 
 def _visible(ids: tuple[str, ...], inventory: Inventory, samples: dict[str, Sample]) -> VisibleGpus:
+    if ids == (ALL,):
+        ids = tuple(device.uuid for device in inventory.devices)
     alive = [device for device in inventory.devices if device.uuid in samples]
     by_id = {device.uuid: device for device in alive} | {str(device.index): device for device in alive}
     by_id |= {part.uuid: device for device in alive for part in device.migs}
@@ -73,6 +126,7 @@ def _visible(ids: tuple[str, ...], inventory: Inventory, samples: dict[str, Samp
         inventory.cuda_version,
         samples,
         parts=frozenset(part.uuid for device in alive for part in device.migs).intersection(ids),
+        links=inventory.links,
     )
 
 

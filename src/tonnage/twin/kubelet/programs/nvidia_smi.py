@@ -5,14 +5,13 @@ Source: nvidia-smi's manual and its output on driver 570; the texts of NVML for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tonnage.model.catalog.gpus import GpuModel, gpu_models
-from tonnage.model.devices.inventory import Device, Sample
 from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
-from tonnage.twin.kubelet.programs.gpus import VisibleGpus, visible_gpus
+from tonnage.twin.kubelet.programs.gpus import UNSUPPORTED, GpuReading, VisibleGpus, visible_gpus
+from tonnage.twin.kubelet.programs.smi_reports import report_lines, topology_lines
 
 _NO_DEVICES: Final = "No devices were found"
 _LOST: Final = (
@@ -23,57 +22,11 @@ _NO_DRIVER: Final = (
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
     "Make sure that the latest NVIDIA driver is installed and running.\n"
 )
-_UNSUPPORTED: Final = "[N/A]"
 _WIDE: Final = 89
 _PROCESSES: Final = "  GPU   GI   CI              PID   Type   Process name                        GPU Memory"
 
 
-class _Reading:
-    """One GPU for one answer: device, its newest sample, its catalogue row."""
-
-    def __init__(self, device: Device, gpus: VisibleGpus) -> None:
-        self.device = device
-        self.gpus = gpus
-        self.sample = gpus.samples.get(device.uuid, Sample(device.uuid))
-        self.model: GpuModel | None = next(
-            (model for model in gpu_models().values() if model.product == device.product), None
-        )
-
-    @property
-    def used_mib(self) -> int | None:
-        return self.sample.whole("memory_used_mib")
-
-    @property
-    def temperature_c(self) -> int | None:
-        return self.sample.whole("temperature_c")
-
-    @property
-    def power_w(self) -> float | None:
-        return self.sample.values.get("power_w")
-
-    @property
-    def free_mib(self) -> int | None:
-        used = self.used_mib
-        return None if used is None else self.device.memory_mib - used
-
-    @property
-    def mig_mode(self) -> str:
-        if self.model is None or not self.model.mig:
-            return _UNSUPPORTED
-        return "Enabled" if self.device.mig_enabled else "Disabled"
-
-    @property
-    def busy(self) -> int | None:
-        """Percent; the driver measures none of a divided GPU."""
-        return self.sample.whole("utilization_percent")
-
-    @property
-    def memory_percent(self) -> int | None:
-        busy = self.busy
-        return None if busy is None else 0 if not self.used_mib else busy // 2
-
-
-_Field = tuple[str, Callable[[_Reading], object]]
+_Field = tuple[str, Callable[[GpuReading], object]]
 
 
 def _fields() -> dict[str, _Field]:
@@ -85,10 +38,10 @@ def _fields() -> dict[str, _Field]:
         "name": ("", lambda r: r.device.product),
         "uuid": ("", lambda r: r.device.uuid),
         "index": ("", lambda r: r.gpus.devices.index(r.device)),
-        "serial": ("", lambda r: _UNSUPPORTED),
-        "pci.bus_id": ("", lambda r: r.device.pci_bus_id or _UNSUPPORTED),
-        "pci.device_id": ("", lambda r: f"0x{r.model.pci_device.upper()}10DE" if r.model else _UNSUPPORTED),
-        "compute_cap": ("", lambda r: r.device.compute_capability or _UNSUPPORTED),
+        "serial": ("", lambda r: UNSUPPORTED),
+        "pci.bus_id": ("", lambda r: r.device.pci_bus_id or UNSUPPORTED),
+        "pci.device_id": ("", lambda r: f"0x{r.model.pci_device.upper()}10DE" if r.model else UNSUPPORTED),
+        "compute_cap": ("", lambda r: r.device.compute_capability or UNSUPPORTED),
         "persistence_mode": ("", lambda r: "Enabled"),
         "pstate": ("", lambda r: "P0"),
         "memory.total": ("MiB", lambda r: r.device.memory_mib),
@@ -113,7 +66,7 @@ FIELDS: Final[Mapping[str, _Field]] = MappingProxyType(_fields())
 
 
 async def nvidia_smi(context: ContainerContext) -> int:
-    """Default table, `-L`, `--query-gpu=… --format=csv[,noheader][,nounits]`; anything else is refused."""
+    """Default table, `-L`, `-q`, `topo -m`, `--query-gpu=… --format=csv[,noheader][,nounits]`."""
     gpus = await visible_gpus(context)
     if gpus.unreadable:
         context.stdio.write(_NO_DRIVER.encode())
@@ -124,6 +77,10 @@ async def nvidia_smi(context: ContainerContext) -> int:
         return _query(context, gpus, query[-1].split(","), options)
     if options and options[0] in {"-L", "--list-gpus"}:
         return _list(context, gpus)
+    if options in (["-q"], ["--query"]):
+        return _lines(context, gpus, report_lines(gpus, context.clock.now()))
+    if options in (["topo", "-m"], ["topo", "--matrix"]):
+        return _lines(context, gpus, topology_lines(gpus))
     if options:
         return _print(
             context, "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n", 2
@@ -134,6 +91,14 @@ async def nvidia_smi(context: ContainerContext) -> int:
 def _print(context: ContainerContext, text: str, code: int) -> int:
     context.stdio.write(text.encode())
     return code
+
+
+def _lines(context: ContainerContext, gpus: VisibleGpus, lines: Iterable[str]) -> int:
+    if gpus.lost:
+        return _print(context, _lost(gpus), 15)
+    if not gpus.devices:
+        return _print(context, f"{_NO_DEVICES}\n", 6)
+    return _print(context, "".join(f"{line}\n" for line in lines), 0)
 
 
 def _lost(gpus: VisibleGpus) -> str:
@@ -171,7 +136,7 @@ def _query(context: ContainerContext, gpus: VisibleGpus, names: list[str], optio
     now = context.clock.now()
     stamp = f"{now:%Y/%m/%d %H:%M:%S}.{now.microsecond // 1000:03d}"
     for device in gpus.devices:
-        reading = _Reading(device, gpus)
+        reading = GpuReading(device, gpus)
         lines.append(
             ", ".join(stamp if name == "timestamp" else _value(name, reading, units=units) for name in names)
         )
@@ -183,23 +148,19 @@ def _header(name: str, *, units: bool) -> str:
     return f"{name} [{unit}]" if unit and units else name
 
 
-def _value(name: str, reading: _Reading, *, units: bool) -> str:
+def _value(name: str, reading: GpuReading, *, units: bool) -> str:
     unit, read = FIELDS[name]
     value = read(reading)
     if value is None:
-        return _UNSUPPORTED
-    return f"{value} {unit}" if unit and units and value != _UNSUPPORTED else str(value)
+        return UNSUPPORTED
+    return f"{value} {unit}" if unit and units and value != UNSUPPORTED else str(value)
 
 
 def _cell(value: object, unit: str = "") -> str:
-    return "N/A" if value is None or value == _UNSUPPORTED else f"{value}{unit}"
+    return "N/A" if value is None or value == UNSUPPORTED else f"{value}{unit}"
 
 
 def _table(context: ContainerContext, gpus: VisibleGpus) -> int:
-    if gpus.lost:
-        return _print(context, _lost(gpus), 15)
-    if not gpus.devices:
-        return _print(context, f"{_NO_DEVICES}\n", 6)
     versions = (
         f" NVIDIA-SMI {gpus.driver_version:<22} Driver Version: {gpus.driver_version:<14} "
         f"CUDA Version: {gpus.cuda_version}"
@@ -215,7 +176,7 @@ def _table(context: ContainerContext, gpus: VisibleGpus) -> int:
         f"|{'=' * 41}+{'=' * 24}+{'=' * 22}|",
     ]
     for index, device in enumerate(gpus.devices):
-        lines += _rows(index, _Reading(device, gpus))
+        lines += _rows(index, GpuReading(device, gpus))
         lines.append(f"+{'-' * 41}+{'-' * 24}+{'-' * 22}+")
     lines += [
         "",
@@ -227,14 +188,14 @@ def _table(context: ContainerContext, gpus: VisibleGpus) -> int:
         f"|{'  No running processes found':<{_WIDE}}|",
         f"+{'-' * _WIDE}+",
     ]
-    return _print(context, "".join(f"{text}\n" for text in lines), 0)
+    return _lines(context, gpus, lines)
 
 
 def _row(left: str, middle: str, right: str) -> str:
     return f"|{left:<41}|{middle:>24}|{right:>22}|"
 
 
-def _rows(index: int, reading: _Reading) -> list[str]:
+def _rows(index: int, reading: GpuReading) -> list[str]:
     device, power_w = reading.device, reading.power_w
     power = _cell(None if power_w is None else round(power_w), "W")
     cap = _cell(reading.model.power_limit_w if reading.model else None, "W")

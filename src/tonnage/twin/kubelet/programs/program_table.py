@@ -12,10 +12,11 @@ from tonnage.twin.kubelet.containers.files import FLEET_BYTES, Space
 from tonnage.twin.kubelet.containers.images import default_command, parse_image
 from tonnage.twin.kubelet.containers.runtime_port import ContainerContext, Program
 from tonnage.twin.kubelet.programs.basic import COMMANDS, pretend
-from tonnage.twin.kubelet.programs.cuda import vectoradd
+from tonnage.twin.kubelet.programs.cuda import SAMPLES, sample_at
 from tonnage.twin.kubelet.programs.file_commands import FILING
 from tonnage.twin.kubelet.programs.filters import FILTERS
 from tonnage.twin.kubelet.programs.gpus import sees_gpus
+from tonnage.twin.kubelet.programs.machine import MACHINE, chroot_with
 from tonnage.twin.kubelet.programs.mps import mps_control
 from tonnage.twin.kubelet.programs.nvidia_smi import nvidia_smi
 from tonnage.twin.kubelet.programs.shell import shell
@@ -24,7 +25,7 @@ _FOLDERS: Final = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/local/nvidia/bin"}
 )
 _EVERYWHERE: Final[Mapping[str, Program]] = MappingProxyType(
-    {**COMMANDS, **FILING, **FILTERS, "vectoradd": vectoradd}
+    {**COMMANDS, **FILING, **FILTERS, **MACHINE, **SAMPLES}
 )
 _NVIDIAS: Final[Mapping[str, Program]] = MappingProxyType(
     {"nvidia-smi": nvidia_smi, "nvidia-cuda-mps-control": mps_control}
@@ -46,11 +47,13 @@ def find_command(context: ContainerContext) -> Program | None:
         return None
     folder, _, name = context.argv[0].rpartition("/")
     if folder and folder not in _FOLDERS:
-        return None
+        return sample_at(folder, name)
     if name in _NVIDIAS:
         return _NVIDIAS[name] if sees_gpus(context) else None
     if name in _SHELLS:
         return _shell
+    if name == "chroot":
+        return chroot_with(find_command)
     return _EVERYWHERE.get(name)
 
 

@@ -11,7 +11,7 @@ from tonnage.model.whole_numbers import whole_number
 from tonnage.twin.kubelet.containers.files import FileError
 from tonnage.twin.kubelet.containers.runtime_port import ContainerContext, Program, Stdio
 from tonnage.twin.kubelet.programs.arithmetic import evaluate
-from tonnage.twin.kubelet.programs.basic import pretend
+from tonnage.twin.kubelet.programs.basic import matches, pretend
 from tonnage.twin.kubelet.programs.shell_streams import Piped
 from tonnage.twin.kubelet.programs.shell_syntax import (
     AndOr,
@@ -290,6 +290,8 @@ class _Interpreter:
         size = 0
         for word in words:
             fields = await self._fields(word)
+            if any(part.kind == "stars" for part in word):
+                fields = [path for field in fields for path in await matches(self._context, field) or [field]]
             size += sum(map(len, fields)) + len(fields)
             if size > _LONGEST_WORDS:
                 raise _TooLongError
@@ -303,9 +305,10 @@ class _Interpreter:
         for part in word:
             text = await self._value(part.kind, part.text)
             size += len(text)
-            if size > (_LONGEST_WORD if part.quoted or part.kind == "text" else _LONGEST_WORDS):
+            literal = part.quoted or part.kind in ("text", "stars")
+            if size > (_LONGEST_WORD if literal else _LONGEST_WORDS):
                 raise _TooLongError
-            if part.kind == "text" or part.quoted:
+            if literal:
                 fields[-1] += text
                 some = True
                 continue
@@ -318,7 +321,7 @@ class _Interpreter:
         return fields if some else []
 
     async def _value(self, kind: str, text: str) -> str:
-        if kind == "text":
+        if kind in ("text", "stars"):
             return text
         if kind == "variable":
             return self._variable(text)

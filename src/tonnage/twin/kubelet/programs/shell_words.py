@@ -18,7 +18,7 @@ class ShellUnsupportedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WordPart:
-    """A piece of a word. `kind`: text, variable, arithmetic or command; `quoted` pieces are never split."""
+    """A piece of a word. `kind`: text, stars, variable, arithmetic or command; `quoted` are never split."""
 
     kind: str
     text: str
@@ -109,7 +109,10 @@ class Lexer:
                 self._at += 2
             elif char == "$":
                 parts.append(self._dollar(quoted=False))
-            elif char in "`*?~" and (char != "?" or not parts):
+            elif char == "*":
+                parts.append(WordPart("stars", char))
+                self._at += 1
+            elif char in "`?~" and (char != "?" or not parts):
                 raise ShellUnsupportedError(f"{char} in a word")
             else:
                 parts.append(WordPart("text", char))
@@ -180,8 +183,8 @@ def _leading_name(text: str) -> list[str]:
 def _joined(parts: list[WordPart]) -> Word:
     joined: list[WordPart] = []
     for (kind, quoted), alike in groupby(parts, key=lambda part: (part.kind, part.quoted)):
-        if kind == "text":
-            joined.append(WordPart("text", "".join(part.text for part in alike), quoted))
+        if kind in ("text", "stars"):
+            joined.append(WordPart(kind, "".join(part.text for part in alike), quoted))
         else:
             joined += alike
     return tuple(joined)
