@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tonnage.decide.node.mig.compute import Split
 from tonnage.decide.node.mig.goal import GpuGoal, MigGpu
-from tonnage.decide.node.mig.layouts import written
 from tonnage.decide.node.mig.packing import Packing, pack
 from tonnage.decide.node.mig.plan import Instance
 from tonnage.diagnose.mig.products import Product, board_of, product_named
@@ -15,6 +13,8 @@ from tonnage.diagnose.mig.resets import Resets, reset_json, reset_lines
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import usable_mib
 from tonnage.model.json import JsonObject
+from tonnage.model.mig.compute import Split
+from tonnage.model.mig.placements import written
 from tonnage.model.mig.profile_names import parse_profile
 from tonnage.model.names import parse_device_id
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus

@@ -10,11 +10,12 @@ from tonnage.decide.node.labels.gpu import OWN, gpu_labels
 from tonnage.decide.node.mig.layouts import Layout, layout_of
 from tonnage.decide.node.share import share
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.catalog.mig import is_undivided, mig_board, mig_boards
+from tonnage.model.catalog.mig import MigBoard, device_mib, is_undivided, mig_board, mig_boards
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import PluginConfig, SharedResource
 from tonnage.model.errors import Problem
 from tonnage.model.kubernetes.cluster import Node
+from tonnage.model.mig.profile_names import parse_profile
 from tonnage.model.names import (
     GPU,
     MIG_PREFIX,
@@ -122,7 +123,7 @@ def divided(board: NodeGpus, layout: str, devices: Sequence[int] | None, strateg
         if isinstance(target, MigLayoutReason):
             instead = f"one of {'; '.join(target.instead)}" if target.instead else ""
             return Problem(target.message, why=f"{device.product}", remedy=instead)
-        changed[device.index] = _with(device, target)
+        changed[device.index] = _with(device, geometry, target)
     config = board.config
     mig_strategy = MigStrategy(strategy) if strategy else config.mig_strategy
     if mig_strategy is MigStrategy.NONE and any(d.mig_enabled for d in changed.values()):
@@ -196,11 +197,12 @@ def _indivisible(device: Device | None) -> Problem:
     )
 
 
-def _with(device: Device, layout: Layout) -> Device:
+def _with(device: Device, board: MigBoard, layout: Layout) -> Device:
     """The device in a layout; one that cannot work cannot work in parts either."""
     if layout.whole:
         return replace(device, mig_enabled=False, migs=())
     ordered = sorted(layout.placed, key=lambda placement: placement[1])
+    key = next((model.key for model in gpu_models().values() if model.product == device.product), "")
     migs = tuple(
         MigDevice(
             f"MIG-{device.uuid}-{place}",
@@ -208,7 +210,7 @@ def _with(device: Device, layout: Layout) -> Device:
             profile.name,
             place + 1,
             0,
-            0,
+            device_mib(board, key, device.memory_mib, parse_profile(profile.name)),
             placement=(start, profile.memory),
             gpu_slices=profile.compute,
             compute_slices=profile.compute,
