@@ -18,7 +18,7 @@ from tonnage.model.mig.placements import written
 from tonnage.model.mig.profile_names import parse_profile
 from tonnage.model.names import parse_device_id
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
-from tonnage.model.reasons.gpu.mig import MigMemoryShort
+from tonnage.model.reasons.gpu.mig import MigGpuUnhealthy, MigMemoryShort
 
 _NOWHERE = -1
 """The start of an instance of which nobody tells it: it cannot be kept."""
@@ -38,6 +38,23 @@ class MigDemand:
 def gpus_of(status: GpuStatus) -> tuple[MigGpu, ...]:
     """A node's GPUs, their instances and who uses those."""
     return tuple(_gpu(place, device) for place, device in enumerate(status.devices))
+
+
+def healthy_goals(goals: Sequence[GpuGoal], status: GpuStatus | None) -> tuple[GpuGoal, ...]:
+    """The goals, with a refusal for each GPU that the node's agent calls unhealthy."""
+    ill = {d.uuid: d for d in status.devices if not d.healthy} if status is not None else {}
+    return tuple(
+        replace(goal, plan=None, mode=False, refusal=_unhealthy(goal, ill[goal.gpu.uuid]))
+        if goal.gpu.uuid in ill and (goal.plan is not None or goal.refusal is not None)
+        else goal
+        for goal in goals
+    )
+
+
+def _unhealthy(goal: GpuGoal, device: GpuDevice) -> MigGpuUnhealthy:
+    why = device.reason or "its agent does not say why"
+    message = f"it is left out, since it is unhealthy ({why}); repair or exchange it first"
+    return MigGpuUnhealthy(subject=f"GPU {goal.gpu.index}", message=message, index=goal.gpu.index, why=why)
 
 
 def pretended_gpus(product: str, count: int) -> tuple[MigGpu, ...]:
