@@ -25,6 +25,7 @@ from tonnage.model.names import (
     ResourceName,
     parse_resource_name,
 )
+from tonnage.model.node.device_counts import device_count
 from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.node.machine import Machine
 from tonnage.model.node.plugin_settings import MigStrategy
@@ -32,6 +33,7 @@ from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 MOST_GPUS: Final = 64
 _COUNT: Final = f"{NVIDIA}/gpu.count"
+_REPLICAS: Final = f"{NVIDIA}/gpu.replicas"
 _MEMORY: Final = f"{NVIDIA}/gpu.memory"
 _STRATEGY: Final = f"{NVIDIA}/mig.strategy"
 
@@ -75,7 +77,7 @@ def board_of_node(node: Node, status: GpuStatus | None) -> NodeGpus | Problem:
     strategy = MigStrategy(label) if label in set(MigStrategy) else MigStrategy.NONE
     if divided and strategy is MigStrategy.NONE:
         strategy = MigStrategy.MIXED
-    sharing = () if divided else _sharing(node, status, len(devices))
+    sharing = () if divided else _sharing(node, status)
     return NodeGpus(devices, PluginConfig(shared=sharing, mig_strategy=strategy), unsure=divided)
 
 
@@ -87,7 +89,8 @@ def said_of_gpus(node: Node, status: GpuStatus | None) -> Hashable:
     amounts = tuple(
         sorted((r, n, node.allocatable.get(r, 0)) for r, n in node.capacity.items() if _is_gpu(r))
     )
-    labels_key = (product, labels.get(_COUNT, ""), labels.get(_MEMORY, ""), labels.get(_STRATEGY, ""), own)
+    told = (labels.get(key, "") for key in (_COUNT, _REPLICAS, _MEMORY, _STRATEGY))
+    labels_key = (product, *told, own)
     if status is None or not status.devices:
         return node.name if not product else "", labels_key, amounts
     devices = tuple((d.index, d.product, d.memory_mib, d.healthy) for d in status.devices[:MOST_GPUS])
@@ -269,12 +272,10 @@ def _device(index: int, product: str, memory_mib: int) -> Device:
                   mig_enabled=False if divisible else None)  # fmt: skip
 
 
-def _sharing(node: Node, status: GpuStatus | None, gpus: int) -> tuple[SharedResource, ...]:
-    """How whole GPUs are shared now: as the agent says, else as many as there are of each."""
+def _sharing(node: Node, status: GpuStatus | None) -> tuple[SharedResource, ...]:
+    """How whole GPUs are shared now."""
     for name in (ResourceName(GPU + SHARED_SUFFIX), GPU):
-        reported = status.replicas.get(name, 1) if status is not None else 1
-        counted = node.capacity.get(name, 0) // gpus if gpus else 0
-        replicas = reported if reported > 1 else counted
-        if replicas > 1:
-            return (SharedResource(GPU, name, replicas),)
+        count = device_count(node, name, status)
+        if count.amount and count.replicas is not None and count.shared:
+            return (SharedResource(GPU, name, count.replicas),)
     return ()

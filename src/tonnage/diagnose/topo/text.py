@@ -52,6 +52,8 @@ def best_lines(topology: NodeTopology) -> Iterator[str]:
             yield f"best {size}: {set_told(best)}"
         elif size <= len(topology.rows):
             yield f"best {size}: none, {len(topology.healthy)} of {len(topology.rows)} GPUs are healthy"
+    for resource, replicas in sorted({(r.resource, r.replicas) for r in topology.rows if r.replicas > 1}):
+        yield f"{resource} counts replicas, {replicas} of each GPU: pods get replicas, not sets of GPUs"
     if topology.unhealthy:
         yield f"left out: {gpus_with_reasons(topology.unhealthy)}"
 

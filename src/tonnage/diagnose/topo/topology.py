@@ -41,6 +41,7 @@ class GpuRow:
     healthy: bool = True
     holders: tuple[str, ...] = ()
     reason: str = ""
+    replicas: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,7 @@ def topology_of_status(status: GpuStatus, boards: Boards) -> NodeTopology:
             device.healthy,
             tuple(dict.fromkeys(f"{h.namespace}/{h.pod}" for h in device.holders)),
             device.reason,
+            status.replicas.get(device.resource, device.replicas),
         )
         for device in devices
     )
@@ -207,6 +209,7 @@ def node_json(topology: NodeTopology, compared: Comparison | None = None) -> Jso
             "numa_node": row.numa_node,
             "pci_bus_id": row.pci_bus_id,
             "resource": row.resource,
+            "replicas": row.replicas,
             "healthy": row.healthy,
             "reason": row.reason,
             "holders": [*row.holders],
