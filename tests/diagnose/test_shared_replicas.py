@@ -118,6 +118,14 @@ def test_fewer_whole_gpus_are_offered_where_no_replicas_can_be_chosen_instead() 
     assert explained(pod(8), RENAMED, WHOLE).remedies[0].action == f"ask for 4 {GPU}"
 
 
+def test_one_replica_is_no_answer_to_several_gpus_either() -> None:
+    single = node("single", {GPU: 1}, 1, 1, "NVIDIA-L4")
+    actions = [remedy.action for remedy in explained(pod(20), A10, single).remedies]
+    assert actions == [
+        f'ask for 1 {GPU}; and select nodes whose GPUs are not shared (nodeSelector {GPU}.replicas: "1")'
+    ]
+
+
 def test_one_of_a_misspelt_name_is_called_the_share_that_it_is() -> None:
     (remedy,) = explained(pod(1, "nvidia.com/gpus"), A10).remedies
     assert remedy.action.endswith(": a share of a GPU instead of a whole one")

@@ -69,7 +69,7 @@ def one_of_each(case: Case, ground: Ground, reasons: tuple[Reason, ...]) -> tupl
     names = {r.resource for r in reasons if isinstance(r, SharedRequestTooLarge) and r.resource is not None}
     edits = tuple(single(name) for name in sorted(names))
     plan = RemedyPlan(edits, str(case.decision.chosen))
-    return (_remedy(plan, case, ground),) if edits and _chosen(plan, case, ground) else ()
+    return (_remedy(plan, case, ground),) if edits and _chosen(plan, case, ground, shares=True) else ()
 
 
 def _least(plan: RemedyPlan, case: Case, ground: Ground) -> RemedyPlan | None:
@@ -83,10 +83,11 @@ def _least(plan: RemedyPlan, case: Case, ground: Ground) -> RemedyPlan | None:
     return plan
 
 
-def _chosen(plan: RemedyPlan, case: Case, ground: Ground) -> str | None:
+def _chosen(plan: RemedyPlan, case: Case, ground: Ground, *, shares: bool = False) -> str | None:
     """Where the engine places the changed pod; None as well where that node's kubelet would not take it.
 
-    In a large cluster only the plan's own node is tried.
+    In a large cluster only the plan's own node is tried. Replicas are no substitute for GPUs, unless the plan
+    is for `shares`.
     """
     pod, view = applied(plan.edits, case)
     if ground.engine is None:
@@ -98,10 +99,12 @@ def _chosen(plan: RemedyPlan, case: Case, ground: Ground) -> str | None:
     amounts = (c.requests.get(name, 0) for c in (*pod.containers, *pod.init_containers) for name in strict)
     if chosen is None or any(amount > 1 for amount in amounts):
         return None
-    asked = _most_asked(case.pod)
-    for_gpus = _most_asked(pod) != asked and not any(name.endswith(SHARED_SUFFIX) for name in asked)
-    if for_gpus and _replicas(pod, chosen, view):
-        return None  # replicas are no substitute for GPUs
+    if (
+        not shares
+        and _replaces_gpus(pod, case.pod)
+        and _replicas(pod, chosen, view, above=1 if _most(case.pod) == 1 else 0)
+    ):
+        return None
     return None if refuses(pod, view.nodes[chosen], view) else chosen
 
 
@@ -113,10 +116,21 @@ def _most_asked(pod: Pod) -> Counter[str]:
     return most
 
 
-def _replicas(pod: Pod, name: str, view: ClusterView) -> DeviceCount | None:
-    """A shared resource of the node of which a container would get several."""
+def _most(pod: Pod) -> int:
+    return max(_most_asked(pod).values(), default=0)
+
+
+def _replaces_gpus(pod: Pod, before: Pod) -> bool:
+    """Whether other devices are asked for than whole ones that were."""
+    asked = _most_asked(before)
+    return _most_asked(pod) != asked and not any(name.endswith(SHARED_SUFFIX) for name in asked)
+
+
+def _replicas(pod: Pod, name: str, view: ClusterView, *, above: int = 1) -> DeviceCount | None:
+    """A shared resource of the node of which a container would get more than so many."""
     node, status = view.nodes[name].node, view.snapshot.gpu.get(name)
-    counts = (device_count(node, resource, status) for resource, n in _most_asked(pod).items() if n > 1)
+    asked = _most_asked(pod).items()
+    counts = (device_count(node, resource, status) for resource, n in asked if n > above)
     return next((count for count in counts if count.shared), None)
 
 
