@@ -10,11 +10,11 @@ import time
 from collections.abc import Sequence
 
 from tonnage.decide.node.mig import plan
-from tonnage.decide.node.mig.geometry import all_layouts
 from tonnage.decide.node.mig.goal import MigGpu, goals_by_entries
 from tonnage.decide.node.mig.plan import Instance
 from tonnage.diagnose.mig.plans import demand_on
 from tonnage.model.catalog.mig import mig_board
+from tonnage.model.mig.geometry import all_layouts
 from tonnage.model.mig.layouts import MigEntry
 
 NODES = 1000

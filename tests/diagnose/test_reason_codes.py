@@ -23,7 +23,7 @@ from tonnage.model.reasons.registry import aliases, manifest_reasons, node_reaso
 
 _SOURCE = "\n".join(
     path.read_text()
-    for room in ("decide", "diagnose", "documents")
+    for room in ("decide", "diagnose", "documents", "model/mig")
     for path in (Path(__file__).parents[2] / "src" / "tonnage" / room).rglob("*.py")
     if path.name != "codes.py"
 )

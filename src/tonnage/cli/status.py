@@ -63,7 +63,7 @@ def _cells(row: FleetRow) -> tuple[str, ...]:
         row.node,
         row.product or "-",
         row.resource or "-",
-        row.mode,
+        row.mode if row.replicas in (None, 1) else f"{row.mode} ×{row.replicas}",
         "-" if row.advertised is None else str(row.advertised),
         f"{row.allocatable}/{row.capacity}",
         str(row.allocated),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,11 +12,11 @@ from tonnage.diagnose.explain.nodes.closed_nodes import GPUS_HEALTHY, utc
 from tonnage.diagnose.explain.nodes.verdicts import holders
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Node, Snapshot
-from tonnage.model.names import PRODUCT_LABEL, SHARED_SUFFIX
+from tonnage.model.names import PRODUCT_LABEL
+from tonnage.model.node.device_counts import DeviceCount, device_count
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 
 _STRATEGY: Final = "nvidia.com/gpu.sharing-strategy"
-_MODES: Final = {"time-slicing": "time-sliced", "mps": "mps", "none": "exclusive"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,10 @@ class FleetRow:
     cordoned: bool = False
     holders: tuple[tuple[str, int], ...] = ()
     devices: tuple[DeviceRow, ...] = ()
+    replicas: int | None = 1
+    """Of each device; None: it is shared, and nobody tells how often."""
+    device_count: int | None = None
+    """GPUs or MIG devices behind the capacity."""
 
     @property
     def in_order(self) -> bool:
@@ -71,6 +75,8 @@ class FleetRow:
             "resource": self.resource,
             "product": self.product,
             "mode": self.mode,
+            "replicas": self.replicas,
+            "device_count": self.device_count,
             "advertised": self.advertised,
             "allocatable": self.allocatable,
             "capacity": self.capacity,
@@ -121,12 +127,13 @@ def _row(view: NodeView, resource: str, status: GpuStatus | None) -> FleetRow:
     node = view.node
     devices = [d for d in status.devices if d.resource in (resource, "")] if status is not None else []
     used = [d.used_mib for d in devices]
+    count = device_count(node, resource, status)
     return FleetRow(
         node=node.name,
         resource=resource,
         product=node.labels.get(PRODUCT_LABEL, "")
         or ", ".join(sorted({d.product for d in devices if d.product})),
-        mode="mps" if status is not None and resource in status.mps else _mode(node, resource, devices),
+        mode="mps" if status is not None and resource in status.mps else _mode(node, count),
         advertised=_advertised(resource, devices, status),
         allocatable=node.allocatable.get(resource, 0),
         capacity=node.capacity.get(resource, 0),
@@ -137,6 +144,8 @@ def _row(view: NodeView, resource: str, status: GpuStatus | None) -> FleetRow:
         cordoned=node.unschedulable,
         holders=holders(view, resource),
         devices=tuple(_device_row(d) for d in devices),
+        replicas=count.replicas,
+        device_count=count.devices,
     )
 
 
@@ -147,15 +156,13 @@ def _advertised(resource: str, devices: list[GpuDevice], status: GpuStatus | Non
     return sum(d.replicas for d in devices) if devices else None
 
 
-def _mode(node: Node, resource: str, devices: Iterable[GpuDevice]) -> str:
-    """`exclusive`, `time-sliced`, `mps` or `mig`: by the agent, else by label, else by the name."""
-    if "/mig-" in resource:
+def _mode(node: Node, count: DeviceCount) -> str:
+    """`exclusive`, `time-sliced`, `mps` or `mig`: by the agent, else by labels, else by the name."""
+    if "/mig-" in count.resource:
         return "mig"
-    replicas = {device.replicas for device in devices}
-    label = _MODES.get(node.labels.get(_STRATEGY, ""))
-    if replicas:
-        return ("mps" if label == "mps" else "time-sliced") if max(replicas) > 1 else "exclusive"
-    return label or ("time-sliced" if resource.endswith(SHARED_SUFFIX) else "exclusive")
+    if not count.shared:
+        return "exclusive"
+    return "mps" if node.labels.get(_STRATEGY, "") == "mps" else "time-sliced"
 
 
 def _which(node: Node, ill: list[GpuDevice]) -> str:

@@ -6,12 +6,14 @@ devices:
 - {uuid: GPU-6a1f, model: A100-40, numa: 0}
 - {uuid: GPU-77c2, model: A100-40, numa: 1, health: lost}
 - {uuid: GPU-01ab, model: A100-40, xids: [31, 48], rowRemap: pending, recoveryAction: gpu-reset}
-- {uuid: GPU-9c01, model: A100-40, mig: [3g.20gb, 1g.5gb, 1c.3g.20gb]}   # []: MIG enabled, nothing made
+- {uuid: GPU-9c01, model: A100-40, mig: [3g.20gb, 1g.5gb, 1c.2g.10gb]}   # []: MIG enabled, nothing made
 links: [{gpus: [0, 1], nvlinks: 12, path: PIX}]   # left out: as on the boards that the models come on
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -19,6 +21,10 @@ from pydantic import Field, field_validator, model_validator
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.source import Document, DocumentFieldError
 from tonnage.model.catalog.gpus import gpu_models
+from tonnage.model.catalog.mig import mig_board
+from tonnage.model.errors import Problem
+from tonnage.model.mig.placements import layout_refusal
+from tonnage.model.reasons.gpu.mig import MigProfileNotOffered
 
 MAX_DEVICES = 256
 MAX_XIDS = 256
@@ -45,8 +51,8 @@ class HardwareDevice(Document):
     """One device. `index` defaults to its place in the list; readings are those of an idle device.
 
     `xids` are the errors that it has reported, oldest first: what is added to them happens then. `health`
-    hung is a device whose driver calls do not come back. `mig` are the profiles of its MIG devices; whether
-    they fit on it together is not checked. None: MIG is disabled. `mig_reset`: another mode takes a reset.
+    hung is a device whose driver calls do not come back. `mig` are the profiles of its MIG devices, which
+    must fit on it together. None: MIG is disabled. `mig_reset`: another mode takes a reset.
     """
 
     uuid: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
@@ -78,12 +84,24 @@ class HardwareDevice(Document):
 
     @model_validator(mode="after")
     def _divisible(self) -> HardwareDevice:
-        if self.mig is not None and not gpu_models()[self.model].mig:
-            able = [key for key, model in gpu_models().items() if model.mig]
-            raise DocumentFieldError(
-                f"{self.model} cannot be divided by MIG", remedy=f"one of {', '.join(able)} can"
-            )
+        if self.mig is not None and (problem := mig_problem(self.model, self.mig)) is not None:
+            raise DocumentFieldError(problem.what, why=problem.why, remedy=problem.remedy)
         return self
+
+
+def mig_problem(model: str, profiles: Sequence[str]) -> Problem | None:
+    """Why no GPU of the catalogue's model can have these MIG devices at once; None: it can."""
+    board = mig_board(gpu_models()[model].product)
+    if board is None:
+        able = [key for key, other in gpu_models().items() if other.mig]
+        return Problem(f"{model} cannot be divided by MIG", remedy=f"one of {', '.join(able)} can")
+    refusal = layout_refusal(board, Counter(profiles))
+    if refusal is None:
+        return None
+    text, _, why = refusal.message.partition(": ")
+    if isinstance(refusal, MigProfileNotOffered):
+        return Problem(f"{model}: {refusal.message}", remedy=f"it has {', '.join(refusal.instead)}")
+    return Problem(text, why=why, remedy=f"these fit: {' or '.join(refusal.instead[:3])}")
 
 
 class HardwareLink(Document):

@@ -24,7 +24,7 @@ import yaml
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
-from tonnage.documents.hardware import MAX_LINKS, MAX_PARTS, HardwareLink, MigProfile
+from tonnage.documents.hardware import MAX_LINKS, MAX_PARTS, HardwareLink, MigProfile, mig_problem
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import MarkedDocument, field_path, parse_yaml
 from tonnage.documents.yaml.source import Document, DocumentFieldError, validate
@@ -354,10 +354,10 @@ def _contradictions(scenario: Scenario, document: MarkedDocument) -> Iterator[Pr
                 document.where((*at, "gpu", "model")),
                 remedy=nearest(group.gpu.model, sorted(gpu_models())),
             )
-        elif group.gpu and group.gpu.mig is not None and not gpu_models()[group.gpu.model].mig:
-            able = ", ".join(key for key, model in gpu_models().items() if model.mig)
-            problem = f"{group.gpu.model} cannot be divided by MIG"
-            yield Problem(problem, document.where((*at, "gpu", "mig")), remedy=f"one of {able} can")
+        elif group.gpu and group.gpu.mig is not None:
+            problem = mig_problem(group.gpu.model, group.gpu.mig)
+            if problem is not None:
+                yield replace(problem, where=document.where((*at, "gpu", "mig")))
         yield from _numa_problems(group, at, document)
         if group.config is not None and group.config not in scenario.configs:
             yield Problem(

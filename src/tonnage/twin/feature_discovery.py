@@ -15,6 +15,7 @@ from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.node.machine import Cpu, Machine, PciDevice
 from tonnage.twin.devices.scenario import inventory_of
+from tonnage.twin.devices.scenario_mig import configured_layouts
 
 PRODUCT: Final = "Tonnage twin"
 _CPU: Final = Cpu("GenuineIntel", 6, 143)
@@ -27,7 +28,7 @@ _DRIVER: Final = "../../../bus/pci/drivers/nvidia"
 
 def pretended_machine(hardware: Hardware, kernel: str) -> Machine:
     """A server with these GPUs on its bus and a kernel of that release."""
-    devices = inventory_of(hardware).devices
+    devices = inventory_of(hardware, configured_layouts(hardware)).devices
     models = {model.product: model for model in gpu_models().values()}
     return Machine(
         product=PRODUCT,
@@ -49,7 +50,7 @@ def pretended_machine(hardware: Hardware, kernel: str) -> Machine:
 
 def feature_labels(hardware: Hardware, config: PluginConfig, machine: Machine) -> dict[str, str]:
     """The labels that the node's agent publishes under a configuration, but for the time of its start."""
-    inventory, never = inventory_of(hardware), datetime.fromtimestamp(0, UTC)
+    inventory, never = inventory_of(hardware, configured_layouts(hardware)), datetime.fromtimestamp(0, UTC)
     labels = node_labels(inventory, config, machine, readable=True, direct=True, started=never)
     return {key: value for key, value in (labels or {}).items() if key != "nvidia.com/gfd.timestamp"}
 

@@ -24,6 +24,9 @@ from support.nvml.state import (
     FakeProcess,
     h100_node,
 )
+from tonnage.model.catalog.gpus import gpu_models
+from tonnage.model.catalog.mig import device_mib, mig_board
+from tonnage.model.mig.profile_names import parse_profile
 
 
 @pytest.fixture
@@ -71,36 +74,44 @@ def test_mig_devices_have_the_uuids_and_ids_given(driver: Driver) -> None:
     assert refusal(pynvml.nvmlDeviceGetUtilizationRates, parent) == pynvml.NVML_ERROR_NOT_SUPPORTED
 
 
-@pytest.mark.parametrize(
-    ("model", "names"),
-    [
-        ("A100-40", "1g.5gb 1g.5gb+me 1g.10gb 2g.10gb 3g.20gb 4g.20gb 7g.40gb"),
-        ("A100-80", "1g.10gb 1g.10gb+me 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb"),
-        ("H100-80", "1g.10gb 1g.10gb+me 1g.20gb 2g.20gb 3g.40gb 4g.40gb 7g.80gb"),
-        ("H200", "1g.18gb 1g.18gb+me 1g.35gb 2g.35gb 3g.71gb 4g.71gb 7g.141gb"),
-        ("B200", "1g.23gb 1g.23gb+me 1g.45gb 2g.45gb 3g.90gb 4g.90gb 7g.180gb"),
-    ],
-)
-def test_profiles_have_the_names_of_the_product(driver: Driver, model: str, names: str) -> None:
+@pytest.mark.parametrize("model", [key for key, model in gpu_models().items() if model.mig])
+def test_profiles_are_those_of_the_catalogue(driver: Driver, model: str) -> None:
     driver.become(DriverState((FakeGpu(0, model, mig_enabled=True),)))
+    product = gpu_models()[model]
+    board = mig_board(product.product)
+    assert board is not None
     found = {}
     for number in range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
         try:
             profile = pynvml.nvmlDeviceGetGpuInstanceProfileInfo(handle(0), number)
         except pynvml.NVMLError_NotSupported:
             continue
-        found[profile.name] = (profile.id, profile.sliceCount, profile.instanceCount)
+        starts = tuple(placements(profile.id))
+        memory = profile.memorySizeMB
+        facts = (profile.sliceCount, spans(profile.id), profile.instanceCount, starts, memory)
+        found[profile.name] = (profile.id, *facts)
         first = pynvml.nvmlDeviceGetGpuInstanceProfileInfo(handle(0), number, version=1)
-        assert (first.id, first.memorySizeMB) == (profile.id, profile.memorySizeMB)
-    ids = ((19, 1, 7), (20, 1, 1), (15, 1, 4), (14, 2, 3), (9, 3, 2), (5, 4, 1), (0, 7, 1))
-    assert found == {f"MIG {name}": facts for name, facts in zip(names.split(), ids, strict=True)}
+        assert (first.id, first.memorySizeMB) == (profile.id, memory)
+    assert found == {
+        f"MIG {name}": (number, row.compute, {row.memory}, row.most, row.starts, mib)
+        for (name, row), number in zip(board.profiles.items(), (19, 20, 15, 14, 9, 5, 0), strict=True)
+        for mib in [device_mib(board, model, product.memory_mib, parse_profile(name))]
+    }
 
 
 def placements(profile: int) -> list[int]:
+    return [place.start for place in possible(profile)]
+
+
+def spans(profile: int) -> set[int]:
+    return {place.size for place in possible(profile)}
+
+
+def possible(profile: int) -> list[Any]:
     room = (pynvml.c_nvmlGpuInstancePlacement_t * 16)()
     count = ctypes.c_uint(16)
     pynvml.nvmlDeviceGetGpuInstancePossiblePlacements(handle(0), profile, room, ctypes.byref(count))
-    return [place.start for place in room[: count.value]]
+    return list(room[: count.value])
 
 
 def created(profile: int, start: int) -> Any:

@@ -203,3 +203,28 @@ def test_an_unknown_node_and_an_unknown_configuration(
     assert "did you mean a100-0?" in capsys.readouterr().err
     assert run(["mig", "plan", "--product", "A100-80", configs, "--config", "all-balance"], "t") == 2
     assert "did you mean all-balanced?" in capsys.readouterr().err
+
+
+def test_a_gpu_that_is_lost_is_left_out_of_a_plan(
+    captured: str, configs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = Path(captured)
+    cluster = json.loads(file.read_text())
+    cluster["items"][0]["status"]["devices"][1] |= {"health": "Unhealthy", "reason": "GPU is lost"}
+    file.write_text(json.dumps(cluster))
+    node = ("--node", "a100-0", "--snapshot", captured)
+    for what in (("--layout", "all-balanced"), (configs, "--config", "all-balanced")):
+        status, answer = asked(capsys, *node, *what)
+        lost = answer["items"][0]["gpus"][1]
+        assert (status, lost["error"]) == (
+            1,
+            "it is left out, since it is unhealthy (GPU is lost); repair or exchange it first",
+        )
+        assert "create" not in lost
+        assert answer["items"][0]["gpus"][0]["create"]
+    status, answer = asked(capsys, *node, configs, "--config", "mixed-workload")
+    assert [gpu.get("error", "") for gpu in answer["items"][0]["gpus"][2:]] == [
+        "the node has no such GPU"
+    ] * 2
+    assert run(["mig", "plan", *node, "--layout", "all-balanced"], "tonnage") == 1
+    assert "GPU 1: cannot be done: it is left out, since it is unhealthy" in capsys.readouterr().out

@@ -12,7 +12,7 @@ from tonnage.agent.status.device import links_of
 from tonnage.decide.node.preference.device_sets import board_of
 from tonnage.diagnose.explain.explain import explain, find_pod
 from tonnage.diagnose.topo.families import FamilyKind, family_of
-from tonnage.diagnose.topo.text import comparison_lines, matrix_lines
+from tonnage.diagnose.topo.text import best_lines, comparison_lines, matrix_lines
 from tonnage.diagnose.topo.topology import comparison, fleet_topology, node_json, topology_of_board
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.json import JsonObject
@@ -161,6 +161,8 @@ def test_a_chosen_set_is_held_against_the_best_and_what_is_free() -> None:
     (node,) = fleet_topology(snapshot).nodes
     split = comparison(node, (1, 2))
     assert not split.is_best
+    assert split.best is not None
+    assert split.best_free is not None
     assert (split.best.indices, split.best_free.indices) == ((0, 1), (2, 3))
     told = list(comparison_lines(split))
     assert told[0] == "chosen: GPU 1, 2: slowest pair 1-2 over SYS, 6 GB/s; NUMA nodes 0, 1"
@@ -168,6 +170,63 @@ def test_a_chosen_set_is_held_against_the_best_and_what_is_free() -> None:
     assert comparison(node, (2, 3)).is_best
     body: Any = node_json(node, split)
     assert body["set"]["is_best"] is False
+
+
+def ill(parts: list[Body], *indices: int, reason: str = "GPU is lost") -> list[Body]:
+    """The same node, some of whose GPUs its agent calls unhealthy."""
+    for index in indices:
+        parts[1]["status"]["devices"][index] |= {"health": "Unhealthy", "reason": reason}
+    return parts
+
+
+def test_no_recommended_set_has_a_gpu_that_is_lost() -> None:
+    (node,) = fleet_topology(cluster(ill(objects("b", bridged_pairs(), A100), 1))).nodes
+    body: Any = node_json(node)
+    assert body["best"]["2"]["gpus"] == [2, 3]
+    assert "4" not in body["best"]
+    assert body["left_out"] == [{"index": 1, "reason": "GPU is lost"}]
+    assert list(best_lines(node)) == [
+        "best 2: GPU 2, 3: slowest pair 2-3 over NV12, 240 GB/s; NUMA node 1",
+        "best 4: none, 3 of 4 GPUs are healthy",
+        "left out: GPU 1 (GPU is lost)",
+    ]
+    worn = ill(objects("b", bridged_pairs(), A100), 1, 3)
+    assert "SYS" in fleet_topology(cluster(worn)).nodes[0].fastest_pair
+
+
+def test_a_chosen_set_with_a_gpu_that_is_lost_is_not_the_best() -> None:
+    (node,) = fleet_topology(cluster(ill(objects("b", bridged_pairs(), A100), 1))).nodes
+    pair, all_four = comparison(node, (0, 1)), comparison(node, (0, 1, 2, 3))
+    assert (pair.is_best, all_four.is_best) == (False, False)
+    assert list(comparison_lines(pair))[1:] == [
+        "no pod can get it: GPU 1 (GPU is lost)",
+        "best:   GPU 2, 3: slowest pair 2-3 over NV12, 240 GB/s; NUMA node 1",
+        "the best set is free now",
+    ]
+    assert list(comparison_lines(all_four))[1:] == [
+        "no pod can get it: GPU 1 (GPU is lost)",
+        "too few GPUs of this node are healthy for a set of its size",
+    ]
+
+
+def test_a_better_set_is_not_one_that_has_an_unhealthy_gpu() -> None:
+    held = {"train": [0, 1, 2, 4], "other": [3]}
+    whole = explained("train", cluster(objects("a", pci_only(), L40S, held)))
+    assert [reason.code for reason in whole.reasons] == [LinksBelowBest.code]
+    better = explained("train", cluster(ill(objects("a", pci_only(), L40S, held), 3, 5, reason="Xid 79")))
+    assert better.reasons == ()
+    third = explained("train", cluster(ill(objects("a", pci_only(), L40S, held), 7, reason="Xid 79")))
+    assert third.reasons[0].message.endswith("; left out: GPU 7 (Xid 79)")
+
+
+def test_nodes_with_too_few_healthy_gpus_are_no_faster_choice() -> None:
+    slow, fast = objects("slow", pci_only(), L40S), objects("fast", nvswitch(4, "8.0", 12), A100)
+    here = objects("slow", pci_only(), L40S, {"train": [0, 1, 2, 3]})
+    ills = ill(objects("fast", nvswitch(4, "8.0", 12), A100), 2)
+    assert LinksUndecided.code in {r.code for r in explained("new", cluster(slow, fast, waiting(4))).reasons}
+    for objs, name in (((slow, ills, waiting(4)), "new"), ((here, ills), "train")):
+        codes = {r.code for r in explained(name, cluster(*objs)).reasons}
+        assert not codes & {LinksUndecided.code, LinksBelowFamily.code}
 
 
 def test_top_2_four_gpus_with_the_best_links_and_one_numa_node() -> None:

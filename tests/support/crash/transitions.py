@@ -12,8 +12,8 @@ from itertools import cycle
 from typing import Final
 
 from support.nvml.state import SWITCH, FakeGpu, FakeLink, FakeMig, Rule
-from tonnage.decide.node.mig.geometry import Spot, all_layouts
 from tonnage.model.catalog.mig import mig_board
+from tonnage.model.mig.geometry import Spot, all_layouts
 
 CONFIG: Final = "wanted"
 FIRST: Final = "first"

@@ -29,24 +29,17 @@ static const struct profile *profile_by_id(const struct gpu *gpu, unsigned id)
 
 static int units_of(const struct gpu *gpu) { return families[gpu->mig_family - 1].units; }
 
-/* A share of the memory, less what an instance of that size keeps for itself (as an A100 does). */
+/* The catalogue's figure, which the file has. */
 static unsigned long long memory_mib_of(const struct gpu *gpu, const struct profile *profile)
 {
-    static const unsigned kept[][2] = {{5120, 256}, {10240, 384}, {20480, 512}, {40960, 768}, {~0U, 1536}};
-    unsigned long long share = (unsigned long long)gpu->memory_mib * (unsigned)profile->size
-        / (unsigned)units_of(gpu);
-    int i = 0;
-    while (i < 4 && share > kept[i][0]) i++;
-    return share > kept[i][1] ? (share - kept[i][1]) / 128 * 128 : share;
+    return (unsigned long long)gpu->gi_mib[profile->number];
 }
 
-/* The GB in a profile's name: eighths of the memory rounded up, times all of it in GiB rounded up. */
+/* The GB in a profile's name: eighths of the memory, times all of it in GiB rounded up. */
 static unsigned gb_of(const struct gpu *gpu, const struct profile *profile)
 {
-    unsigned long long total = (unsigned long long)gpu->memory_mib;
-    if (!total) return 0;
-    unsigned long long eighths = (8 * memory_mib_of(gpu, profile) + total - 1) / total;
-    return (unsigned)((2 * eighths * ((total + 1023) / 1024) + 8) / 16);
+    unsigned long long eighths = (8ULL * (unsigned)profile->size) / (unsigned)units_of(gpu);
+    return (unsigned)((2 * eighths * (((unsigned long long)gpu->memory_mib + 1023) / 1024) + 8) / 16);
 }
 
 static void profile_name(const struct gpu *gpu, const struct profile *profile, int slices, char *out, size_t size)
@@ -442,6 +435,7 @@ static int ci_most(const struct profile *profile, unsigned number)
     if (number >= 8 || ci_slices[number] > profile->slices) return 0;
     if (number == 7) return *profile->suffix == '+';
     if (ci_slices[number] > 4 && ci_slices[number] != profile->slices) return 0;
+    if (ci_slices[number] == 3 && profile->slices == 4) return 0;
     return ci_slices[number] == 4 ? 1 : profile->slices / ci_slices[number];
 }
 

@@ -7,6 +7,7 @@
  *   link SLOT LINK up|down SLOT|switch|BUS-ID
  *   level SLOT SLOT LEVEL       nvmlGpuTopologyLevel_t of a pair
  *   no-peer-access SLOT SLOT
+ *   gi-mib SLOT PROFILE MIB     the memory of an instance of a profile
  *   gi SLOT GI PROFILE START    profile: NVML's number of the profile (0..17)
  *   ci SLOT GI CI PROFILE UUID  in the order of the MIG devices
  *   error FUNCTION|* SLOT|* CODE | slow FUNCTION|* SLOT|* MICROSECONDS | hang FUNCTION|* SLOT|*
@@ -191,6 +192,12 @@ static int read_gi(struct gpu *gpu, char **word, int add)
     return !add;
 }
 
+static int read_gi_mib(struct gpu *gpu, char **word)
+{
+    long long profile;
+    return within(word[2], PROFILE_NUMBERS, &profile) && number(word[3], &gpu->gi_mib[profile]);
+}
+
 static int read_ci(struct gpu *gpu, char **word, int add)
 {
     long long gi, id, profile = 0;
@@ -288,6 +295,7 @@ static int read_words(struct state *state, char **word, const char *rest)
     struct gpu *gpu = &state->gpus[slot];
     if (IS("gpu")) return read_gpu(state, slot, word[2], rest);
     if (IS("link")) return read_link(gpu, word);
+    if (IS("gi-mib")) return read_gi_mib(gpu, word);
     if (IS("gi") || IS("-gi")) return read_gi(gpu, word, IS("gi"));
     if (IS("ci") || IS("-ci")) return read_ci(gpu, word, IS("ci"));
 #undef IS

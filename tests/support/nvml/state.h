@@ -16,7 +16,7 @@ enum {
 
 enum {
     MAX_GPUS = 64, MAX_LINKS = 36, MAX_INSTANCES = 16, MAX_RULES = 64, MAX_EVENTS = 256, MAX_PROCESSES = 64,
-    MAX_NUMBERS = 2048, TEXT = 96, PATH = 512
+    MAX_NUMBERS = 2048, PROFILE_NUMBERS = 18, TEXT = 96, PATH = 512
 };
 
 /* The facts of a GPU that are one number each; the names are the file's words with '-' for '_'. */
@@ -52,6 +52,7 @@ struct gpu {
 #define X(name) char name[TEXT];
     TEXTS(X)
 #undef X
+    long long gi_mib[PROFILE_NUMBERS];
     struct link links[MAX_LINKS];
     struct gpu_instance gis[MAX_INSTANCES];
     struct compute_instance cis[MAX_INSTANCES]; /* in the order of the MIG devices */

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
+from tonnage.model.catalog.mig import device_mib, mig_board
+from tonnage.model.mig.profile_names import parse_profile
 
 SWITCH: Final = "switch"
 EVERY: Final = "*"
@@ -25,6 +27,8 @@ _SLICE_MULTIPROCESSORS: Final = {"8.0": 14, "9.0": 16, "10.0": 18}
 _NVLINK_VERSIONS: Final = {"8.0": 4, "9.0": 6, "10.0": 7}
 PROFILES: Final = {"1g": 0, "2g": 1, "3g": 2, "4g": 3, "7g": 4, "1g+me": 7, "2g+me": 8, "1g.double": 9}
 """NVML's numbers of GPU instance profiles."""
+NUMBERS: Final = (0, 7, 9, 1, 2, 3, 4)
+"""The same in the catalogue's order of profiles on a board of seven slices."""
 _AT_REST: Final = """
     vbios 96.00.74.00.01  part-number 900-21010-0000-000  pci-subsystem-id 0x10de  pci-class 0x0302
     memory-used-mib 0  memory-reserved-mib 512  bar1-mib 131072  bar1-used-mib 1
@@ -221,6 +225,7 @@ def _lines(state: DriverState) -> Iterator[str]:
         yield f"calls {state.calls_file}"
     for gpu in state.gpus:
         yield from (f"gpu {gpu.slot} {word} {value}" for word, value in _facts(gpu).items())
+        yield from _instance_memory(gpu)
         yield from _instances(gpu)
     for link in state.links:
         yield f"link {link.slot} {link.link} {'up' if link.active else 'down'} {link.peer}"
@@ -280,6 +285,20 @@ def _facts(gpu: FakeGpu) -> dict[str, int | str]:
     if gpu.lost:
         facts["lost"] = 1
     return facts | dict(gpu.facts)
+
+
+def _instance_memory(gpu: FakeGpu) -> Iterator[str]:
+    """What GPU instances have of memory, by the catalogue; an unknown product is like an H100."""
+    if not gpu.catalogue.mig:
+        return
+    facts = _facts(gpu)
+    memory_mib = int(facts["memory-mib"])
+    board = mig_board(str(facts["name"])) or mig_board(gpu.catalogue.product)
+    assert board is not None
+    key = gpu.model if memory_mib == gpu.catalogue.memory_mib else ""
+    for name, number in zip(board.profiles, NUMBERS, strict=True):
+        mib = device_mib(board, key, memory_mib, parse_profile(name))
+        yield f"gi-mib {gpu.slot} {number} {mib}"
 
 
 def _instances(gpu: FakeGpu) -> Iterator[str]:

@@ -15,7 +15,7 @@ SCENARIO = """
 name: divided
 groups:
 - {name: a100, nodes: 1, gpu: {model: A100-40, count: 3}}
-- {name: ready, nodes: 1, gpu: {model: A100-40, count: 2, mig: [3g.20gb, 1g.5gb, 1c.3g.20gb]}}
+- {name: ready, nodes: 1, gpu: {model: A100-40, count: 2, mig: [3g.20gb, 1g.5gb, 1c.2g.10gb]}}
 configs:
   default: {version: v1, flags: {migStrategy: mixed}}
   single: {version: v1, flags: {migStrategy: single}}
@@ -57,7 +57,7 @@ async def choose(fleet: Fleet, key: str) -> None:
 
 async def test_cards_that_a_scenario_divides_are_offered_in_parts(fleet: Fleet) -> None:
     async def so() -> bool:
-        names = (GPU, SMALL, LARGE, "nvidia.com/mig-1c.3g.20gb")
+        names = (GPU, SMALL, LARGE, "nvidia.com/mig-1c.2g.10gb")
         return [await fleet.allocatable(name, "ready-0") for name in names] == [-1, 2, 2, 2]
 
     await fleet.until(so)

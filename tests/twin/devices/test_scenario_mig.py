@@ -31,10 +31,10 @@ async def scanned(
 
 async def test_parts_are_as_their_profiles_say(tmp_path: Path) -> None:
     text = (
-        "{uuid: a, model: A100-40, mig: [3g.20gb, 1c.3g.20gb, 1g.5gb+me]}, {uuid: b, model: A100-40, mig: []}"
+        "{uuid: a, model: A100-40, mig: [3g.20gb, 1c.2g.10gb, 1g.5gb+me]}, {uuid: b, model: A100-40, mig: []}"
     )
     assert await scanned(tmp_path, text + ", {uuid: c, model: A100-40}, {uuid: d, model: T4}") == (
-        (True, [("3g.20gb", 20480, 3, 3), ("1c.3g.20gb", 20480, 3, 1), ("1g.5gb+me", 5120, 1, 1)]),
+        (True, [("3g.20gb", 19968, 3, 3), ("1c.2g.10gb", 9856, 2, 1), ("1g.5gb+me", 4864, 1, 1)]),
         (True, []),
         (False, []),
         (None, []),

@@ -193,6 +193,12 @@ class DevicePlugin:
         if offer is None or not offered:
             return tuple(dict.fromkeys((*required, *available)))[:size]
         policy = offer.config.config.shared_policy
+        slots = offered.by_id
+        healthy = [i for i in available if i not in slots or slots[i].healthy or i in required]
+        if len(healthy) < len(available):  # kubelet has not taken in yet what it was told of them
+            left_out = sorted({*available}.difference(healthy))
+            _LOG.info("unhealthy devices left out: resource=%s ids=%s", resource, ",".join(left_out))
+            available = healthy
         doubtful = self._holders.doubtful(resource)  # kubelet may have forgotten whose they are
         if doubtful:
             certain = [slot for slot in available if slot not in doubtful or slot in required]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, Unpack
 
 import click
 from click.core import ParameterSource
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tonnage.diagnose.mig.resets import Resets
     from tonnage.model.json import JsonObject, JsonValue
     from tonnage.model.mig.layouts import MigConfigs
+    from tonnage.model.node.gpu_status import GpuStatus
 
 _DEMAND: Final = re.compile(r"([0-9]{1,6})x([0-9]{1,7})(Mi|Gi)?B?")
 _MOST_GPUS: Final = 64
@@ -104,11 +105,11 @@ def plan(common: Common, file: str | None, **arguments: Unpack[MigRequest]) -> i
         )
     if demand:
         return _show_demand(common, arguments["product"], demand)
-    there, resets = _gpus(common, arguments["node"], arguments["product"] or "", arguments["gpus"])
-    planned = _goals(there, file, config, layout or "")
+    gpus = _gpus(common, arguments["node"], arguments["product"] or "", arguments["gpus"])
+    planned = _goals(gpus, file, config, layout or "")
     node = arguments["node"]
     tried = _tried(common, node, planned) if arguments["try_evictions"] and node else {}
-    return _show(common, planned, resets, tried)
+    return _show(common, planned, gpus.resets, tried)
 
 
 def _tried(common: Common, node: str, planned: Mapping[str, tuple[GpuGoal, ...]]) -> Mapping[str, str]:
@@ -146,14 +147,21 @@ def check(common: Common, files: tuple[str, ...]) -> int:
     return check_mig_parted(common, files)
 
 
-def _gpus(common: Common, node: str | None, product: str, count: int) -> tuple[tuple[MigGpu, ...], Resets]:
-    """They, and which are reset together."""
+class _Gpus(NamedTuple):
+    """The GPUs that are divided, which are reset together, and what their node's agent says of them."""
+
+    gpus: tuple[MigGpu, ...]
+    resets: Resets
+    status: GpuStatus | None = None
+
+
+def _gpus(common: Common, node: str | None, product: str, count: int) -> _Gpus:
     from tonnage.diagnose.mig.plans import gpus_of, pretended_gpus
     from tonnage.diagnose.mig.resets import resets_among
 
     if node is None:
         pretended = pretended_gpus(product, count)
-        return pretended, resets_among(pretended)
+        return _Gpus(pretended, resets_among(pretended))
     from tonnage.cli.cluster import snapshot_of
 
     statuses = asyncio.run(snapshot_of(common)).gpu
@@ -164,23 +172,25 @@ def _gpus(common: Common, node: str | None, product: str, count: int) -> tuple[t
         )
         raise ConfigError(Problem(f"no agent tells of the GPUs of node {node[:253]}", remedy=remedy))
     gpus = gpus_of(statuses[node])
-    return gpus, resets_among(gpus, statuses[node])
+    return _Gpus(gpus, resets_among(gpus, statuses[node]), statuses[node])
 
 
 def _goals(
-    gpus: tuple[MigGpu, ...], file: str | None, config: str | None, layout: str
+    there: _Gpus, file: str | None, config: str | None, layout: str
 ) -> Mapping[str, tuple[GpuGoal, ...]]:
     from tonnage.decide.node.mig.goal import goals_by_entries, goals_by_layout
+    from tonnage.diagnose.mig.plans import healthy_goals
 
+    gpus, status = there.gpus, there.status
     if file is None:
-        return {layout: goals_by_layout(gpus, layout)}
+        return {layout: healthy_goals(goals_by_layout(gpus, layout), status)}
     configs = _read(file)
     if config is not None and config not in configs:
         near = get_close_matches(config, configs, n=1)
         remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join([*configs][:20])}"
         raise ConfigError(Problem(f"no configuration {config[:60]}", file, remedy=remedy))
     chosen = [config] if config is not None else [*configs]
-    return {name: goals_by_entries(gpus, configs[name]) for name in chosen}
+    return {name: healthy_goals(goals_by_entries(gpus, configs[name]), status) for name in chosen}
 
 
 def _read(name: str) -> MigConfigs:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tonnage.decide.node.mig.compute import Split
 from tonnage.decide.node.mig.goal import GpuGoal, MigGpu
-from tonnage.decide.node.mig.layouts import written
 from tonnage.decide.node.mig.packing import Packing, pack
 from tonnage.decide.node.mig.plan import Instance
 from tonnage.diagnose.mig.products import Product, board_of, product_named
@@ -15,10 +13,12 @@ from tonnage.diagnose.mig.resets import Resets, reset_json, reset_lines
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import usable_mib
 from tonnage.model.json import JsonObject
+from tonnage.model.mig.compute import Split
+from tonnage.model.mig.placements import written
 from tonnage.model.mig.profile_names import parse_profile
 from tonnage.model.names import parse_device_id
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
-from tonnage.model.reasons.gpu.mig import MigMemoryShort
+from tonnage.model.reasons.gpu.mig import MigGpuUnhealthy, MigMemoryShort
 
 _NOWHERE = -1
 """The start of an instance of which nobody tells it: it cannot be kept."""
@@ -38,6 +38,23 @@ class MigDemand:
 def gpus_of(status: GpuStatus) -> tuple[MigGpu, ...]:
     """A node's GPUs, their instances and who uses those."""
     return tuple(_gpu(place, device) for place, device in enumerate(status.devices))
+
+
+def healthy_goals(goals: Sequence[GpuGoal], status: GpuStatus | None) -> tuple[GpuGoal, ...]:
+    """The goals, with a refusal for each GPU that the node's agent calls unhealthy."""
+    ill = {d.uuid: d for d in status.devices if not d.healthy} if status is not None else {}
+    return tuple(
+        replace(goal, plan=None, mode=False, refusal=_unhealthy(goal, ill[goal.gpu.uuid]))
+        if goal.gpu.uuid in ill and (goal.plan is not None or goal.refusal is not None)
+        else goal
+        for goal in goals
+    )
+
+
+def _unhealthy(goal: GpuGoal, device: GpuDevice) -> MigGpuUnhealthy:
+    why = device.reason or "its agent does not say why"
+    message = f"it is left out, since it is unhealthy ({why}); repair or exchange it first"
+    return MigGpuUnhealthy(subject=f"GPU {goal.gpu.index}", message=message, index=goal.gpu.index, why=why)
 
 
 def pretended_gpus(product: str, count: int) -> tuple[MigGpu, ...]:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from tonnage.decide.node.mig.geometry import all_counts
 from tonnage.decide.node.mig.goal import INSTEAD
-from tonnage.decide.node.mig.layouts import placements, written
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, mig_boards, usable_mib
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
+from tonnage.model.mig.geometry import all_counts
+from tonnage.model.mig.placements import placements, written
 from tonnage.model.mig.profile_names import parse_profile
 
 _SHORT: Final = re.compile(r"[A-Z]+[0-9]+-[0-9]{2,3}")

@@ -18,7 +18,8 @@ from tonnage.diagnose.remedies.labelling import label_node
 from tonnage.diagnose.remedies.remedy_edit import RemedyEdit
 from tonnage.model.kubernetes.cluster import Container, Node, Pod, SpreadConstraint
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
-from tonnage.model.names import SHARED_SUFFIX
+from tonnage.model.names import GPU, SHARED_SUFFIX
+from tonnage.model.node.device_counts import device_count
 from tonnage.model.reasons.messages.symptoms import TopologyAffinity
 from tonnage.model.reasons.pod.scheduling import (
     HostPortTaken,
@@ -35,7 +36,8 @@ from tonnage.model.reasons.pod.scheduling import (
 )
 from tonnage.model.reasons.reason import Reason
 
-_REPLICAS: Final = "nvidia.com/gpu.replicas"
+_REPLICAS: Final = f"{GPU}.replicas"
+_EXCLUSIVE: Final = "1"
 _COMPARING: Final = ("Gt", "Lt")
 
 
@@ -225,7 +227,7 @@ def rename(pod: Pod, node: Node, resource: str) -> RemedyEdit | None:
     whole = f"{resource.split('/', maxsplit=1)[0]}/gpu"
     larger = whole if "/mig-" in resource and whole in there else None
     name = same or larger or misspelt(resource, there)
-    shares = name.endswith(SHARED_SUFFIX) or (name == larger and _is_shared(node))
+    shares = not resource.endswith(SHARED_SUFFIX) and device_count(node, name).shared
     if not name or (shares and _most_asked(pod, resource) > 1):
         return None  # several replicas are no substitute for several GPUs
 
@@ -238,11 +240,6 @@ def rename(pod: Pod, node: Node, resource: str) -> RemedyEdit | None:
     difference = ": a share of a GPU instead of a whole one" if shares and not difference else difference
     action = f"ask for {name} instead of {resource}{difference}"
     return RemedyEdit(f"rename {resource} {name}", action, 8 if name == larger else 3, on_pod=on_pod)
-
-
-def _is_shared(node: Node) -> bool:
-    """Whether the node's GPUs are given out several times under their own name."""
-    return node.labels.get(_REPLICAS, "1") not in ("0", "1", "")
 
 
 def _most_asked(pod: Pod, resource: str) -> int:
@@ -266,6 +263,18 @@ def shrink(pod: Pod, resource: str, most: int) -> RemedyEdit | None:
         5 + asking[0].requests[resource] - most,
         on_pod=on_pod,
     )
+
+
+def select_unshared(node: Node) -> RemedyEdit | None:
+    """Keep to nodes that share none of their GPUs, where the node has the label that says so."""
+    if node.labels.get(_REPLICAS) != _EXCLUSIVE:
+        return None
+
+    def on_pod(pod: Pod) -> Pod:
+        return replace(pod, node_selector={**pod.node_selector, _REPLICAS: _EXCLUSIVE})
+
+    action = f'select nodes whose GPUs are not shared (nodeSelector {_REPLICAS}: "{_EXCLUSIVE}")'
+    return RemedyEdit("select unshared GPUs", action, 1, on_pod=on_pod)
 
 
 def single(resource: str) -> RemedyEdit:

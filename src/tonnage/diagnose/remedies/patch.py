@@ -18,8 +18,9 @@ def patch_of(before: Pod, after: Pod) -> JsonObject:
     if spread:
         spec["topologySpreadConstraints"] = [*spread]
     gone = [key for key in before.node_selector if key not in after.node_selector]
-    if gone:
-        spec["nodeSelector"] = dict.fromkeys(gone)
+    added = {k: v for k, v in after.node_selector.items() if before.node_selector.get(k) != v}
+    if gone or added:
+        spec["nodeSelector"] = {**dict.fromkeys(gone), **added}
     if before.affinity.node != after.affinity.node:
         spec["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": _terms(after)}}}
     for name, old, new in (

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Final
 
+from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.decide.kubernetes.scheduler.filtering import first_refusal
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
+from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.cluster_view import Ground
 from tonnage.diagnose.explain.disruption_budgets import breaking, broken
 from tonnage.diagnose.explain.nodes.alignment import refuses
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
-from tonnage.diagnose.remedies.edits_by_reason import could_ask_less, edits_for, single
+from tonnage.diagnose.remedies.edits_by_reason import could_ask_less, edits_for, select_unshared, single
 from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.diagnose.remedies.plan import RemedyPlan, applied
 from tonnage.diagnose.remedies.waiting_plans import waiting
@@ -21,6 +24,8 @@ from tonnage.diagnose.wording import own
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.name_lists import listed
+from tonnage.model.names import SHARED_SUFFIX
+from tonnage.model.node.device_counts import DeviceCount, device_count
 from tonnage.model.reasons.gpu.allocation import SharedRequestTooLarge
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Remedy
@@ -37,7 +42,7 @@ def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
     waits: list[RemedyPlan] = []
     repaired = [RemedyPlan((edit,), name) for name, edit in repairs(case)]
     for plan in (*_plans(case, ground)[:_MOST_TRIALS], *repaired):
-        needed = _least(plan, case, ground)
+        needed = _least(plan, case, ground) or _least(_kept_from_replicas(plan, case), case, ground)
         if needed is None or needed.key in by_key:
             continue
         if case.decision.nominated and not needed.changes:
@@ -53,12 +58,18 @@ def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
     return tuple(remedy for _, remedy in ranked[:_MOST_OFFERED])
 
 
+def _kept_from_replicas(plan: RemedyPlan, case: Case) -> RemedyPlan:
+    """The plan for nodes whose GPUs are not shared: with fewer devices asked for, others may do as well."""
+    edit = select_unshared(case.view.nodes[plan.node].node)
+    return plan if edit is None else RemedyPlan((*plan.edits, edit), plan.node)
+
+
 def one_of_each(case: Case, ground: Ground, reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
     """Asking for one of each shared resource of which a node gives no more, where that places the pod."""
     names = {r.resource for r in reasons if isinstance(r, SharedRequestTooLarge) and r.resource is not None}
     edits = tuple(single(name) for name in sorted(names))
     plan = RemedyPlan(edits, str(case.decision.chosen))
-    return (_remedy(plan, case, ground),) if edits and _chosen(plan, case, ground) else ()
+    return (_remedy(plan, case, ground),) if edits and _chosen(plan, case, ground, shares=True) else ()
 
 
 def _least(plan: RemedyPlan, case: Case, ground: Ground) -> RemedyPlan | None:
@@ -72,10 +83,11 @@ def _least(plan: RemedyPlan, case: Case, ground: Ground) -> RemedyPlan | None:
     return plan
 
 
-def _chosen(plan: RemedyPlan, case: Case, ground: Ground) -> str | None:
+def _chosen(plan: RemedyPlan, case: Case, ground: Ground, *, shares: bool = False) -> str | None:
     """Where the engine places the changed pod; None as well where that node's kubelet would not take it.
 
-    In a large cluster only the plan's own node is tried.
+    In a large cluster only the plan's own node is tried. Replicas are no substitute for GPUs, unless the plan
+    is for `shares`.
     """
     pod, view = applied(plan.edits, case)
     if ground.engine is None:
@@ -87,7 +99,39 @@ def _chosen(plan: RemedyPlan, case: Case, ground: Ground) -> str | None:
     amounts = (c.requests.get(name, 0) for c in (*pod.containers, *pod.init_containers) for name in strict)
     if chosen is None or any(amount > 1 for amount in amounts):
         return None
+    if (
+        not shares
+        and _replaces_gpus(pod, case.pod)
+        and _replicas(pod, chosen, view, above=1 if _most(case.pod) == 1 else 0)
+    ):
+        return None
     return None if refuses(pod, view.nodes[chosen], view) else chosen
+
+
+def _most_asked(pod: Pod) -> Counter[str]:
+    """What a container asks for at most, by device resource."""
+    most: Counter[str] = Counter()
+    for container in (*pod.containers, *pod.init_containers):
+        most |= Counter({name: n for name, n in container.requests.items() if is_extended(name)})
+    return most
+
+
+def _most(pod: Pod) -> int:
+    return max(_most_asked(pod).values(), default=0)
+
+
+def _replaces_gpus(pod: Pod, before: Pod) -> bool:
+    """Whether other devices are asked for than whole ones that were."""
+    asked = _most_asked(before)
+    return _most_asked(pod) != asked and not any(name.endswith(SHARED_SUFFIX) for name in asked)
+
+
+def _replicas(pod: Pod, name: str, view: ClusterView, *, above: int = 1) -> DeviceCount | None:
+    """A shared resource of the node of which a container would get more than so many."""
+    node, status = view.nodes[name].node, view.snapshot.gpu.get(name)
+    asked = _most_asked(pod).items()
+    counts = (device_count(node, resource, status) for resource, n in asked if n > above)
+    return next((count for count in counts if count.shared), None)
 
 
 def _cleared(case: Case) -> list[tuple[int, Remedy]]:
@@ -119,7 +163,10 @@ def _remedy(plan: RemedyPlan, case: Case, ground: Ground) -> Remedy:
     action = "; and ".join(edit.action for edit in plan.edits)
     pod, view = applied(plan.edits, case)
     changed = ground.engine is not None and view is not case.view  # a node that waits for pods to end
-    effect = f"fits {plan.node if changed else ground.chosen(pod, view)}"
+    chosen = plan.node if changed else ground.chosen(pod, view)
+    effect = f"fits {chosen}"
+    if chosen in view.nodes and (there := _replicas(pod, str(chosen), view)) is not None:
+        effect += f", where {there.in_words(_most_asked(pod)[there.resource])}"
     if len(plan.edits) > 1:
         effect += " (all of it is needed: no part alone is enough)"
     return Remedy(action, effect, patch_of(case.pod, pod))

@@ -17,6 +17,7 @@ from tonnage.diagnose.rules.devices import (
     numa,
     product_choice,
     renamed_resource,
+    shared_replicas,
     single_request,
 )
 from tonnage.diagnose.rules.resource_claims import cdi_support, claims
@@ -46,6 +47,7 @@ RULES: Final[tuple[Rule, ...]] = (
     device_faults,
     mig_config,
     single_request,
+    shared_replicas,
     numa,
     product_choice,
     link_choice,

@@ -34,6 +34,8 @@ from tonnage.decide.kubernetes.scheduler.fleet.holdings import need_of
 from tonnage.diagnose.simulate.outcomes import ResourceFigures, Stranded
 from tonnage.diagnose.simulate.pod_shapes import Reference
 from tonnage.model.kubernetes.cluster import Affinity, Pod
+from tonnage.model.node.device_counts import device_count
+from tonnage.model.node.gpu_status import GpuStatus
 
 _OTHER: Final = "other"
 _CAUSES: Final = {
@@ -46,13 +48,32 @@ _SHORT: Final = {CPU: "cpu", MEMORY: "memory", EPHEMERAL: "ephemeral-storage", P
 _COMPUTE: Final = (CPU, MEMORY)
 
 
-def figures_of(fleet: Fleet, references: Mapping[str, tuple[Reference, ...]]) -> tuple[ResourceFigures, ...]:
-    """CPU and memory, then every device resource that a node has or a pod holds, by name."""
+def figures_of(
+    fleet: Fleet, references: Mapping[str, tuple[Reference, ...]], statuses: Mapping[str, GpuStatus]
+) -> tuple[ResourceFigures, ...]:
+    """CPU and memory, then every device resource that a node has or a pod holds, by name.
+
+    `statuses` are what agents publish, by node, where that is still so.
+    """
     columns = fleet.columns
     names = {name for node in columns.nodes for name in node.capacity if is_extended(name)}
     names |= {name for name, used in fleet.holdings.requested.items() if is_extended(name) and used.any()}
     plain = [_plain(fleet, name) for name in _COMPUTE]
-    return (*plain, *(_device(fleet, name, references.get(name, ())) for name in sorted(names)))
+    devices = (_device(fleet, name, references.get(name, ())) for name in sorted(names))
+    return (*plain, *(replace(each, devices=_behind(fleet, each.name, statuses)) for each in devices))
+
+
+def _behind(fleet: Fleet, name: str, statuses: Mapping[str, GpuStatus]) -> int | None:
+    """Devices behind the replicas of a resource; None: no node shares it, or nobody tells how."""
+    counts = [
+        device_count(node, name, statuses.get(node.name))
+        for node in fleet.columns.nodes
+        if node.capacity.get(name, 0)
+    ]
+    if not any(count.shared for count in counts):
+        return None
+    devices = [count.devices for count in counts]
+    return None if None in devices else sum(number for number in devices if number is not None)
 
 
 def _plain(fleet: Fleet, name: str) -> ResourceFigures:

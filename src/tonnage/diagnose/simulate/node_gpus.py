@@ -10,11 +10,12 @@ from tonnage.decide.node.labels.gpu import OWN, gpu_labels
 from tonnage.decide.node.mig.layouts import Layout, layout_of
 from tonnage.decide.node.share import share
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.catalog.mig import is_undivided, mig_board, mig_boards
+from tonnage.model.catalog.mig import MigBoard, device_mib, is_undivided, mig_board, mig_boards
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import PluginConfig, SharedResource
 from tonnage.model.errors import Problem
 from tonnage.model.kubernetes.cluster import Node
+from tonnage.model.mig.profile_names import parse_profile
 from tonnage.model.names import (
     GPU,
     MIG_PREFIX,
@@ -24,6 +25,7 @@ from tonnage.model.names import (
     ResourceName,
     parse_resource_name,
 )
+from tonnage.model.node.device_counts import device_count
 from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.node.machine import Machine
 from tonnage.model.node.plugin_settings import MigStrategy
@@ -31,6 +33,7 @@ from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 MOST_GPUS: Final = 64
 _COUNT: Final = f"{NVIDIA}/gpu.count"
+_REPLICAS: Final = f"{NVIDIA}/gpu.replicas"
 _MEMORY: Final = f"{NVIDIA}/gpu.memory"
 _STRATEGY: Final = f"{NVIDIA}/mig.strategy"
 
@@ -74,7 +77,7 @@ def board_of_node(node: Node, status: GpuStatus | None) -> NodeGpus | Problem:
     strategy = MigStrategy(label) if label in set(MigStrategy) else MigStrategy.NONE
     if divided and strategy is MigStrategy.NONE:
         strategy = MigStrategy.MIXED
-    sharing = () if divided else _sharing(node, status, len(devices))
+    sharing = () if divided else _sharing(node, status)
     return NodeGpus(devices, PluginConfig(shared=sharing, mig_strategy=strategy), unsure=divided)
 
 
@@ -86,7 +89,8 @@ def said_of_gpus(node: Node, status: GpuStatus | None) -> Hashable:
     amounts = tuple(
         sorted((r, n, node.allocatable.get(r, 0)) for r, n in node.capacity.items() if _is_gpu(r))
     )
-    labels_key = (product, labels.get(_COUNT, ""), labels.get(_MEMORY, ""), labels.get(_STRATEGY, ""), own)
+    told = (labels.get(key, "") for key in (_COUNT, _REPLICAS, _MEMORY, _STRATEGY))
+    labels_key = (product, *told, own)
     if status is None or not status.devices:
         return node.name if not product else "", labels_key, amounts
     devices = tuple((d.index, d.product, d.memory_mib, d.healthy) for d in status.devices[:MOST_GPUS])
@@ -122,7 +126,7 @@ def divided(board: NodeGpus, layout: str, devices: Sequence[int] | None, strateg
         if isinstance(target, MigLayoutReason):
             instead = f"one of {'; '.join(target.instead)}" if target.instead else ""
             return Problem(target.message, why=f"{device.product}", remedy=instead)
-        changed[device.index] = _with(device, target)
+        changed[device.index] = _with(device, geometry, target)
     config = board.config
     mig_strategy = MigStrategy(strategy) if strategy else config.mig_strategy
     if mig_strategy is MigStrategy.NONE and any(d.mig_enabled for d in changed.values()):
@@ -196,11 +200,12 @@ def _indivisible(device: Device | None) -> Problem:
     )
 
 
-def _with(device: Device, layout: Layout) -> Device:
+def _with(device: Device, board: MigBoard, layout: Layout) -> Device:
     """The device in a layout; one that cannot work cannot work in parts either."""
     if layout.whole:
         return replace(device, mig_enabled=False, migs=())
     ordered = sorted(layout.placed, key=lambda placement: placement[1])
+    key = next((model.key for model in gpu_models().values() if model.product == device.product), "")
     migs = tuple(
         MigDevice(
             f"MIG-{device.uuid}-{place}",
@@ -208,7 +213,7 @@ def _with(device: Device, layout: Layout) -> Device:
             profile.name,
             place + 1,
             0,
-            0,
+            device_mib(board, key, device.memory_mib, parse_profile(profile.name)),
             placement=(start, profile.memory),
             gpu_slices=profile.compute,
             compute_slices=profile.compute,
@@ -267,12 +272,10 @@ def _device(index: int, product: str, memory_mib: int) -> Device:
                   mig_enabled=False if divisible else None)  # fmt: skip
 
 
-def _sharing(node: Node, status: GpuStatus | None, gpus: int) -> tuple[SharedResource, ...]:
-    """How whole GPUs are shared now: as the agent says, else as many as there are of each."""
+def _sharing(node: Node, status: GpuStatus | None) -> tuple[SharedResource, ...]:
+    """How whole GPUs are shared now."""
     for name in (ResourceName(GPU + SHARED_SUFFIX), GPU):
-        reported = status.replicas.get(name, 1) if status is not None else 1
-        counted = node.capacity.get(name, 0) // gpus if gpus else 0
-        replicas = reported if reported > 1 else counted
-        if replicas > 1:
-            return (SharedResource(GPU, name, replicas),)
+        count = device_count(node, name, status)
+        if count.amount and count.replicas is not None and count.shared:
+            return (SharedResource(GPU, name, count.replicas),)
     return ()

@@ -92,6 +92,8 @@ class ResourceFigures:
     free: int
     cordoned: int = 0
     """Free on nodes that take no pods."""
+    devices: int | None = None
+    """GPUs or MIG devices behind the capacity, where some node offers replicas of them."""
     stranded: tuple[Stranded, ...] | None = None
     split: Stranded | None = None
     fragmented_percent: float | None = None
@@ -108,6 +110,7 @@ class ResourceFigures:
         return {
             "name": self.name,
             "capacity": self.capacity,
+            **({} if self.devices is None else {"devices": self.devices}),
             "allocatable": self.allocatable,
             "allocated": self.allocated,
             "free": self.free,

@@ -54,6 +54,9 @@ def _resource_rows(name: str, figures: list[ResourceFigures | None]) -> Iterator
         return [title, *values]
 
     yield row(name, *(_amount(figure, figure.allocatable if figure else 0) for figure in figures))
+    if any(figure is not None and figure.devices is not None for figure in figures):
+        noun = "MIG devices" if "/mig-" in name else "GPUs"
+        yield row(f"  {noun} behind", *(_devices(figure) for figure in figures))
     yield row("  allocated", *(_amount(figure, figure.allocated if figure else 0) for figure in figures))
     yield row("  free", *(_amount(figure, figure.free if figure else 0) for figure in figures))
     if any(figure is not None and figure.cordoned for figure in figures):
@@ -67,6 +70,13 @@ def _resource_rows(name: str, figures: list[ResourceFigures | None]) -> Iterator
 
 def _amount(figure: ResourceFigures | None, amount: int) -> str:
     return "0" if figure is None else written_amount(figure.name, amount)
+
+
+def _devices(figure: ResourceFigures | None) -> str:
+    """What the replicas are of; as many as there are where none are shared."""
+    if figure is None:
+        return "0"
+    return str(figure.capacity if figure.devices is None else figure.devices)
 
 
 def _measure_text(figure: ResourceFigures | None, measure: str) -> str:

@@ -95,7 +95,7 @@ def _outcome(
         scene.pods,
         (*(_coded(fate, codes) for fate in fates), *lost),
         (*refusals_of(fork.refused), *waiting),
-        figures_of(scene.fleet, references),
+        figures_of(scene.fleet, references, scene.view.snapshot.gpu),
         tuple(_notes(fork, scene)),
         {cause: tuple(names) for cause, names in unknown.items()},
     )

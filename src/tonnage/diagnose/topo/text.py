@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tonnage.decide.node.preference.device_sets import Joined
-from tonnage.diagnose.topo.topology import SIZES, Comparison, NodeTopology
+from tonnage.diagnose.topo.topology import SIZES, Comparison, GpuRow, NodeTopology
 
+_UNHEALTHY = "unhealthy"
 _LEGEND = {
     "SYS": "over PCIe and the link between NUMA nodes",
     "NODE": "over PCIe and between host bridges within a NUMA node",
@@ -25,7 +26,7 @@ def matrix_lines(topology: NodeTopology) -> Iterator[str]:
     lines = [head]
     for name, ways, row in zip(names, topology.board.ways, topology.rows, strict=True):
         numa = "-" if row.numa_node is None else str(row.numa_node)
-        held = ", ".join(row.holders) or ("-" if row.healthy else "unhealthy")
+        held = ", ".join(row.holders) or ("-" if row.healthy else _UNHEALTHY)
         lines.append([name, *ways, numa, row.pci_bus_id or "-", row.resource or "-", held])
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     for line in lines:
@@ -44,10 +45,26 @@ def _legend(words: set[str]) -> Iterator[str]:
 
 
 def best_lines(topology: NodeTopology) -> Iterator[str]:
-    """The best sets of the usual sizes."""
+    """The best sets of the usual sizes, and the GPUs that are in none of them."""
     for size in SIZES:
-        if size <= len(topology.rows):
-            yield f"best {size}: {set_told(topology.best(size))}"
+        best = topology.best(size)
+        if best is not None:
+            yield f"best {size}: {set_told(best)}"
+        elif size <= len(topology.rows):
+            yield f"best {size}: none, {len(topology.healthy)} of {len(topology.rows)} GPUs are healthy"
+    for resource, replicas in sorted({(r.resource, r.replicas) for r in topology.rows if r.replicas > 1}):
+        yield f"{resource} counts replicas, {replicas} of each GPU: pods get replicas, not sets of GPUs"
+    if topology.unhealthy:
+        yield f"left out: {gpus_with_reasons(topology.unhealthy)}"
+
+
+def gpus_with_reasons(rows: Sequence[GpuRow]) -> str:
+    """Unhealthy GPUs, each with what is wrong with it.
+
+    >>> gpus_with_reasons([GpuRow(3, "GPU-3", "T4", None, "", healthy=False, reason="GPU is lost")])
+    'GPU 3 (GPU is lost)'
+    """
+    return f"GPU {', '.join(f'{row.index} ({row.reason or _UNHEALTHY})' for row in rows)}"
 
 
 def link_told(joined: Joined) -> str:
@@ -76,22 +93,31 @@ def set_told(joined: Joined) -> str:
 
 def comparison_lines(compared: Comparison) -> Iterator[str]:
     """A chosen set beside the best: what it loses, and whether that could be had now."""
-    yield f"chosen: {set_told(compared.chosen)}"
+    chosen, best, free = compared.chosen, compared.best, compared.best_free
+    yield f"chosen: {set_told(chosen)}"
     if compared.is_best:
         yield "no other set of its size is better joined on this node"
         return
-    yield f"best:   {set_told(compared.best)}{_times(compared.chosen, compared.best)}"
-    free = compared.best_free
-    if free.worth <= compared.chosen.worth:
+    if compared.unhealthy:
+        yield f"no pod can get it: {gpus_with_reasons(compared.unhealthy)}"
+    if best is None:
+        yield "too few GPUs of this node are healthy for a set of its size"
+        return
+    yield f"best:   {set_told(best)}{_times(chosen, best)}"
+    if free is None:
+        yield "too few GPUs are free now for a set of its size"
+    elif free.worth <= chosen.worth and not compared.unhealthy:
         yield "of what is free now, nothing is better"
-    elif free.indices != compared.best.indices:
-        yield f"free:   {set_told(free)}{_times(compared.chosen, free)}"
+    elif free.indices != best.indices:
+        yield f"free:   {set_told(free)}{_times(chosen, free)}"
     else:
         yield "the best set is free now"
 
 
 def _times(chosen: Joined, better: Joined) -> str:
     """How many times as fast the slowest pair is; nothing where only the rest differs."""
+    if better.worth <= chosen.worth:
+        return ""
     if better.slowest == chosen.slowest:
         return " (others are faster)" if better.total > chosen.total else " (as fast, nearer over PCI)"
     return f" ({better.slowest / chosen.slowest:.1f} times as fast)"

@@ -40,6 +40,8 @@ class GpuRow:
     resource: str = ""
     healthy: bool = True
     holders: tuple[str, ...] = ()
+    reason: str = ""
+    replicas: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,35 +54,53 @@ class NodeTopology:
     rows: tuple[GpuRow, ...] = ()
 
     @property
+    def healthy(self) -> tuple[int, ...]:
+        """Indices of the GPUs that a pod may be given, free or not."""
+        return tuple(row.index for row in self.rows if row.healthy)
+
+    @property
+    def unhealthy(self) -> tuple[GpuRow, ...]:
+        """Those that are in no recommended set."""
+        return tuple(row for row in self.rows if not row.healthy)
+
+    @property
     def free(self) -> tuple[int, ...]:
         """Indices of healthy GPUs that nobody holds."""
         return tuple(row.index for row in self.rows if row.healthy and not row.holders)
 
     @property
     def fastest_pair(self) -> str:
-        """How the best two are joined; empty where there is but one."""
-        board, places = self.board, range(len(self.board.devices))
-        pairs = ((board.tenths(i, j), board.ways[i][j]) for i in places for j in places[:i])
+        """How the best two healthy ones are joined; empty where there is but one."""
+        board, healthy = self.board, frozenset(self.healthy)
+        places = [place for place, device in enumerate(board.devices) if device.index in healthy]
+        pairs = ((board.tenths(i, j), board.ways[i][j]) for i in places for j in places if j < i)
         tenths, way = max(pairs, default=(0, ""))
         return f"{way}, {tenths / 10:g} GB/s" if way else ""
 
-    def best(self, size: int, among: Sequence[int] | None = None) -> Joined:
-        """The best set of that size."""
-        return best_set(self.board, size, among, thorough=len(self.rows) <= _MOST_THOROUGH)
+    def best(self, size: int, among: Sequence[int] | None = None) -> Joined | None:
+        """The best set of that size of healthy GPUs (`among`: of those only); None: there are too few."""
+        healthy = [index for index in self.healthy if among is None or index in among]
+        if len(healthy) < size:
+            return None
+        return best_set(self.board, size, healthy, thorough=len(self.rows) <= _MOST_THOROUGH)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A set beside the best of its size: of the whole node, and of what is free or in the set itself."""
+    """A set beside the best of its size: of the healthy GPUs, and of those that are free or in the set.
+
+    `best` and `best_free` are None where there are too few. `unhealthy` are those of the set.
+    """
 
     chosen: Joined
-    best: Joined
-    best_free: Joined
+    best: Joined | None
+    best_free: Joined | None
+    unhealthy: tuple[GpuRow, ...] = ()
 
     @property
     def is_best(self) -> bool:
-        """No other set of its size is better joined."""
-        return self.chosen.worth >= self.best.worth
+        """All of it is healthy, and no other set of its size is better joined."""
+        return not self.unhealthy and self.best is not None and self.chosen.worth >= self.best.worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +126,8 @@ def topology_of_status(status: GpuStatus, boards: Boards) -> NodeTopology:
             device.resource,
             device.healthy,
             tuple(dict.fromkeys(f"{h.namespace}/{h.pod}" for h in device.holders)),
+            device.reason,
+            status.replicas.get(device.resource, device.replicas),
         )
         for device in devices
     )
@@ -115,7 +137,7 @@ def topology_of_status(status: GpuStatus, boards: Boards) -> NodeTopology:
 def topology_of_board(node: str, board: GpuTopology) -> NodeTopology:
     """The topology of this machine, as its driver describes it."""
     rows = tuple(
-        GpuRow(d.index, d.uuid, d.product, d.numa_node, d.pci_bus_id, healthy=d.healthy)
+        GpuRow(d.index, d.uuid, d.product, d.numa_node, d.pci_bus_id, healthy=d.healthy, reason=d.reason)
         for d in board.devices
     )
     return NodeTopology(node, board, family_of(board), rows)
@@ -159,7 +181,8 @@ def comparison(topology: NodeTopology, indices: Iterable[int]) -> Comparison:
     chosen = joined(topology.board, indices)
     size = len(chosen.indices)
     usable = sorted({*topology.free, *chosen.indices})
-    return Comparison(chosen, topology.best(size), topology.best(size, usable))
+    unhealthy = tuple(row for row in topology.unhealthy if row.index in chosen.indices)
+    return Comparison(chosen, topology.best(size), topology.best(size, usable), unhealthy)
 
 
 def gpu_set(joined: Joined) -> GpuSet:
@@ -177,7 +200,7 @@ def joined_json(joined: Joined) -> JsonObject:
 
 def node_json(topology: NodeTopology, compared: Comparison | None = None) -> JsonObject:
     """A node as `topo -o json` prints it."""
-    board, size = topology.board, len(topology.rows)
+    board = topology.board
     rows: list[JsonValue] = [
         {
             "index": row.index,
@@ -186,13 +209,16 @@ def node_json(topology: NodeTopology, compared: Comparison | None = None) -> Jso
             "numa_node": row.numa_node,
             "pci_bus_id": row.pci_bus_id,
             "resource": row.resource,
+            "replicas": row.replicas,
             "healthy": row.healthy,
+            "reason": row.reason,
             "holders": [*row.holders],
         }
         for row in topology.rows
     ]
     places = range(len(board.devices))
     family = topology.family
+    best = {str(size): joined_json(best) for size in SIZES if (best := topology.best(size)) is not None}
     body: JsonObject = {
         "node": topology.node,
         "family": {
@@ -204,13 +230,15 @@ def node_json(topology: NodeTopology, compared: Comparison | None = None) -> Jso
         "gpus": rows,
         "matrix": [[*row] for row in board.ways],
         "gb_s": [[board.tenths(i, j) / 10 for j in places] for i in places],
-        "best": {str(n): joined_json(topology.best(n)) for n in SIZES if n <= size},
+        "best": {**best},
+        "left_out": [{"index": row.index, "reason": row.reason} for row in topology.unhealthy],
     }
     if compared is not None:
         body["set"] = {
             **joined_json(compared.chosen),
             "is_best": compared.is_best,
-            "best": joined_json(compared.best),
-            "best_free": joined_json(compared.best_free),
+            "best": None if compared.best is None else joined_json(compared.best),
+            "best_free": None if compared.best_free is None else joined_json(compared.best_free),
+            "unhealthy": [row.index for row in compared.unhealthy],
         }
     return body

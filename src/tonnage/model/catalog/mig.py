@@ -11,6 +11,8 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
+from tonnage.model.mig.profile_names import ProfileName
+
 
 @dataclass(frozen=True, slots=True)
 class MigProfile:
@@ -146,6 +148,14 @@ def usable_mib(board: MigBoard, key: str, total_mib: int) -> tuple[dict[str, int
         return dict(zip(plain, measured, strict=True)), True
     share = {name: board.profiles[name].memory / board.memory for name in plain}
     return {name: int(total_mib * share[name] * 0.95) for name in plain}, False
+
+
+def device_mib(board: MigBoard, key: str, total_mib: int, profile: ProfileName) -> int:
+    """MiB that a device of a profile has; 0 where the board has no such profile.
+
+    Compute instances and media variants have the memory of their plain GPU instance.
+    """
+    return usable_mib(board, key, total_mib)[0].get(profile.plain, 0)
 
 
 def is_undivided(product: str) -> bool:

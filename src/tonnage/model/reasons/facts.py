@@ -156,6 +156,15 @@ class GpuFamily:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedDevices:
+    """How many devices a node offers as replicas, and how often each; None: not told."""
+
+    node: str
+    devices: int | None
+    replicas: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class LimitBreach:
     """An amount that a LimitRange does not allow."""
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.documents.yaml.reader import MAX_BYTES
 from tonnage.documents.yaml.source import parse_document
 from tonnage.model.actions.devices import MigStep, SetComputeMode
-from tonnage.model.catalog.gpus import gpu_models
+from tonnage.model.catalog.gpus import GpuModel, gpu_models
+from tonnage.model.catalog.mig import device_mib, mig_board
 from tonnage.model.devices.health import RecoveryAction
 from tonnage.model.devices.inventory import (
     ComputeMode,
@@ -31,14 +29,14 @@ from tonnage.model.devices.links import NVSWITCH, PCI_WORDS, Link
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.json import parsed_json
 from tonnage.model.mig.layouts import DividedGpu
+from tonnage.model.mig.profile_names import parse_profile
 from tonnage.ports.clock import Clock
 from tonnage.twin.devices.bounded_files import bounded_bytes
-from tonnage.twin.devices.scenario_mig import ScenarioLayout, ScenarioLayouts, part_name, part_uuid
+from tonnage.twin.devices.scenario_mig import ScenarioLayout, ScenarioLayouts, part_name
 from tonnage.twin.devices.scenario_readings import samples_of
 
 _POLL_S: Final = 0.2
 _LEVELS: Final = {word: level for level, word in PCI_WORDS.items()}
-_PROFILE: Final = re.compile(r"([1-7])g\.([0-9]+)gb")
 _REASONS: Final = {"healthy": "", "unhealthy": "unhealthy", "lost": "GPU is lost", "hung": "does not answer"}
 
 
@@ -61,7 +59,7 @@ class ScenarioBackend:
         hardware = self._read()
         if self._reported is None:
             self._reported = {entry.uuid: entry.xids for entry in hardware.devices}
-        return inventory_of(hardware, self._layouts.changed(hardware))
+        return inventory_of(hardware, self._layouts.read(hardware))
 
     async def events(self) -> AsyncIterator[RawEvent]:
         while True:
@@ -75,7 +73,7 @@ class ScenarioBackend:
 
     async def sample(self, fields: Collection[str]) -> tuple[Sample, ...]:
         hardware, modes = self._read(), self.modes()
-        made = self._layouts.changed(hardware)
+        layouts = self._layouts.read(hardware)
         return tuple(
             sample
             for entry, index in hardware.indexed()
@@ -83,7 +81,7 @@ class ScenarioBackend:
             for sample in samples_of(
                 hardware,
                 entry,
-                _device(entry, index, made.get(entry.uuid)),
+                _device(entry, index, layouts.get(entry.uuid)),
                 modes.get(entry.uuid, ComputeMode.DEFAULT),
                 fields,
             )
@@ -164,10 +162,8 @@ class ScenarioBackend:
         return parse_document(text, Hardware, source=str(self._file))
 
 
-def inventory_of(
-    hardware: Hardware, layouts: Mapping[str, ScenarioLayout] = MappingProxyType({})
-) -> Inventory:
-    """The devices of a file; `layouts`, by uuid, are those that were made since it was written."""
+def inventory_of(hardware: Hardware, layouts: Mapping[str, ScenarioLayout]) -> Inventory:
+    """The devices of a file, divided as `layouts` say by uuid."""
     return Inventory(
         tuple(_device(entry, index, layouts.get(entry.uuid)) for entry, index in hardware.indexed()),
         hardware.driver_version,
@@ -206,45 +202,32 @@ def _device(entry: HardwareDevice, index: int, layout: ScenarioLayout | None) ->
         numa_node=entry.numa,
         healthy=entry.health == "healthy",
         reason=reason if entry.health != "healthy" else "",
-        mig_enabled=(entry.mig is not None if layout is None else layout.enabled) if model.mig else None,
-        migs=tuple(_parts(entry, layout)),
+        mig_enabled=None if layout is None else layout.enabled,
+        migs=() if layout is None else tuple(_parts(entry, model, layout)),
     )
 
 
-def _parts(entry: HardwareDevice, layout: ScenarioLayout | None) -> Iterator[MigDevice]:
-    """The file's MIG devices, or those that were made since."""
-    if layout is None:
-        yield from (_part(entry, place, profile) for place, profile in enumerate(entry.mig or ()))
-        return
+def _parts(entry: HardwareDevice, model: GpuModel, layout: ScenarioLayout) -> Iterator[MigDevice]:
+    healthy = entry.health == "healthy"
+    board = mig_board(model.product)
     places = count()
     for instance in layout.instances:
         for compute in instance.computes:
-            part = _part(entry, instance.id, part_name(instance, compute))
-            size = layout.sizes.get(instance.profile, 1)
-            yield replace(
-                part,
-                uuid=compute.uuid,
-                index=next(places),
+            profile = part_name(instance, compute)
+            name = parse_profile(profile)
+            yield MigDevice(
+                compute.uuid,
+                next(places),
+                profile,
+                gpu_instance=instance.id,
                 compute_instance=compute.id,
-                placement=(instance.start, size),
+                memory_mib=device_mib(board, model.key, model.memory_mib, name) if board is not None else 0,
+                placement=(instance.start, layout.sizes.get(instance.profile, 1)),
+                gpu_slices=name.slices,
+                compute_slices=compute.slices,
+                healthy=healthy,
+                reason="" if healthy else entry.reason or _REASONS[entry.health],
             )
-
-
-def _part(entry: HardwareDevice, place: int, profile: str) -> MigDevice:
-    """Each in a GPU instance of its own; its memory is what its name says."""
-    slices, gib = _PROFILE.findall(profile)[0]
-    return MigDevice(
-        part_uuid(entry.uuid, place, profile),
-        place,
-        profile,
-        gpu_instance=place,
-        compute_instance=0,
-        memory_mib=int(gib) << 10,
-        gpu_slices=int(slices),
-        compute_slices=int(profile[0]),
-        healthy=entry.health == "healthy",
-        reason="" if entry.health == "healthy" else entry.reason or _REASONS[entry.health],
-    )
 
 
 def _nvlinks(hardware: Hardware, index: int) -> int:

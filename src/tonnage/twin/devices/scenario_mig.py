@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +25,10 @@ from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.catalog.mig import MigBoard, mig_board
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.json import parsed_json
+from tonnage.model.mig.compute import compute_sizes, splits_for
+from tonnage.model.mig.geometry import Spot, is_valid
 from tonnage.model.mig.layouts import ComputeInstance, DividedGpu, GpuInstance
+from tonnage.model.reasons.gpu.mig import MigLayoutReason
 from tonnage.twin.devices.bounded_files import bounded_bytes
 
 _UUIDS: Final = uuid.UUID("3f2b7a52-5d3c-5a0e-9a27-0c1d4f9e8b60")
@@ -80,10 +84,7 @@ class ScenarioLayouts:
 
     def read(self, hardware: Hardware) -> dict[str, ScenarioLayout]:
         """The layout of every device that can be divided, unless its own in the file is impossible."""
-        changed = self.changed(hardware)
-        boards = ((entry, _board(entry)) for entry in hardware.devices)
-        layouts = (changed.get(entry.uuid) or _configured(entry, board) for entry, board in boards if board)
-        return {layout.uuid: layout for layout in layouts if layout is not None}
+        return {**configured_layouts(hardware), **self.changed(hardware)}
 
     def take(self, hardware: Hardware, step: MigStep) -> None:
         """Take the step. Raises HardwareError: a driver would refuse it."""
@@ -96,12 +97,19 @@ class ScenarioLayouts:
         if isinstance(step, ResetGpu):
             changed |= _reset(hardware, layouts, step)
         else:
-            changed[step.uuid] = _after(layouts[step.uuid], board, step, waits=entry.mig_reset)
+            changed[step.uuid] = layout_after(layouts[step.uuid], board, step, waits=entry.mig_reset)
         devices = {device.uuid: device for device in hardware.devices}
         rows = {key: _row(layout, _basis(hardware, devices[key])) for key, layout in changed.items()}
         fresh = self._file.with_name(f".{self._file.name}.new")
         fresh.write_text(json.dumps(rows), encoding="utf-8")
         fresh.replace(self._file)
+
+
+def configured_layouts(hardware: Hardware) -> dict[str, ScenarioLayout]:
+    """The file's own layout of every device that can be divided, unless it is impossible."""
+    boards = ((entry, _board(entry)) for entry in hardware.devices)
+    layouts = (_configured(entry, board) for entry, board in boards if board)
+    return {layout.uuid: layout for layout in layouts if layout is not None}
 
 
 def part_uuid(device: str, place: int, profile: str) -> str:
@@ -132,27 +140,38 @@ def _basis(hardware: Hardware, entry: HardwareDevice) -> list[Any]:
 
 
 def _configured(entry: HardwareDevice, board: MigBoard) -> ScenarioLayout | None:
-    """The file's own layout, each part in a GPU instance of its own, as `scan` has it; None: impossible."""
-    parts = [text.rpartition("c.")[2] for text in entry.mig or ()]
-    starts = _starts(board, parts, 0)
+    """The file's own layout: compute instances share GPU instances where they can; None: impossible."""
+    profiles = entry.mig or ()
+    splits = splits_for(Counter(profiles))
+    if isinstance(splits, MigLayoutReason):
+        return None
+    places = {text: [n for n, other in enumerate(profiles) if other == text] for text in profiles}
+    instances: list[GpuInstance] = []
+    for name, instance_splits in splits.items():
+        for split in instance_splits:
+            texts = [f"{slices}c.{name}" for slices in split] or [name]
+            parts = [(places[text].pop(0), text) for text in texts]
+            computes = tuple(
+                replace(_compute(entry.uuid, place, text), id=n) for n, (place, text) in enumerate(parts)
+            )
+            instances.append(GpuInstance(min(parts)[0], name, 0, computes))
+    instances.sort(key=lambda instance: instance.id)
+    starts = _starts(board, tuple(instance.profile for instance in instances))
     if starts is None:
         return None
-    instances = tuple(
-        GpuInstance(place, part, start, (_compute(entry.uuid, place, text),))
-        for place, (part, start, text) in enumerate(zip(parts, starts, entry.mig or (), strict=True))
-    )
+    placed = tuple(replace(instance, start=start) for instance, start in zip(instances, starts, strict=True))
     enabled = entry.mig is not None
-    return ScenarioLayout(entry.uuid, enabled, enabled, instances, _sizes(board))
+    return ScenarioLayout(entry.uuid, enabled, enabled, placed, _sizes(board))
 
 
-def _starts(board: MigBoard, parts: list[str], occupied: int) -> tuple[int, ...] | None:
-    """Where each part begins, beside what is `occupied` (a bit for each memory slice); None: nowhere."""
-    if not parts:
+def _starts(board: MigBoard, names: tuple[str, ...], before: tuple[Spot, ...] = ()) -> tuple[int, ...] | None:
+    """Where instances begin, each at the first slice that leaves room for the later ones; None: nowhere."""
+    if not names:
         return ()
-    profile = board.profiles.get(parts[0])
+    profile = board.profiles.get(names[0])
     for start in profile.starts if profile is not None else ():
-        mask = ((1 << profile.memory) - 1) << start if profile is not None else 0
-        if not occupied & mask and (rest := _starts(board, parts[1:], occupied | mask)) is not None:
+        spots = (*before, (names[0], start))
+        if is_valid(board, spots) and (rest := _starts(board, names[1:], spots)) is not None:
             return (start, *rest)
     return None
 
@@ -176,8 +195,14 @@ def _reset(
     return {uuid: replace(layouts[uuid], enabled=layouts[uuid].pending, instances=()) for uuid in uuids}
 
 
-def _after(layout: ScenarioLayout, board: MigBoard, step: MigStep, *, waits: bool) -> ScenarioLayout:
-    """The layout after the step. `waits`: another mode waits for a reset."""
+def layout_after(
+    layout: ScenarioLayout, board: MigBoard, step: MigStep, *, waits: bool = False
+) -> ScenarioLayout:
+    """The layout after the step. `waits`: another mode waits for a reset.
+
+    Raises:
+        HardwareError: a driver would refuse the step.
+    """
     match step:
         case SetMigMode(_, enabled):
             if layout.instances:
@@ -205,23 +230,20 @@ def _with_instance(layout: ScenarioLayout, board: MigBoard, name: str, start: in
     profile = board.profiles.get(name)
     if not layout.enabled or profile is None or start not in profile.starts:
         raise _refused(step, "Not Supported" if profile is not None else "Invalid Argument")
-    occupied = {place for instance in layout.instances for place in _span(layout, instance)}
-    full = sum(instance.profile == name for instance in layout.instances) >= profile.most
-    if full or occupied & set(range(start, start + profile.memory)):
+    if not is_valid(board, [*((there.profile, there.start) for there in layout.instances), (name, start)]):
         raise _refused(step, "Insufficient Resources")
     number = next(n for n in range(64) if all(instance.id != n for instance in layout.instances))
     return replace(layout, instances=(*layout.instances, GpuInstance(number, name, start)))
 
 
-def _span(layout: ScenarioLayout, instance: GpuInstance) -> Iterator[int]:
-    yield from range(instance.start, instance.start + layout.sizes.get(instance.profile, 1))
-
-
 def _with_compute(layout: ScenarioLayout, instance: GpuInstance, slices: int) -> ScenarioLayout:
     current = _current(layout, instance)
+    step = CreateComputeInstance(layout.uuid, instance, slices)
     whole = _slices(current.profile)
+    if slices != whole and slices not in compute_sizes(whole):
+        raise _refused(step, "Not Supported")
     if sum(current.slices) + slices > whole:
-        raise _refused(CreateComputeInstance(layout.uuid, instance, slices), "Insufficient Resources")
+        raise _refused(step, "Insufficient Resources")
     number = next(n for n in range(8) if all(compute.id != n for compute in current.computes))
     name = current.profile if slices == whole else f"{slices}c.{current.profile}"
     made = replace(_compute(layout.uuid, current.id, name, number), slices=slices)

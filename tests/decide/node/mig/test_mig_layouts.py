@@ -7,8 +7,9 @@ from itertools import product
 
 import pytest
 
-from tonnage.decide.node.mig.layouts import Layout, layout_of, placements
+from tonnage.decide.node.mig.layouts import Layout, layout_of
 from tonnage.model.catalog.mig import MigBoard, is_undivided, mig_board
+from tonnage.model.mig.placements import placements
 from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tonnage.decide.node.mig.layouts import placements
 from tonnage.decide.node.mig.packing import Packing, pack
 from tonnage.model.catalog.mig import MigBoard, mig_board
+from tonnage.model.mig.placements import placements
 from tonnage.model.reasons.gpu.mig import MigMemoryShort
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from tonnage.decide.node.device_holds import DeviceHolds
-from tonnage.decide.node.mig.compute import Split
-from tonnage.decide.node.mig.geometry import Spot
 from tonnage.decide.node.mig.goal import GpuGoal, MigGpu
 from tonnage.decide.node.mig.plan import Instance
 from tonnage.model.actions.devices import (
@@ -18,6 +16,8 @@ from tonnage.model.actions.devices import (
     ResetGpu,
     SetMigMode,
 )
+from tonnage.model.mig.compute import Split
+from tonnage.model.mig.geometry import Spot
 from tonnage.model.mig.hooks import HostWork
 from tonnage.model.mig.layouts import DividedGpu, GpuInstance
 

@@ -1,31 +1,20 @@
-"""MIG layouts of one GPU: which profiles fit on it together, and where.
-
-Source: NVIDIA MIG user guide, placements by memory slices; mig-parted's names of layouts.
-"""
+"""The MIG layout that a text names on a board, by mig-parted's names of layouts or by profiles."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tonnage.model.catalog.mig import MigBoard, MigProfile
-from tonnage.model.mig.profile_names import nearest_profile
-from tonnage.model.reasons.gpu.mig import (
-    MigLayoutInvalid,
-    MigLayoutReason,
-    MigLayoutTooLarge,
-    MigProfileNotOffered,
-)
+from tonnage.model.mig.placements import conflict, offered_profiles, placements
+from tonnage.model.reasons.gpu.mig import MigLayoutInvalid, MigLayoutReason, MigProfileNotOffered
 
 DISABLED: Final = "all-disabled"
 ENABLED: Final = "all-enabled"
 BALANCED: Final = "all-balanced"
 _ALL: Final = "all-"
 _PROFILE_COUNT: Final = re.compile(r"(?P<name>[0-9a-z.+-]{1,24}?)\s*[:=x*]\s*(?P<count>[0-9]{1,3})")
-_MOST_ALTERNATIVES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,118 +49,6 @@ def layout_of(board: MigBoard, text: str) -> Layout | MigLayoutReason:
     return Layout(placed)
 
 
-def placements(
-    board: MigBoard, demand: Mapping[str, int], *, beside: Iterable[tuple[str, int]] = ()
-) -> tuple[tuple[MigProfile, int], ...] | None:
-    """Where each device goes, or None when they do not fit together, or `beside` (profile, first slice).
-
-    >>> from tonnage.model.catalog.mig import mig_board
-    >>> a100 = mig_board("NVIDIA A100-SXM4-80GB")
-    >>> [(p.name, at) for p, at in placements(a100, {"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 2})]
-    [('3g.40gb', 4), ('2g.20gb', 0), ('1g.10gb', 2), ('1g.10gb', 3)]
-    """
-    table = board.profiles
-    beside = tuple(beside)
-    if any(name not in table or count > table[name].most for name, count in demand.items()):
-        return None
-    if _lacking(board, Counter(demand) + Counter(name for name, _ in beside)):
-        return None
-    order = sorted(demand, key=lambda name: (len(table[name].starts), -table[name].memory, name))
-    occupied = sum(_mask(table[name], start) for name, start in beside)
-    return _placed([table[name] for name in order for _ in range(demand[name])], occupied, ())
-
-
-def _lacking(board: MigBoard, demand: Mapping[str, int]) -> str:
-    """The engines of which the board has too few; empty where there are enough, or they limit nothing."""
-    media = sum(board.profiles[name].media * count for name, count in demand.items())
-    flow = sum(board.profiles[name].flow * count for name, count in demand.items())
-    for engine, used, has in (("media", media, board.media), ("flow", flow, board.flow)):
-        if used > has:
-            return f"they take {used} {engine} engines, it has {has}"
-    return ""
-
-
-def _mask(profile: MigProfile, start: int) -> int:
-    """The memory slices of a device, a bit each."""
-    return ((1 << profile.memory) - 1) << start
-
-
-def _placed(
-    left: list[MigProfile], occupied: int, placed: tuple[tuple[MigProfile, int], ...]
-) -> tuple[tuple[MigProfile, int], ...] | None:
-    if not left:
-        return placed
-    profile, *others = left
-    least = placed[-1][1] if placed and placed[-1][0] is profile else -1
-    for start in profile.starts:
-        mask = _mask(profile, start)
-        if start > least and not occupied & mask:
-            answer = _placed(others, occupied | mask, (*placed, (profile, start)))
-            if answer is not None:
-                return answer
-    return None
-
-
-def conflict(board: MigBoard, demand: Mapping[str, int]) -> MigLayoutReason:
-    """Why these do not fit together on one GPU, and the largest parts of them that do."""
-    unknown = [name for name in demand if name not in board.profiles]
-    if unknown:
-        message = f"there is no profile {' and no '.join(unknown)}"
-        return MigProfileNotOffered(subject=board.name, message=message, instead=_offered(board, unknown))
-    return MigLayoutTooLarge(
-        subject=board.name,
-        message=f"{written(demand)} do not fit together on one GPU: {_reason(board, demand)}",
-        instead=nearest_layouts(board, demand),
-        profiles=dict(demand),
-    )
-
-
-def _offered(board: MigBoard, unknown: Iterable[str]) -> tuple[str, ...]:
-    """The board's profiles, those first that are most like what is asked for."""
-    near = {nearest_profile(name, board.profiles) for name in unknown}
-    return tuple(sorted(board.profiles, key=lambda name: name not in near))
-
-
-def nearest_layouts(board: MigBoard, demand: Mapping[str, int]) -> tuple[str, ...]:
-    """The largest parts of what is wanted that fit, those that keep most devices first."""
-    return tuple(written(part) for part in _largest_parts(board, demand))
-
-
-def _largest_parts(board: MigBoard, demand: Mapping[str, int]) -> list[dict[str, int]]:
-    names = list(demand)
-    parts: list[dict[str, int]] = []
-    for counts in sorted(_within(board, demand, names, board.memory), key=lambda counts: -sum(counts)):
-        part = dict(zip(names, counts, strict=True))
-        covered = any(all(part[n] <= other[n] for n in names) for other in parts)
-        if sum(counts) and not covered and placements(board, part) is not None:
-            parts.append(part)
-            if len(parts) == _MOST_ALTERNATIVES:
-                break
-    return parts
-
-
-def _within(
-    board: MigBoard, demand: Mapping[str, int], names: Sequence[str], memory: int
-) -> Iterator[tuple[int, ...]]:
-    """Parts of what is wanted that take no more memory slices, by the numbers of the profiles named."""
-    if not names:
-        yield ()
-        return
-    profile = board.profiles[names[0]]
-    for count in range(min(demand[profile.name], profile.most, memory // profile.memory), -1, -1):
-        for others in _within(board, demand, names[1:], memory - count * profile.memory):
-            yield (count, *others)
-
-
-def written(counts: Mapping[str, int]) -> str:
-    """Profiles with their number, as they are asked for.
-
-    >>> written({"1g.10gb": 2, "3g.40gb": 1})
-    '1g.10gb:2,3g.40gb:1'
-    """
-    return ",".join(f"{name}:{count}" for name, count in counts.items() if count)
-
-
 def _demand_of(board: MigBoard, text: str) -> dict[str, int] | MigLayoutReason:
     profiles = tuple(board.profiles)
     mixed = (BALANCED,) if board.balanced else ()
@@ -181,7 +58,9 @@ def _demand_of(board: MigBoard, text: str) -> dict[str, int] | MigLayoutReason:
     if text.startswith(_ALL):
         name = profile_named(board, text.removeprefix(_ALL))
         if name is None:
-            offered = tuple(f"{_ALL}{profile}" for profile in _offered(board, [text.removeprefix(_ALL)]))
+            offered = tuple(
+                f"{_ALL}{profile}" for profile in offered_profiles(board, [text.removeprefix(_ALL)])
+            )
             message = f"{board.name}: no layout {text[:60]}"
             instead = (*offered, DISABLED, *mixed)
             return MigProfileNotOffered(subject=board.name, message=message, instead=instead)
@@ -215,7 +94,7 @@ def _no_profile(board: MigBoard, text: str) -> MigLayoutReason:
         instead = (instance, "a mig-parted FILE, whose mig-devices may name it")
         return MigLayoutInvalid(subject=board.name, message=message, instead=instead)
     message = f"{board.name}: no profile {text}"
-    return MigProfileNotOffered(subject=board.name, message=message, instead=_offered(board, [text]))
+    return MigProfileNotOffered(subject=board.name, message=message, instead=offered_profiles(board, [text]))
 
 
 def profile_named(board: MigBoard, text: str) -> str | None:
@@ -225,39 +104,3 @@ def profile_named(board: MigBoard, text: str) -> str | None:
     return next(
         same, next((profile for profile in board.profiles if profile.partition(".")[0] == name), None)
     )
-
-
-def _reason(board: MigBoard, demand: Mapping[str, int]) -> str:
-    """What is too much, and in whose way the slices are."""
-    slices = _overlap(board, demand)
-    for name, count in demand.items():
-        if count > board.profiles[name].most:
-            return f"a GPU holds at most {board.profiles[name].most} of {name}, not {count}; {slices}"
-    width = sum(board.profiles[name].memory * count for name, count in demand.items())
-    if width > board.memory:
-        return f"they take {width} memory slices, it has {board.memory}; {slices}"
-    engines = _lacking(board, demand)
-    return f"{engines}; {slices}" if engines else slices
-
-
-def _overlap(board: MigBoard, demand: Mapping[str, int]) -> str:
-    """Which device finds no place beside the others, and who has the slices at which it may begin."""
-    size = {name: board.profiles[name].memory for name in demand}
-    part = max(_largest_parts(board, demand), key=lambda part: sum(size[name] * part[name] for name in part))
-    placed = placements(board, part) or ()
-    left = board.profiles[next(name for name, count in demand.items() if count > part[name])]
-    neighbours = ", ".join(
-        f"{profile.name} on {_span(start, profile.memory)}"
-        for profile, start in sorted(placed, key=lambda placement: placement[1])
-    )
-    occupied = sum(_mask(profile, start) for profile, start in placed)
-    if any(not occupied & _mask(left, start) for start in left.starts):
-        return f"one more {left.name} beside {neighbours} would find memory slices, and that is not enough"
-    may = ", ".join(map(str, left.starts))
-    return (
-        f"{left.name} may begin at memory slice {may}, and there is no room for one more beside {neighbours}"
-    )
-
-
-def _span(start: int, size: int) -> str:
-    return f"{start}" if size == 1 else f"{start}-{start + size - 1}"

@@ -16,8 +16,8 @@ from itertools import combinations, product
 from math import ceil, floor
 from typing import Final
 
-from tonnage.decide.node.mig.layouts import placements
 from tonnage.model.catalog.mig import MigBoard
+from tonnage.model.mig.placements import placements
 from tonnage.model.reasons.gpu.mig import MigMemoryShort
 
 _MOST_STEPS: Final = 200_000

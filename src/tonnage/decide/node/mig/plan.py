@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
 
-from tonnage.decide.node.mig.compute import Split, splits_for
-from tonnage.decide.node.mig.geometry import Spot
-from tonnage.decide.node.mig.layouts import conflict, placements
 from tonnage.model.catalog.mig import MigBoard
+from tonnage.model.mig.compute import Split, splits_for
+from tonnage.model.mig.geometry import Spot
+from tonnage.model.mig.placements import conflict, placements
 from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 

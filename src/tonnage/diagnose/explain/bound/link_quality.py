@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tonnage.decide.node.preference.device_sets import Joined, best_set, joined
-from tonnage.diagnose.topo.families import Boards, board_of_status, family_of, numbered
-from tonnage.diagnose.topo.text import link_told, set_told
+from tonnage.diagnose.topo.families import Boards, board_of_status, family_of, healthy_indices, numbered
+from tonnage.diagnose.topo.text import gpus_with_reasons, link_told, set_told
 from tonnage.diagnose.topo.topology import FASTER, NodeTopology, gpu_set, joined_json, topology_of_status
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
@@ -63,7 +63,7 @@ def held_by(pod: Pod, snapshot: Snapshot, boards: Boards) -> Held | None:
         return None
     topology = topology_of_status(status, boards)
     chosen = joined(topology.board, indices)
-    best = best_set(topology.board, len(indices))
+    best = topology.best(len(indices)) or chosen
     return Held(
         pod, topology, chosen, max(chosen, best, key=lambda j: j.worth), next(iter(indices_by_uuid.values()))
     )
@@ -82,11 +82,13 @@ def _below_best(held: Held) -> tuple[Reason, Remedy]:
     chosen, best = held.chosen, held.best
     holders = {name for row in held.topology.rows if row.index in best.indices for name in row.holders}
     others = sorted(holders - {f"{held.pod.namespace}/{held.pod.name}"})
+    ill = held.topology.unhealthy
+    left_out = f"; left out: {gpus_with_reasons(ill)}" if ill else ""
     when = f"once {listed(others)} no longer holds some of them" if others else "now, as they are free"
     reason = LinksBelowBest(
         subject=f"Pod {held.pod.namespace}/{held.pod.name}",
         message=f"its GPUs are joined worse than others of {held.topology.node}: it has {set_told(chosen)}; "
-        f"better is {set_told(best)}",
+        f"better is {set_told(best)}{left_out}",
         remedy=f"start it again {when}: the device plugin prefers the best set",
         source="NodeGPUStatus; NCCL's bandwidths",
         node=held.topology.node,
@@ -100,15 +102,16 @@ def _elsewhere(held: Held, snapshot: Snapshot, boards: Boards) -> tuple[Joined, 
     """The fastest set of as many GPUs on other nodes that offer the resource, and the nodes that have it."""
     size, more, less = len(held.chosen.indices), *FASTER
     by_quality: dict[tuple[int, str], tuple[Joined, list[str]]] = {}
-    best_of: dict[int, Joined] = {}
+    best_of: dict[tuple[int, tuple[int, ...]], Joined] = {}
     for name, status in sorted(snapshot.gpu.items()):
-        if name == held.topology.node or held.resource not in status.replicas:
+        if name == held.topology.node or status.replicas.get(held.resource) != 1:
             continue
-        board = board_of_status(numbered(status), boards)
-        if len(board.devices) < size:
+        board, healthy = board_of_status(numbered(status), boards), healthy_indices(status)
+        if len(healthy) < size:
             continue
-        best = best_of.get(id(board)) or best_set(board, size)
-        best_of[id(board)] = best
+        key = id(board), healthy
+        best = best_of.get(key) or best_set(board, size, healthy)
+        best_of[key] = best
         if best.slowest * less >= held.chosen.slowest * more:
             by_quality.setdefault((best.slowest, best.way), (best, []))[1].append(name)
     return max(by_quality.values(), key=lambda entry: entry[0].slowest, default=None)

@@ -9,9 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.node.mig.compute import gpu_instances
 from tonnage.decide.node.mig.goal import INSTEAD
-from tonnage.decide.node.mig.layouts import conflict, placements
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, mapping, mappings, sequence
 from tonnage.diagnose.lint.reader_problems import refused
@@ -23,6 +21,7 @@ from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import MigBoard, mig_boards, mig_profiles
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.mig.placements import layout_refusal
 from tonnage.model.mig.profile_names import nearest_profile, parse_profile
 from tonnage.model.reasons.gpu.mig import MigLayoutReason
 from tonnage.model.reasons.lint.configurations import MigConfigInvalid, MigLayoutImpossible, MigProfileUnknown
@@ -187,7 +186,7 @@ def _room(
         reason = MigLayoutImpossible(message=message, remedy=remedy, profiles=counts, boards=())
         yield Draft(reason, at, on_key=True)
         return
-    refusals = [(board, no) for board in able if (no := _refusal(board, counts)) is not None]
+    refusals = [(board, no) for board in able if (no := layout_refusal(board, counts)) is not None]
     if refusals and (named or len(refusals) == len(able)):
         yield _no_room(refusals, counts, at)
 
@@ -212,10 +211,3 @@ def _no_room(refusals: list[tuple[MigBoard, MigLayoutReason]], counts: dict[str,
     boards = tuple(board.name for board, _ in refusals)
     reason = MigLayoutImpossible(message=text, remedy=remedy, profiles=counts, boards=boards)
     return Draft(reason, at, why, on_key=True)
-
-
-def _refusal(board: MigBoard, counts: dict[str, int]) -> MigLayoutReason | None:
-    instances = gpu_instances(counts)
-    if isinstance(instances, MigLayoutReason):
-        return instances
-    return conflict(board, instances) if placements(board, instances) is None else None

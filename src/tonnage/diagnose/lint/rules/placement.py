@@ -27,12 +27,15 @@ from tonnage.model.kubernetes.cluster import Manifest, Node, Pod
 from tonnage.model.kubernetes.selectors import Requirement, Taint
 from tonnage.model.layer import Layer
 from tonnage.model.name_lists import listed
+from tonnage.model.node.device_counts import device_count
+from tonnage.model.reasons.facts import SharedDevices
 from tonnage.model.reasons.lint.placements import (
     FitsNowhere,
     SelectsNoNode,
     SingleNode,
     TolerationMatchesNothing,
 )
+from tonnage.model.reasons.pod.pods import ReplicasNotDevices
 from tonnage.model.reasons.pod.scheduling import ResourceNotAdvertised, TaintNotTolerated
 from tonnage.model.severity import Severity
 from tonnage.model.verdict import Verdict
@@ -59,6 +62,32 @@ def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
     if site.manifest.kind == "DaemonSet":  # where there is nothing for it to do it has no pods
         drafts = [replace(draft, severity=Severity.NOTE) for draft in drafts]
     yield from drafts
+    if not drafts or all(isinstance(draft.reason, SingleNode) for draft in drafts):
+        yield from _replicas(site, pod, nodes, cluster)
+
+
+def _replicas(site: PodSite, pod: Pod, nodes: list[Node], cluster: LintCluster) -> Iterator[Draft]:
+    """Several of a resource of which a node that could take the pod offers replicas."""
+    statuses = cluster.ground.view.snapshot.gpu
+    for resource, amount in pod_requests(pod).items():
+        if not is_extended(resource) or amount < 2:
+            continue
+        able = [n for n in nodes if n.allocatable.get(resource, 0) >= amount and node_is_selected(pod, n)]
+        counts = [(node.name, device_count(node, resource, statuses.get(node.name))) for node in able]
+        shared = [(name, count) for name, count in counts if count.shared]
+        if not shared:
+            continue
+        worst = min((count for _, count in shared), key=lambda count: count.behind(amount))
+        names = [name for name, count in shared if count.behind(amount) == worst.behind(amount)]
+        reason = ReplicasNotDevices(
+            subject="",
+            message=f"on {listed(names, 4)}, {worst.in_words(amount)}; replicas add no memory or compute",
+            remedy="ask for 1, which is a share of a GPU, or select nodes whose GPUs are not shared",
+            resource=resource,
+            requested=amount,
+            nodes=tuple(SharedDevices(name, count.devices, count.replicas) for name, count in shared),
+        )
+        yield Draft(reason, _asked_at(site, resource), on_key=True)
 
 
 def _as_pod(site: PodSite) -> JsonObject:

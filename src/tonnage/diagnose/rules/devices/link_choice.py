@@ -7,7 +7,14 @@ from typing import Final
 
 from tonnage.decide.node.preference.device_sets import Joined, best_set
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.diagnose.topo.families import Boards, LinkFamily, board_of_status, family_of, numbered
+from tonnage.diagnose.topo.families import (
+    Boards,
+    LinkFamily,
+    board_of_status,
+    family_of,
+    healthy_indices,
+    numbered,
+)
 from tonnage.diagnose.topo.text import link_told
 from tonnage.diagnose.topo.topology import FASTER, gpu_set
 from tonnage.model.name_lists import listed
@@ -55,17 +62,18 @@ def _families(case: Case, resource: str, count: int) -> list[tuple[Joined, LinkF
     """The best set of each family of feasible nodes that offers so many whole GPUs, and nodes of it."""
     boards: Boards = {}
     looked: dict[str, int] = {}
-    by_board: dict[int, tuple[Joined, LinkFamily, list[str]]] = {}
+    by_board: dict[tuple[int, tuple[int, ...]], tuple[Joined, LinkFamily, list[str]]] = {}
     for name in case.decision.feasible if case.decision.chosen is not None else ():
         status = case.view.snapshot.gpu.get(name)
         product = case.view.nodes[name].node.labels.get(PRODUCT_LABEL, "")
         looked[product] = looked.get(product, 0) + 1
         if status is None or looked[product] > _MOST_OF_A_PRODUCT or status.replicas.get(resource) != 1:
             continue
-        board = board_of_status(numbered(status), boards)
-        if len(board.devices) < count:
+        board, healthy = board_of_status(numbered(status), boards), healthy_indices(status)
+        if len(healthy) < count:
             continue
-        if id(board) not in by_board:
-            by_board[id(board)] = (best_set(board, count), family_of(board), [])
-        by_board[id(board)][2].append(name)
+        key = id(board), healthy
+        if key not in by_board:
+            by_board[key] = (best_set(board, count, healthy), family_of(board), [])
+        by_board[key][2].append(name)
     return list(by_board.values())

@@ -67,6 +67,16 @@ class MigNotSupported(MigLayoutReason):
 
 
 @reason
+class MigGpuUnhealthy(MigLayoutReason):
+    """The GPU is lost or unhealthy: nothing is planned on it."""
+
+    code: ClassVar[str] = "mig-gpu-unhealthy"
+    advice: ClassVar[str] = "repair or exchange the GPU, then plan again"
+    index: int
+    why: str
+
+
+@reason
 class MigDeviceFilterUndecided(MigLayoutReason):
     """A device filter that may mean the GPU or not: its PCI device id, or its subsystem, is not known."""
 
@@ -212,6 +222,7 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     MigLayoutTooLarge,
     MigMemoryShort,
     MigNotSupported,
+    MigGpuUnhealthy,
     MigDeviceFilterUndecided,
     MigEntriesDiffer,
     MigGpuMissing,

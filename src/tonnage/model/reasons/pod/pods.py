@@ -9,8 +9,11 @@ from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import (
     GpuFamily,
     GpuSet,
+    SharedDevices,
 )
-from tonnage.model.reasons.reason import Reason, SchedulerReason, reason
+from tonnage.model.reasons.lint.lint_rule import DEVICE_PLUGIN, LintRule
+from tonnage.model.reasons.reason import ManifestReason, Reason, SchedulerReason, reason
+from tonnage.model.severity import Severity
 
 
 class NoNodes(SchedulerReason):
@@ -151,6 +154,22 @@ class LinksUndecided(SchedulerReason):
 
 
 @reason
+class ReplicasNotDevices(SchedulerReason, ManifestReason):
+    """The pod asks for several of a resource that nodes offer by replicas: they are fewer GPUs than that."""
+
+    code: ClassVar[str] = "replicas-not-devices"
+    aside: ClassVar[bool] = True
+    advice: ClassVar[str] = "ask for one, or select nodes whose GPUs are not shared"
+    severity: ClassVar[Severity] = Severity.WARNING
+    rule: ClassVar[LintRule] = LintRule("Several of a resource that nodes offer by replicas.", DEVICE_PLUGIN)
+    layer: Layer = Layer.PLUGIN
+    lasting: bool = False
+    resource: str
+    requested: int
+    nodes: tuple[SharedDevices, ...]
+
+
+@reason
 class LinksBelowFamily(SchedulerReason):
     """A running pod's GPUs are joined far worse than as many on nodes of another family."""
 
@@ -235,6 +254,7 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     ConditionDiffers,
     LabelOfNobody,
     LinksUndecided,
+    ReplicasNotDevices,
     LinksBelowFamily,
     ProductUndecided,
     Preemption,

@@ -61,13 +61,22 @@ def splits_for(
     return by_profile
 
 
+def compute_sizes(slices: int) -> tuple[int, ...]:
+    """What compute instances may have of a GPU instance of so many slices, where not all of them.
+
+    >>> compute_sizes(3), compute_sizes(1)
+    ((1, 2), ())
+    """
+    return _SIZES.get(slices, ())
+
+
 def _parsed(text: str) -> tuple[str, int | None] | MigLayoutReason:
     """The GPU instance's profile and the compute slices; None: all of them."""
     try:
         name = parse_profile(text)
     except ValueError as error:
         return MigProfileNotOffered(subject=f"MIG profile {text}", message=str(error))
-    able = _SIZES.get(name.slices, ())
+    able = compute_sizes(name.slices)
     if name.compute is not None and name.compute not in able:
         instead = tuple(f"{size}c.{name.gpu_instance}" for size in able)
         message = f"a {name.gpu_instance} has no compute instances of {name.compute}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.decide.node.mig.geometry import all_counts, all_layouts, is_valid
-from tonnage.decide.node.mig.layouts import Layout, layout_of, placements
+from tonnage.decide.node.mig.layouts import Layout, layout_of
 from tonnage.model.catalog.mig import MigBoard, mig_board, mig_boards
+from tonnage.model.mig.geometry import all_counts, all_layouts, is_valid
+from tonnage.model.mig.placements import placements
 from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 
