@@ -177,7 +177,7 @@ def _shown(value: Any) -> Any:
         case DeviceHolds():
             return HoldFacts(value.holds, value.settled)
         case NodeOffer():
-            return OfferFacts(value.advertised, value.plan.problems)
+            return OfferFacts(value.advertised, tuple(refusal.message for refusal in value.plan.refusals))
     return value
 
 
