@@ -30,6 +30,7 @@ READERS: Final = (
     "model/kubernetes/*.py",
     "model/mig/*.py",
     "model/node/*.py",
+    "model/reasons/*.py",
     "model/catalog/xids.py",
     "model/catalog/xids.toml",
 )
