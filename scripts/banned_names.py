@@ -15,18 +15,21 @@ from scripts.law_reader import Module
 BANNED: Final = frozenset(
     {
         *("asked", "found", "given", "kept", "known", "said", "seen", "taken", "told", "wanted"),
-        *("each", "mine", "one", "shy", "what", "who"),
+        *("aside", "happened", "happenings", "heard", "ills", "spoken", "untold"),
+        *("each", "mine", "one", "shy", "this", "those", "what", "who"),
         *("data", "info", "item", "result"),
     }
 )
 """Of variables, parameters, fields, functions and classes, whatever their case and leading underscores."""
+_BANNED_ALONE: Final = frozenset({"Request"})
+"""As they are written: it does not say whose request it is. A variable `request` has its type beside it."""
 _OF_DEFINITIONS: Final = frozenset({"named"})
 """Of functions and classes too: as a flag it says whether there is a name."""
 _CONTRACT: Final = {
     ("tonnage.model.errors", "what"): "errors say what, where, why and the remedy, to people and in JSON",
     ("tonnage.model.metric_families", "INFO"): "Prometheus' type of metric",
     ("tonnage.cli.lab.checks", "seen"): "a key of a lab's report in JSON",
-    ("tonnage.diagnose.lint.rule_inputs", "item"): "a word of the schema tables",
+    ("tonnage.diagnose.lint.world", "item"): "a word of the schema tables",
     ("tonnage.agent.dump", "known"): "a key of the agent's dump",
     ("tonnage.agent.holds.ledger_file", "seen"): "a key of the ledger on disk",
     ("tonnage.decide.node.mig.change", "kept"): "a key of the journal of a MIG change",
@@ -47,7 +50,11 @@ def banned_names(name: str, module: Module) -> Iterator[tuple[int, str]]:
 def _walk(name: str, node: ast.AST, inside: tuple[ast.AST, ...]) -> Iterator[tuple[int, str]]:
     for line, bound, is_definition in _bound(node):
         plain = bound.strip("_").lower()
-        banned = plain in BANNED or (is_definition and plain in _OF_DEFINITIONS)
+        banned = (
+            plain in BANNED
+            or bound.strip("_") in _BANNED_ALONE
+            or (is_definition and plain in _OF_DEFINITIONS)
+        )
         if banned and not _is_permitted(name, bound, node, inside):
             yield line, f"binds {bound}, which says nothing of what it is"
     for child in ast.iter_child_nodes(node):

@@ -83,9 +83,9 @@ class NodesBeside:
                     change = asyncio.ensure_future(self._changed())
                     yield RawEvent(RawEventKind.CHANGED)
                 if event.done():
-                    happened = event.result()
+                    raw_event = event.result()
                     event = asyncio.ensure_future(anext(events))
-                    yield happened
+                    yield raw_event
         finally:
             event.cancel()
             change.cancel()
