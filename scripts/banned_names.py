@@ -29,7 +29,7 @@ _CONTRACT: Final = {
     ("tonnage.model.errors", "what"): "errors say what, where, why and the remedy, to people and in JSON",
     ("tonnage.model.metric_families", "INFO"): "Prometheus' type of metric",
     ("tonnage.cli.lab.checks", "seen"): "a key of a lab's report in JSON",
-    ("tonnage.diagnose.lint.world", "item"): "a word of the schema tables",
+    ("tonnage.diagnose.lint.rule_inputs", "item"): "a word of the schema tables",
     ("tonnage.agent.dump", "known"): "a key of the agent's dump",
     ("tonnage.agent.holds.ledger_file", "seen"): "a key of the ledger on disk",
     ("tonnage.decide.node.mig.change", "kept"): "a key of the journal of a MIG change",
