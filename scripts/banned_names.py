@@ -15,11 +15,14 @@ from scripts.law_reader import Module
 BANNED: Final = frozenset(
     {
         *("asked", "found", "given", "kept", "known", "said", "seen", "taken", "told", "wanted"),
-        *("each", "mine", "one", "shy", "what", "who"),
+        *("aside", "happened", "happenings", "heard", "ills", "spoken", "untold"),
+        *("each", "mine", "one", "shy", "this", "those", "what", "who"),
         *("data", "info", "item", "result"),
     }
 )
 """Of variables, parameters, fields, functions and classes, whatever their case and leading underscores."""
+_BANNED_ALONE: Final = frozenset({"Request"})
+"""As they are written: it does not say whose request it is. A variable `request` has its type beside it."""
 _OF_DEFINITIONS: Final = frozenset({"named"})
 """Of functions and classes too: as a flag it says whether there is a name."""
 _CONTRACT: Final = {
@@ -47,7 +50,11 @@ def banned_names(name: str, module: Module) -> Iterator[tuple[int, str]]:
 def _walk(name: str, node: ast.AST, inside: tuple[ast.AST, ...]) -> Iterator[tuple[int, str]]:
     for line, bound, is_definition in _bound(node):
         plain = bound.strip("_").lower()
-        banned = plain in BANNED or (is_definition and plain in _OF_DEFINITIONS)
+        banned = (
+            plain in BANNED
+            or bound.strip("_") in _BANNED_ALONE
+            or (is_definition and plain in _OF_DEFINITIONS)
+        )
         if banned and not _is_permitted(name, bound, node, inside):
             yield line, f"binds {bound}, which says nothing of what it is"
     for child in ast.iter_child_nodes(node):

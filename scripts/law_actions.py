@@ -32,7 +32,8 @@ READS: Final = frozenset(
 )
 """Protocols that change nothing."""
 SOCKETS: Final = "PluginSockets"
-"""Left to one loop, which hands over the service that answers kubelet: that is no value."""
+"""Left to one loop: how the agent answers kubelet, not what it changes. Sockets end with the process, nothing
+of them is to be done again after a crash, and the service that is handed over is no value."""
 _ITS_LOOP: Final = "tonnage.agent.plugin.device_plugin"
 _PERFORMED: Final = ("tonnage.loop.effects", "tonnage.loop.events.recorder_over")
 _PORTS: Final = "tonnage.ports"

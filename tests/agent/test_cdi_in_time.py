@@ -35,6 +35,8 @@ from tonnage.ports.node import DeviceBackend
 
 SPEC: Final = "var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
 WITHIN_S: Final = 2
+BEAT_S: Final = 1.5
+"""Of the loops: see `loop.ticks`."""
 PATIENCE_S: Final = 60
 CDI: Final = PluginConfig(device_list=(DeviceListStrategy.CDI_CRI,), mig_strategy=MigStrategy.MIXED)
 LOOPS: Final = ("nodes", "devices", "specs")
@@ -52,7 +54,7 @@ class StillClock:
     """A Clock whose time passes by `advance` alone."""
 
     def __init__(self) -> None:
-        self._now = 1000.0625  # shortly after a beat, so that the next one is far
+        self._now = 999.0625  # shortly after a beat, so that the next one is far
         self._order = itertools.count()
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
 
@@ -69,12 +71,12 @@ class StillClock:
 
     @property
     def on_beat(self) -> int:
-        """How many wait for the next full second."""
-        return sum(until == int(until) and not woken.done() for until, _, woken in self._sleepers)
+        """How many wait for the next beat."""
+        return sum(until % BEAT_S == 0 and not woken.done() for until, _, woken in self._sleepers)
 
     def end_pause(self, limit: float) -> None:
         """Pass to the end of somebody's short rest, which is no beat, if it is before `limit`."""
-        rests = [until for until, _, woken in self._sleepers if until != int(until) and not woken.done()]
+        rests = [until for until, _, woken in self._sleepers if until % BEAT_S and not woken.done()]
         if rests and min(rests) <= limit:
             self.advance(max(min(rests) - self._now, 0))
 
@@ -135,13 +137,13 @@ class Node:
         await until(lambda: "GPU-" in self.text)
         await self.settle()
         for _ in range(2):
-            self.clock.advance(1)
+            self.clock.advance(BEAT_S)
             await self.settle()
 
     async def in_time(self, shown: Callable[[], bool]) -> None:
         """No later than that after what was done before, by the clock."""
         limit = self.clock.monotonic() + WITHIN_S
-        self.clock.advance(1)
+        self.clock.advance(BEAT_S)
         await self.settle()
 
         def shown_by_then() -> bool:
@@ -220,7 +222,7 @@ async def test_the_spec_goes_with_the_driver_and_comes_back(tmp_path: Path) -> N
 
 
 async def test_what_is_waited_for_is_that_clock(tmp_path: Path) -> None:
-    """Without a second on it nothing that nobody tells of is noticed."""
+    """Without a beat on it nothing that nobody tells of is noticed."""
     async with running(tmp_path) as node:
         node.spec.unlink()
         await node.settle()

@@ -120,18 +120,22 @@ async def test_what_an_agent_does_follows_from_its_dump(root: Path, cluster: Any
     assert {each["memoryUsedMiB"] for each in done["status"]["devices"]} >= {0, 4096}
 
 
+def test_every_topic_of_the_board_is_in_a_dump() -> None:
+    assert BoardFacts.__struct_fields__ == tuple(field.name for field in fields(NodeBoard))
+
+
 async def test_a_dump_read_and_dumped_again_is_the_same_and_ages_count_on(root: Path) -> None:
     clock = VirtualClock()
     board = NodeBoard.blank(clock)
     board.node.publish(
         Node(metadata=ObjectMeta(name="n", labels={"a": "b"}), spec=NodeSpec(unschedulable=True))
     )
-    board.config_asked.publish(value=True)
+    board.config_confirmed.publish(value=True)
     wish = wish_for("nope", None, "ConfigMap a/b")
     board.mig_wish.publish(wish)
     await clock.advance(90.0)
     first = dump_in(dump_of(board, clock, node="n", agent="1"))
-    assert (first.facts.config_asked.age_s, first.facts.offer.age_s) == (90.0, None)
+    assert (first.facts.config_confirmed.age_s, first.facts.offer.age_s) == (90.0, None)
     refused = first.facts.mig_wish.value
     assert refused is not None
     assert refused.refusal is not None
@@ -141,7 +145,7 @@ async def test_a_dump_read_and_dumped_again_is_the_same_and_ages_count_on(root: 
     assert again == first
     replayed = board_of(first, clock)
     await clock.advance(5.0)
-    assert dump_in(dump_of(replayed, clock, node="n", agent="1")).facts.config_asked.age_s == 95.0
+    assert dump_in(dump_of(replayed, clock, node="n", agent="1")).facts.config_confirmed.age_s == 95.0
 
 
 async def test_no_text_of_a_person_and_no_variable_of_a_hook_is_in_a_dump() -> None:

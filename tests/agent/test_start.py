@@ -59,7 +59,7 @@ def test_it_ends_as_soon_as_what_is_asked_for_says_so() -> None:
         says(board, True)
         seen.append("what ran last says so, which does not count")
         yield
-        board.config_asked.publish(value=True)
+        board.config_confirmed.publish(value=True)
         seen.append("so does what is asked for")
         yield
 
@@ -72,7 +72,7 @@ def test_it_ends_as_soon_as_what_is_asked_for_says_so() -> None:
 def test_it_waits_where_it_is_not_told_to_end_and_a_driver_that_goes_later_does_not_count() -> None:
     board = NodeBoard.blank(SystemClock())
     board.devices_error.publish("no driver")
-    board.config_asked.publish(value=True)
+    board.config_confirmed.publish(value=True)
     says(board, False)
 
     def story() -> Iterator[None]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.diagnose.messages import LONGEST_TEXT, heard_by_reason, heard_in
+from tonnage.diagnose.messages import LONGEST_TEXT, heard_by_reason, matches_in
 from tonnage.model.catalog.messages import messages
 from tonnage.model.reasons.messages.symptoms import CdiDeviceUnresolvable
 
@@ -58,7 +58,7 @@ NVML = [
 
 
 def codes(text: str) -> list[str]:
-    return [heard.message.code for heard in heard_in(text)]
+    return [heard.message.code for heard in matches_in(text)]
 
 
 @pytest.mark.parametrize(("number", "text", "code"), CUDA, ids=lambda value: str(value)[:40])
@@ -130,7 +130,7 @@ def test_what_only_looks_alike_is_not_heard(text: str) -> None:
 
 
 def test_what_a_message_names_is_a_fact() -> None:
-    [heard] = heard_in("x\n[3.1] NVRM: Xid (PCI:0000:41:00): 79, pid=1, GPU has fallen off the bus.\ny")
+    [heard] = matches_in("x\n[3.1] NVRM: Xid (PCI:0000:41:00): 79, pid=1, GPU has fallen off the bus.\ny")
     assert heard.symptom.facts == {"device": "0000:41:00", "xid": "79"}
     assert heard.words == "[3.1] NVRM: Xid (PCI:0000:41:00): 79, pid=1, GPU has fallen off the bus."
 
@@ -142,7 +142,7 @@ def test_of_an_endless_log_the_end_is_looked_at_and_of_an_endless_line_what_stan
         + " unresolvable CDI devices nvidia.com/gpu=7 "
         + "y" * 900
     )
-    [heard] = heard_in(log)
+    [heard] = matches_in(log)
     assert heard.message.code == CdiDeviceUnresolvable.code
     assert len(heard.words) <= 400
     assert "nvidia.com/gpu=7" in heard.words
@@ -150,7 +150,7 @@ def test_of_an_endless_log_the_end_is_looked_at_and_of_an_endless_line_what_stan
 
 @given(st.text(max_size=300))
 def test_any_text_can_be_looked_at(text: str) -> None:
-    assert len({heard.message.code for heard in heard_in(text)}) == len(heard_in(text))
+    assert len({heard.message.code for heard in matches_in(text)}) == len(matches_in(text))
 
 
 def test_words_of_a_status_stand_for_messages() -> None:

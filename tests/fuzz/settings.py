@@ -18,7 +18,7 @@ from tonnage.decide.node.cdi.runtime_verdicts import spec_verdicts
 from tonnage.decide.node.runtime.change import cdi_plan, undo_plan
 from tonnage.diagnose.lint.lint import lint
 from tonnage.diagnose.lint.sheet import Sheet
-from tonnage.diagnose.messages import heard_in, heard_lines
+from tonnage.diagnose.messages import match_lines, matches_in
 from tonnage.diagnose.pasted.refusals import refusal_json, refusals_in
 from tonnage.diagnose.pasted.scheduling import scheduling_texts
 from tonnage.diagnose.pasted.text import refusal_lines, scheduling_lines
@@ -124,8 +124,8 @@ def exporter_counters(data: bytes) -> None:
 
 def messages(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
-    for heard in heard_in(text):
-        heard_lines(heard)
+    for heard in matches_in(text):
+        match_lines(heard)
         heard.to_json()
     for message in scheduling_texts(text):
         scheduling_lines(message)

@@ -204,6 +204,9 @@ BREACHES = [
     ("adapters.vendors", "import tonnage.adapters.vendors.nvml", "another", "the same by its whole name"),
     # names that say nothing
     ("decide.node", "told = 1", "binds told", "a variable"),
+    ("decide.node", "class Request: pass", "binds Request", "a class that says not whose request it is"),
+    ("decide.node", "Request = int", "binds Request", "an alias of that name"),
+    ("decide.node", "heard = 1", "binds heard", "a participle"),
     ("cli", "def f(found): ...", "binds found", "a parameter, in a room without other laws"),
     ("twin", "def f(*wanted, **given): ...", "binds given", "all other parameters"),
     ("twin", "names = [one for one in ()]", "binds one", "the variable of a comprehension"),

@@ -20,7 +20,7 @@ from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
 from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.diagnose.explain.workloads.missing_pods import explain_workload, find_workload
-from tonnage.diagnose.messages import heard_in, heard_lines
+from tonnage.diagnose.messages import match_lines, matches_in
 from tonnage.model.kubernetes.workloads import WorkloadKey
 from tonnage.model.verdict import Explanation
 from tonnage.reading.documents import (
@@ -235,9 +235,9 @@ def _explained(body: Body, objects: list[Body]) -> Answer:
 
 
 def _heard(text: str) -> Answer:
-    heard = heard_in(text)
+    heard = matches_in(text)
     layers = {one.message.code: one.message.layer.value for one in heard}
-    words = [line for one in heard for line in heard_lines(one)]
+    words = [line for one in heard for line in match_lines(one)]
     return Answer(frozenset(layers), "\n".join(words), layer_of=layers)
 
 

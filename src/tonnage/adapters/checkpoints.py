@@ -248,13 +248,13 @@ def _load(file: Path) -> bytes | None:
     payload = payload_of(raw)
     if payload is not None:
         return payload
-    aside = file.with_name(f"{file.name}.damaged")
+    damaged = file.with_name(f"{file.name}.damaged")
     try:
-        file.replace(aside)
+        file.replace(damaged)
     except OSError as error:
         raise HardwareError(file_problem("is damaged and cannot be set aside", file, error)) from None
     raise HardwareError(
-        Problem(f"{file.name} is damaged", str(file), "its checksum does not fit", f"kept as {aside.name}")
+        Problem(f"{file.name} is damaged", str(file), "its checksum does not fit", f"kept as {damaged.name}")
     )
 
 

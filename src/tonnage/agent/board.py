@@ -90,7 +90,7 @@ class Topic(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class NodeBoard:
-    """All that the agent's loops know of the node. Every loop is given it, and no loop asks another one.
+    """All that the agent's loops know of the node. Every loop is given it, and reads no other loop's state.
 
     Whose a topic is, is said beside it. Values are frozen: a change is another value.
     """
@@ -103,8 +103,8 @@ class NodeBoard:
     """What a change of the MIG layout works on: see `decide.node.mig.devices_in_change`. Of `NodeMig`."""
     configuration: Topic[ConfigInForce | None]
     """The device-plugin configuration that runs. Of `NodeConfig`."""
-    config_asked: Topic[bool]
-    """Whether that one is asked for, or the best there is, and not only what ran last. Of `NodeConfig`."""
+    config_confirmed: Topic[bool]
+    """Whether that one was decided on by this agent, and is not only what ran last. Of `NodeConfig`."""
     node: Topic[Node | None]
     """The Node object; None before it was seen, or while there is none. Of `NodeConfig`."""
     node_versions: Topic[tuple[str, str]]
@@ -144,7 +144,7 @@ class NodeBoard:
             devices_error=Topic(clock, ""),
             withheld=Topic(clock, MappingProxyType({})),
             configuration=Topic(clock, None),
-            config_asked=Topic(clock, value=False),
+            config_confirmed=Topic(clock, value=False),
             node=Topic(clock, None),
             node_versions=Topic(clock, ("", "")),
             holds=Topic(clock, DeviceHolds()),

@@ -30,7 +30,12 @@ async def end_without_devices(clock: Clock, board: NodeBoard, overrides: Iterabl
     """
     while board.inventory.value is None or board.devices_error.value:
         error, current = board.devices_error.value, board.configuration.value
-        if error and board.config_asked.value and current is not None and current.config.fail_on_init_error:
+        if (
+            error
+            and board.config_confirmed.value
+            and current is not None
+            and current.config.fail_on_init_error
+        ):
             text = "the devices cannot be read, and failOnInitError is true"
             remedy = (
                 "see tonnage doctor on the node; with failOnInitError: false the agent waits for the driver"

@@ -34,7 +34,7 @@ class Case:
 class Rule(Protocol):
     """A rule is a module with one function. It looks at objects alone, never at Events or conditions."""
 
-    def findings(self, case: Case, /) -> Iterable[Reason]:
+    def reasons(self, case: Case, /) -> Iterable[Reason]:
         """Reasons that concern the pod as a whole, or nothing."""
         ...
 

@@ -130,7 +130,9 @@ def _differ(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
 def _states_of(view: ClusterView) -> tuple[int, ...]:
     """A number for what a node says about itself when it is closed."""
     numbers: dict[object, int] = {}
-    states = ((node.node.ills, node.node.cordon, at_work(node.node)) for node in view.nodes.values())
+    states = (
+        (node.node.problem_conditions, node.node.cordon, at_work(node.node)) for node in view.nodes.values()
+    )
     return tuple(numbers.setdefault(state, len(numbers)) for state in states)
 
 

@@ -22,7 +22,7 @@ _CUDA_NUMBER: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class MessageMatch:
     """A known message, the line in which it stands, and its reason with what the line names."""
 
     message: Message
@@ -44,40 +44,40 @@ class Heard:
         }
 
 
-def heard_in(text: str) -> tuple[Heard, ...]:
+def matches_in(text: str) -> tuple[MessageMatch, ...]:
     """Known messages in a text, each once, the more telling first.
 
-    >>> [(h.message.code, h.symptom.facts) for h in heard_in("unresolvable CDI devices nvidia.com/gpu=0")]
+    >>> [(h.message.code, h.symptom.facts) for h in matches_in("unresolvable CDI devices nvidia.com/gpu=0")]
     [('cdi-device-unresolvable', {'device': 'nvidia.com/gpu=0'})]
-    >>> heard_in("all is well")
+    >>> matches_in("all is well")
     ()
     """
     text = text[-LONGEST_TEXT:]
     if not text.strip():
         return ()
     numbers = {int(match["number"]): match for match in _CUDA_NUMBER.finditer(text)}
-    heard: list[Heard] = []
+    matched: list[MessageMatch] = []
     for message in messages():
         matches = (pattern.search(text) for pattern in message.patterns)
         match = next((candidate for candidate in matches if candidate is not None), None)
         match = match or next((numbers[n] for n in message.cuda if n in numbers), None)
-        if match is not None and message.code not in {candidate.message.code for candidate in heard}:
+        if match is not None and message.code not in {candidate.message.code for candidate in matched}:
             named = {name: value for name, value in match.groupdict().items() if value and name != "number"}
-            heard.append(Heard(message, line_of(text, match), message.symptom(named)))
-    return tuple(heard)
+            matched.append(MessageMatch(message, line_of(text, match), message.symptom(named)))
+    return tuple(matched)
 
 
-def heard_lines(heard: Heard) -> list[str]:
+def match_lines(match: MessageMatch) -> list[str]:
     """A known message for a person: what it is, what it means, what to look at, what to do."""
-    message = heard.message
-    number = heard.symptom.xid if isinstance(heard.symptom, GpuXid) else None
+    message = match.message
+    number = match.symptom.xid if isinstance(match.symptom, GpuXid) else None
     xid = xids().get(whole_number(number or "") or 0)
     xid_text = (
         f"Xid {xid.code}: {xid.name}, which asks for {xid.fault_class.value}" if xid is not None else ""
     )
     return [
         f"{message.code} (layer: {message.layer})",
-        f"  said: {heard.words}",
+        f"  said: {match.words}",
         f"  means: {message.meaning}{f' ({xid_text})' if xid_text else ''}",
         f"  look at: {message.check}",
         f"  do: {message.remedy}",

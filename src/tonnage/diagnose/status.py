@@ -170,7 +170,11 @@ def _which(node: Node, ill: list[GpuDevice]) -> str:
     numbers = [str(device.index) for device in ill if device.index is not None]
     parts = [f"GPU {', '.join(numbers)}"] if numbers else []
     since = next(
-        (condition.since for condition in node.ills if condition.type == GPUS_HEALTHY and condition.since),
+        (
+            condition.since
+            for condition in node.problem_conditions
+            if condition.type == GPUS_HEALTHY and condition.since
+        ),
         None,
     )
     parts += [f"since {utc(since)}"] if since is not None else []

@@ -24,8 +24,8 @@ T = TypeVar("T", bound=Object)
 Key = tuple[str, str]
 """(namespace, name); the namespace is empty for cluster-scoped kinds."""
 
-_UNREACHABLE_S: Final = (0.05, 0.2, 1.0, 2.0, 5.0, 10.0)
-"""Nobody is there to be hurt by a question: one that comes back is found within ten seconds."""
+_UNREACHABLE_S: Final = (0.05, 0.2, 1.0, 2.0, 5.0, 10.0, 20.0)
+"""Nobody is there to be hurt by a question: one that comes back is found within twenty seconds."""
 _REFUSED_S: Final = (0.05, 0.2, 1.0, 5.0, 15.0, 30.0)
 _LOG: Final = logging.getLogger(__name__)
 

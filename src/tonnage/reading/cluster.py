@@ -29,7 +29,7 @@ from tonnage.model.kubernetes.resource_claims import (
 )
 from tonnage.model.kubernetes.selectors import Labels, Taint, Toleration
 from tonnage.model.kubernetes.volumes import StorageClass, StorageDriver, StorageLeft, Volume, VolumeClaim
-from tonnage.model.kubernetes.workloads import Happening, QueuedWorkload, WorkloadState
+from tonnage.model.kubernetes.workloads import ClusterEvent, QueuedWorkload, WorkloadState
 from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.reading.claims import (
     claim_from,
@@ -41,7 +41,7 @@ from tonnage.reading.claims import (
 )
 from tonnage.reading.containers import containers_of, host_ports_of, pod_level_requests
 from tonnage.reading.gpu_status import gpu_status_from
-from tonnage.reading.nodes import cordon_of, hami_notes, ills_of
+from tonnage.reading.nodes import cordon_of, hami_notes, problem_conditions_of
 from tonnage.reading.object_parts import (
     Quantities,
     ReadingProblems,
@@ -79,7 +79,7 @@ from tonnage.reading.volumes import (
 )
 from tonnage.reading.workloads import (
     KIND_OF,
-    happening_from,
+    event_from,
     maker_from,
     queued_from,
     with_job_ends,
@@ -154,7 +154,7 @@ def node_from(
         images={name: i.size_bytes for i in reversed(node.status.images) for name in i.names},
         ready=None if ready is None else ready.status == "True",
         ready_message=ready.message if ready else "",
-        ills=ills_of(node.status.conditions),
+        problem_conditions=problem_conditions_of(node.status.conditions),
         cordon=cordon_of(node),
         hami=hami_notes(node.metadata.annotations),
         handlers=tuple(str(handler.get("name", "")) for handler in node.status.runtime_handlers),
@@ -209,7 +209,7 @@ class _Parts:
     bound: set[str] = field(default_factory=set)
     """Names of policies that deny by some binding."""
     workloads: list[WorkloadState] = field(default_factory=list)
-    happenings: list[Happening] = field(default_factory=list)
+    events: list[ClusterEvent] = field(default_factory=list)
     queued: list[QueuedWorkload] = field(default_factory=list)
     volumes: list[Volume] = field(default_factory=list)
     volume_limits: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -317,7 +317,7 @@ class _Parts:
             case w.KueueWorkload():
                 self.queued.append(queued_from(obj))
             case Event():
-                self.happenings.append(happening_from(obj))
+                self.events.append(event_from(obj))
 
 
 def snapshot_from(
@@ -360,7 +360,7 @@ def snapshot_from(
         service_accounts=frozenset(parts.accounts),
         webhooks=(*parts.webhooks, *(parts.policies[n] for n in sorted(parts.bound & parts.policies.keys()))),
         workloads=tuple(parts.workloads),
-        happenings=tuple(parts.happenings),
+        events=tuple(parts.events),
         queued=tuple(parts.queued),
         volumes=tuple(parts.volumes),
         volume_limits=parts.volume_limits,

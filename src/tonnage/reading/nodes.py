@@ -21,7 +21,7 @@ _CHOOSING: Final = frozenset(
 _LONGEST: Final = 1 << 20
 
 
-def ills_of(conditions: Iterable[w.Condition]) -> tuple[NodeCondition, ...]:
+def problem_conditions_of(conditions: Iterable[w.Condition]) -> tuple[NodeCondition, ...]:
     """Conditions that say that something is wrong."""
     return tuple(
         NodeCondition(c.type, c.status, c.reason, c.message, moment(c.last_transition_time))

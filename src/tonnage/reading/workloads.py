@@ -11,7 +11,13 @@ from typing import Any, Final
 import msgspec
 
 from tonnage.model.kubernetes.cluster import Pod
-from tonnage.model.kubernetes.workloads import Happening, QueuedWorkload, Stated, WorkloadKey, WorkloadState
+from tonnage.model.kubernetes.workloads import (
+    ClusterEvent,
+    QueuedWorkload,
+    Stated,
+    WorkloadKey,
+    WorkloadState,
+)
 from tonnage.model.whole_numbers import whole_number
 from tonnage.reading.object_parts import moment
 from tonnage.wire import objects as w
@@ -135,11 +141,11 @@ def queued_from(obj: w.KueueWorkload) -> QueuedWorkload:
     )
 
 
-def happening_from(event: Event) -> Happening:
+def event_from(event: Event) -> ClusterEvent:
     """An Event, as far as it says what happened to which object."""
     about = event.involved_object
     namespace = about.namespace or event.metadata.namespace or "default"
-    return Happening(
+    return ClusterEvent(
         WorkloadKey(about.kind, namespace, about.name),
         event.reason,
         event.message,

@@ -30,7 +30,7 @@ LIGHT_LABEL: Final = "tonnage.dev/light"
 """On nodes without a kubelet; no agent runs there."""
 _LIGHT_NETWORKS: Final = 64
 """Pods of light nodes have addresses of 100.64.0.0/10, a /24 for each node."""
-_ILLS: Final = (
+_HEALTH_FIELDS: Final = (
     *("health", "reason", "xids", "ecc_uncorrected"),
     *("row_remap", "recovery_action", "nvlinks_down", "nvlink_errors"),
 )
@@ -227,7 +227,7 @@ class HardwareFile:
 
 def _well() -> dict[str, object]:
     """What is wrong with a card that nothing is wrong with."""
-    return {name: HardwareDevice.model_fields[name].default for name in _ILLS}
+    return {name: HardwareDevice.model_fields[name].default for name in _HEALTH_FIELDS}
 
 
 def _healed(device: HardwareDevice) -> dict[str, object]:

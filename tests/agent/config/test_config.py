@@ -223,7 +223,7 @@ async def test_auto_is_settled_by_what_the_node_says_and_a_restart_is_no_news(
         await config.until(lambda c: not c.error)
     before = cluster.events()
     async with running(tmp_path, cluster, clock) as config:
-        asked = config.board.config_asked
+        asked = config.board.config_confirmed
         current = await config.until(lambda c: asked.value and "have CDI" in c.device_list)
         assert strategy(current) == ["cdi-cri"]
     assert cluster.events() == before

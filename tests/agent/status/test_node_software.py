@@ -99,9 +99,9 @@ async def test_files_are_looked_at_seldom_and_only_a_change_is_told(scene: Scene
     off = RuntimeConfig(RuntimeKind.CONTAINERD, ("/c",), cdi=False, cdi_where="/c:1")
     scene.files.seen = NodeRuntime(configs=(off,))
     scene.files.told = KubeletPolicies("restricted")
-    await scene.beats.beat(50)
+    await scene.beats.beat(30)
     assert (scene.files.looks, scene.changes) == (1, 0)
-    await scene.beats.beat(70)
+    await scene.beats.beat(50)
     assert (scene.files.looks, scene.changes) == (3, 1)
     assert scene.board.software.value.runtime.cdi is Switch.OFF
     assert scene.board.software.value.policies.topology_manager == "restricted"

@@ -136,16 +136,18 @@ def test_what_auto_comes_to(
     strategy: DeviceListStrategy | None,
     why: str,
 ) -> None:
-    found, reason = device_list(NodeRuntime(kubelet, runtime, configs))
-    assert found is strategy
-    assert why in reason
+    choice = device_list(NodeRuntime(kubelet, runtime, configs))
+    assert choice.strategy is strategy
+    assert why in choice.why
 
 
 def test_an_agent_that_cannot_write_specs_names_no_cdi_device() -> None:
     node = NodeRuntime("v1.35.0", "containerd://2.2.1", unwritable="/var/run/cdi is not there")
-    assert device_list(node) == (VARIABLES, "no CDI spec can be written: /var/run/cdi is not there")
+    choice = device_list(node)
+    assert choice.strategy is VARIABLES
+    assert choice.why == "no CDI spec can be written: /var/run/cdi is not there"
 
 
 def test_another_runtimes_configuration_does_not_count() -> None:
     leftover = RuntimeConfig(RuntimeKind.CONTAINERD, FILE, cdi=False, cdi_where="a:1")
-    assert device_list(NodeRuntime("v1.33.0", "cri-o://1.33.0", (leftover,)))[0] is CDI
+    assert device_list(NodeRuntime("v1.33.0", "cri-o://1.33.0", (leftover,))).strategy is CDI

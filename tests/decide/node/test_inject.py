@@ -185,7 +185,9 @@ WITHOUT = Inventory(DEVICES[:1])
 def test_a_channel_that_is_not_there_is_gone_without_or_waited_for() -> None:
     wanted = PluginConfig(imex=ImexSettings((0,)))
     plan = share(WITHOUT, wanted)
-    assert plan.problems == ("IMEX channel channel0 does not exist: containers go without it",)
+    assert [refusal.message for refusal in plan.refusals] == [
+        "IMEX channel channel0 does not exist: containers go without it"
+    ]
     assert [slot.healthy for slot in plan.resources[0].slots] == [True]
     assert inject(Allocation(GPU, ("GPU-a",), ("GPU-a",)), wanted, plan.access).env == {
         "NVIDIA_VISIBLE_DEVICES": "GPU-a"

@@ -86,13 +86,13 @@ def test_selected_devices_are_shared_and_the_rest_exclusive(
     owners = {slot.uuid: resource.name for resource in plan.resources for slot in resource.slots}
     assert {uuid for uuid, name in owners.items() if name == SHARED} == chosen
     assert {uuid for uuid, name in owners.items() if name == GPU} == set(owners) - chosen
-    assert not plan.problems
+    assert not plan.refusals
 
 
 @pytest.mark.parametrize("devices", [9, ("9",), ("GPU-x", "0")])
 def test_a_selector_without_device_is_a_problem_and_the_rest_works(devices: int | tuple[str, ...]) -> None:
     plan = share(inventory(), sharing(2, devices))
-    assert len(plan.problems) == 1
+    assert len(plan.refusals) == 1
     assert {slot.uuid for r in plan.resources for slot in r.slots} == {f"GPU-{i}" for i in range(4)}
 
 

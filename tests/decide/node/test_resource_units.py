@@ -89,7 +89,7 @@ MIXED = (device(0), device(1, "1g.10gb", "3g.40gb"), device(2, "1g.10gb"))
 def test_mig_strategies(strategy: str, devices: Sequence[Device], resources: dict[str, list[str]]) -> None:
     plan = planned(strategy, *devices)
     assert offered(plan) == resources
-    assert [problem for problem in plan.problems if "withheld" in problem] == []
+    assert [why for why in plan.refusals if "withheld" in why.message] == []
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_only_the_odd_device_is_withheld_and_said_to_be(
 ) -> None:
     plan = planned(strategy, *devices)
     assert offered(plan) == resources
-    assert [problem for problem in plan.problems if problem.startswith(why)], plan.problems
+    assert [reason for reason in plan.refusals if reason.message.startswith(why)], plan.refusals
 
 
 def test_mig_devices_have_place_and_health_of_their_device() -> None:
@@ -218,7 +218,7 @@ def test_selected_mig_devices_are_shared(devices: int | tuple[str, ...] | None, 
     owners = {slot.uuid: resource.name for resource in plan.resources for slot in resource.slots}
     assert {uuid for uuid, name in owners.items() if name == tiny} == chosen
     assert set(owners) == {"MIG-0-0", "MIG-0-1", "MIG-1-0"}
-    assert len(plan.problems) == (2 if not chosen else 0)
+    assert len(plan.refusals) == (2 if not chosen else 0)
 
 
 def test_shr_1_sharing_under_single_replicates_the_parts() -> None:
@@ -230,7 +230,7 @@ def test_a_new_name_that_a_profile_turns_out_to_have_is_said_and_not_mixed_up() 
     config = PluginConfig((SharedResource(GPU, SMALL, 2),))
     plan = planned("mixed", device(0), device(1, "1g.10gb"), config=config)
     assert offered(plan) == {SMALL: ["MIG-1-0"]}
-    assert "nvidia.com/mig-1g.10gb is the name of other devices, too" in plan.problems[0]
+    assert "nvidia.com/mig-1g.10gb is the name of other devices, too" in plan.refusals[0].message
 
 
 PROFILES = st.sampled_from(["1g.10gb", "3g.40gb", "1c.3g.40gb", "1g.10gb+me", "", "?!"])
@@ -254,7 +254,7 @@ def test_whatever_the_layout_every_device_is_offered_once_or_there_is_a_reason(
             strategy is MigStrategy.NONE or {mig.uuid for mig in one.migs} <= {slot.uuid for slot in slots}
         )
         names = {one.uuid, f"device {one.index}", *(mig.uuid for mig in one.migs)}
-        assert complete or any(name in problem for problem in plan.problems for name in names)
+        assert complete or any(name in refusal.message for refusal in plan.refusals for name in names)
     if strategy is MigStrategy.SINGLE and slots:
         profiles = {mig.uuid: mig.profile for one in devices for mig in one.migs}
         assert len({profiles.get(slot.uuid) for slot in slots}) == 1

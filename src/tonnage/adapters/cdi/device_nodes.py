@@ -22,6 +22,8 @@ from tonnage.ports.node import DeviceBackend
 _MINORS: Final = "proc/driver/nvidia-caps/mig-minors"
 _FOLDERS: Final = ("/dev", CAPABILITY_FOLDER, IMEX_FOLDER)
 _DEADLINE_S: Final = 5.0
+_BEAT_S: Final = 1.5
+"""The beat of the agent's loops, so that it wakes once for all."""
 _MOST: Final = 4096
 _LONGEST: Final = 1 << 20
 
@@ -81,9 +83,9 @@ class NodesBeside:
                     change = asyncio.ensure_future(self._changed())
                     yield RawEvent(RawEventKind.CHANGED)
                 if event.done():
-                    happened = event.result()
+                    raw_event = event.result()
                     event = asyncio.ensure_future(anext(events))
-                    yield happened
+                    yield raw_event
         finally:
             event.cancel()
             change.cancel()
@@ -104,7 +106,7 @@ class NodesBeside:
     async def _changed(self) -> None:
         """Return once the nodes are others than at the last scan, or than when a change was told."""
         while True:
-            await self._clock.sleep(1 - self._clock.monotonic() % 1)  # on the beat of the agent's loops
+            await self._clock.sleep(_BEAT_S - self._clock.monotonic() % _BEAT_S)
             with suppress(OverdueError):
                 await self._thread.call("look at device nodes", self._look)
             if self._scanned is not None and self._current != self._scanned:

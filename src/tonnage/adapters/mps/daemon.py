@@ -204,9 +204,9 @@ class ControlDaemons:
         """Be told of its end; a kernel without such descriptors leaves that to who looks now and then."""
         with contextlib.suppress(OSError):
             slot.alarm = os.pidfd_open(pid)
-            asyncio.get_running_loop().add_reader(slot.alarm, self._heard, slot)
+            asyncio.get_running_loop().add_reader(slot.alarm, self._on_end, slot)
 
-    def _heard(self, slot: _DaemonSlot) -> None:
+    def _on_end(self, slot: _DaemonSlot) -> None:
         self._mute(slot)
         self._wake()
 

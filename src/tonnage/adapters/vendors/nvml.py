@@ -99,7 +99,7 @@ class NvmlBackend:
         self._linked: frozenset[str] = frozenset()
         """The devices that were there when links were read."""
         self._reading: asyncio.Task[None] | None = None
-        self._heard: asyncio.Queue[RawEvent] = asyncio.Queue(_UNHEARD)
+        self._event_queue: asyncio.Queue[RawEvent] = asyncio.Queue(_UNHEARD)
         self._news = False
         self._scanned = asyncio.Event()
         self._present = asyncio.Event()
@@ -202,7 +202,7 @@ class NvmlBackend:
         listening = asyncio.create_task(self._listen())
         try:
             while True:
-                yield await self._heard.get()
+                yield await self._event_queue.get()
         finally:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
@@ -265,8 +265,8 @@ class NvmlBackend:
     def _hear(self, event: RawEvent) -> None:
         if event.code in _LINK_XIDS:
             self._linked = frozenset()
-        if not self._heard.full():  # nobody listens; who begins to, scans
-            self._heard.put_nowait(event)
+        if not self._event_queue.full():  # nobody listens; who begins to, scans
+            self._event_queue.put_nowait(event)
 
     async def _read_links(self, present: frozenset[str]) -> None:
         """Read them in their own time: a slow driver must not hold up what is said about devices."""

@@ -30,6 +30,10 @@ READERS: Final = (
     "model/kubernetes/*.py",
     "model/mig/*.py",
     "model/node/*.py",
+    "model/reasons/reason.py",
+    "model/reasons/facts.py",
+    "model/reasons/lint/lint_rule.py",
+    "model/reasons/node/runtime_plans.py",
     "model/catalog/xids.py",
     "model/catalog/xids.toml",
 )

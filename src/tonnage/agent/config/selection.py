@@ -223,7 +223,7 @@ class NodeConfig:
                 fallback = ConfigInForce(self._reading.parsed("", built_in.source), built_in)
             new = ConfigInForce(fallback.config, fallback.choice, parsed)
         await self._save(new.choice, new.config)  # first, so that a crash never comes back under other names
-        self._board.config_asked.publish(value=True)
+        self._board.config_confirmed.publish(value=True)
         await self._settle(new)
 
     def _lost_map(self, choice: ConfigChoice | Problem, configs: Mapping[str, str] | None) -> bool:

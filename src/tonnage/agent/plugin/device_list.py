@@ -69,7 +69,8 @@ class DeviceLists:
                 return replace(config, device_list=(self._chosen,)), f"{self._chosen}: as before"
             self._runtime = await self._files.look()
         kubelet, runtime = self._versions
-        strategy, why = device_list(replace(self._runtime, kubelet=kubelet, runtime=runtime))
+        choice = device_list(replace(self._runtime, kubelet=kubelet, runtime=runtime))
+        strategy, why = choice.strategy, choice.why
         if strategy is None:
             strategy = self._chosen or DeviceListStrategy.ENVVAR
             why = f"as before: {why}" if self._chosen else why

@@ -52,7 +52,9 @@ def status_of(
         devices=devices,
         runtime=_runtime(software.runtime),
         kubelet=_kubelet(software),
-        problems=cut([*offer.inventory.problems, *offer.plan.problems], _MOST_PROBLEMS),
+        problems=cut(
+            [*offer.inventory.problems, *(refusal.message for refusal in offer.plan.refusals)], _MOST_PROBLEMS
+        ),
     )
 
 

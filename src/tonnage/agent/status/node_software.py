@@ -12,8 +12,8 @@ from tonnage.decide.node.runtime.node_software import node_software
 from tonnage.loop.ticks import next_beat
 from tonnage.ports.node import SoftwareView
 
-_BEATS: Final = 60
-"""Files are looked at on every sixtieth beat: whoever configures kubelet or runtime restarts it."""
+_BEATS: Final = 40
+"""Files are looked at on every fortieth beat: whoever configures kubelet or runtime restarts it."""
 
 
 class SoftwareWatch:

@@ -16,7 +16,7 @@ _CHUNK = 1 << 16
 
 def explain_message(words: tuple[str, ...], output: str) -> int:
     """Exit status 1 when something known to be wrong is in the text, 0 when nothing is."""
-    from tonnage.diagnose.messages import LONGEST_TEXT, heard_in, heard_lines
+    from tonnage.diagnose.messages import LONGEST_TEXT, match_lines, matches_in
     from tonnage.diagnose.pasted.refusals import refusal_json, refusals_in
     from tonnage.diagnose.pasted.scheduling import scheduling_texts
     from tonnage.diagnose.pasted.text import refusal_lines, scheduling_lines
@@ -24,15 +24,19 @@ def explain_message(words: tuple[str, ...], output: str) -> int:
     if not words:
         raise click.UsageError("which message? Give its text, or - for a log on stdin")
     text = _end_of_stdin(LONGEST_TEXT) if words == ("-",) else " ".join(words)
-    scheduling, refusals, heard = scheduling_texts(text), refusals_in(text), heard_in(text)
+    scheduling, refusals, matched = scheduling_texts(text), refusals_in(text), matches_in(text)
     if output != "text":
-        messages: list[JsonValue] = [*map(refusal_json, refusals), *(entry.to_json() for entry in heard)]
+        messages: list[JsonValue] = [*map(refusal_json, refusals), *(entry.to_json() for entry in matched)]
         emit({"messages": messages, "scheduling": [message.to_json() for message in scheduling]}, output)
     else:
-        blocks = [*map(scheduling_lines, scheduling), *map(refusal_lines, refusals), *map(heard_lines, heard)]
+        blocks = [
+            *map(scheduling_lines, scheduling),
+            *map(refusal_lines, refusals),
+            *map(match_lines, matched),
+        ]
         rows = [row for block in blocks for row in (*block, "")]
         say(lines(rows[:-1] or ["nothing in it is known here"]))
-    return 1 if scheduling or refusals or heard else 0
+    return 1 if scheduling or refusals or matched else 0
 
 
 def _end_of_stdin(most: int) -> str:

@@ -147,7 +147,7 @@ def nri(common: Common, **arguments: Unpack[RuntimeOptions]) -> int:
         emit(nri_json(state, answer), common.output)
     else:
         tell_nri(state, answer)
-    return 1 if answer.problems else 0
+    return 1 if answer.refusals else 0
 
 
 def _check_restart(root: Path, *, restart: bool) -> None:
@@ -176,16 +176,16 @@ def _done(
 def _planned(arguments: RuntimeOptions) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimePlan]:
     """Raises ConfigError."""
     from tonnage.decide.node.runtime.change import cdi_plan
-    from tonnage.decide.node.runtime.handler import handler_plan, nvidia_program
+    from tonnage.decide.node.runtime.handler import HostProgram, handler_plan, nvidia_program
 
     files, state, facts = _runtime_state(arguments)
     runtime = arguments["nvidia_runtime"]
     if runtime is None:
         return files, state, cdi_plan(state)
     program = nvidia_program(facts.programs, "" if runtime == _DETECTED else runtime, files.there)
-    if isinstance(program, Problem):
-        raise ConfigError(program)
-    return files, state, handler_plan(state, program, facts.programs)
+    if not isinstance(program, HostProgram):
+        raise ConfigError(program.problem)
+    return files, state, handler_plan(state, program.path, facts.programs)
 
 
 def _runtime_state(arguments: RuntimeOptions) -> tuple[RuntimeConfigFiles, RuntimeSeen, RuntimeFacts]:

@@ -10,9 +10,9 @@ from tonnage.cli.terminal.failure import render_problem
 from tonnage.cli.terminal.output import printable, say
 
 if TYPE_CHECKING:
-    from tonnage.model.errors import Problem
     from tonnage.model.json import JsonObject, JsonValue
     from tonnage.model.node.runtime_change import FileEdit, NriAnswer, RuntimePlan, RuntimeSeen
+    from tonnage.model.reasons.node.runtime_plans import RuntimeNotConfigured
 
 _BY_CDI: Final = (
     "Tonnage does without it: by CDI a container gets the same devices, and just those that kubelet counted."
@@ -31,9 +31,9 @@ RESTART: Final = (
 
 def tell(state: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> None:
     """Print a plan, or what was made of it, for a person."""
-    for problem in plan.problems:
-        say(render_problem(problem), err=True)
-    if not plan.problems:
+    for refusal in plan.refusals:
+        say(render_problem(refusal.problem), err=True)
+    if not plan.refusals:
         say(plan.why)
     for edit in plan.edits:
         say(printable(_diff(edit)), end="")
@@ -55,7 +55,7 @@ def plan_json(state: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> Json
         "edits": edits,
         "restart": f"systemctl restart {state.unit}" if edits else "",
         "restarted": restarted,
-        "problems": _problems(plan.problems),
+        "problems": _problems(plan.refusals),
     }
     if plan.inventory is not None:
         inventory = plan.inventory
@@ -73,10 +73,10 @@ def _runtime(state: RuntimeSeen) -> JsonObject:
     }
 
 
-def _problems(problems: Iterable[Problem]) -> list[JsonValue]:
+def _problems(refusals: Iterable[RuntimeNotConfigured]) -> list[JsonValue]:
     return [
         {"what": problem.what, "where": problem.where, "why": problem.why, "remedy": problem.remedy}
-        for problem in problems
+        for problem in (refusal.problem for refusal in refusals)
     ]
 
 
@@ -95,9 +95,9 @@ def _diff(edit: FileEdit) -> str:
 
 def tell_nri(state: RuntimeSeen, answer: NriAnswer) -> None:
     """Print whether NRI works here, for a person."""
-    for problem in answer.problems:
-        say(render_problem(problem), err=True)
-    if not answer.problems and state.kind is not None:
+    for refusal in answer.refusals:
+        say(render_problem(refusal.problem), err=True)
+    if not answer.refusals and state.kind is not None:
         name = f"{state.kind.value} {state.version}"
         say(f"NRI is on in {name} ({answer.reason}), and NVIDIA's plugin works with it.")
     asking = ", ".join(answer.plugins)
@@ -110,8 +110,8 @@ def nri_json(state: RuntimeSeen, answer: NriAnswer) -> JsonObject:
     """The same for scripts."""
     return {
         "runtime": _runtime(state),
-        "works": not answer.problems,
+        "works": not answer.refusals,
         "reason": answer.reason,
         "askedForBy": [*answer.plugins],
-        "problems": _problems(answer.problems),
+        "problems": _problems(answer.refusals),
     }

@@ -9,7 +9,12 @@ from tonnage.decide.node.resource_units import DeviceUnit, index_of, parts_of
 from tonnage.model.devices.device_nodes import CAPABILITY_FOLDER, CONTROL_NODES, IMEX_FOLDER, DeviceNodes
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import Access, DeviceListStrategy, DeviceSpec, PluginConfig
-from tonnage.model.reasons.gpu.offers import ImexChannelMissing, MigCapabilityMissing, OfferReason
+from tonnage.model.reasons.gpu.offers import (
+    ImexChannelAbsent,
+    ImexChannelMissing,
+    MigCapabilityMissing,
+    OfferReason,
+)
 
 CDI: Final = frozenset({DeviceListStrategy.CDI_ANNOTATIONS, DeviceListStrategy.CDI_CRI})
 
@@ -65,11 +70,12 @@ def obstacle(
     return MigCapabilityMissing(subject=subject, message=message, uuid=unit.uuid, path=path)
 
 
-def missing_channels(config: PluginConfig, access: Access) -> Iterator[str]:
-    """What to say of channels that containers go without."""
+def absent_channels(config: PluginConfig, access: Access) -> Iterator[ImexChannelAbsent]:
+    """The channels that containers go without."""
     for number in config.imex.channels:
         if number not in access.channels and not config.imex.required:
-            yield f"IMEX channel channel{number} does not exist: containers go without it"
+            message = f"IMEX channel channel{number} does not exist: containers go without it"
+            yield ImexChannelAbsent(message=message, channel=number)
 
 
 def _device_paths(device: Device) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.node.runtime.versions import (
@@ -17,42 +18,62 @@ from tonnage.decide.node.runtime.versions import (
 )
 from tonnage.model.devices.sharing import DeviceListStrategy
 from tonnage.model.node.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig, RuntimeKind
+from tonnage.model.reasons.gpu.offers import CdiNotUsed
 
 _LONGEST: Final = 60
-Settled = tuple[DeviceListStrategy | None, str]
 
 
-def device_list(node: NodeRuntime) -> Settled:
-    """(the strategy, why): CDI where kubelet, runtime and the agent itself have it, else variables.
+@dataclass(frozen=True, slots=True)
+class DeviceListChoice:
+    """The strategy, None where it cannot be told yet; and why: what has CDI, or what is against it."""
 
-    None where that cannot be told yet. Only what is known to have CDI counts as having it: a runtime without
-    it starts containers without their GPUs, and says nothing.
+    strategy: DeviceListStrategy | None
+    basis: str = ""
+    refusal: CdiNotUsed | None = None
 
-    >>> device_list(NodeRuntime("v1.35.0", "containerd://2.1.4"))
-    (<DeviceListStrategy.CDI_CRI: 'cdi-cri'>, 'kubelet 1.35.0 and containerd 2.1.4 have CDI')
+    @property
+    def why(self) -> str:
+        """The same in words."""
+        return self.basis if self.refusal is None else self.refusal.message
+
+
+def device_list(node: NodeRuntime) -> DeviceListChoice:
+    """CDI where kubelet, runtime and the agent itself have it, else variables.
+
+    Only what is known to have CDI counts as having it: a runtime without it starts containers without their
+    GPUs, and says nothing.
+
+    >>> device_list(NodeRuntime("v1.35.0", "containerd://2.1.4")).why
+    'kubelet 1.35.0 and containerd 2.1.4 have CDI'
     """
-    kubelet, (name, _, runtime_version) = version_of(node.kubelet), node.runtime.partition("://")
     if not node.kubelet or not node.runtime:
-        return None, "the Node does not say yet which kubelet and container runtime it has"
-    if node.unwritable:
-        return DeviceListStrategy.ENVVAR, f"no CDI spec can be written: {node.unwritable}"
-    if kubelet is None or not kubelet_names_cdi(kubelet):
-        return (
-            DeviceListStrategy.ENVVAR,
-            f"kubelet {_shown(node.kubelet)} hands on no CDI devices, which needs 1.29",
-        )
-    kind, version = runtime_kind(name), version_of(runtime_version)
+        message = "the Node does not say yet which kubelet and container runtime it has"
+        return DeviceListChoice(None, refusal=CdiNotUsed(message=message))
+    name, _, runtime_version = node.runtime.partition("://")
     runtime = f"{name[:_LONGEST]} {_shown(runtime_version)}"
+    obstacle = _obstacle(node, name, runtime_version, runtime)
+    if obstacle:
+        return DeviceListChoice(DeviceListStrategy.ENVVAR, refusal=CdiNotUsed(message=obstacle))
+    basis = f"kubelet {_shown(node.kubelet)} and {runtime} have CDI"
+    return DeviceListChoice(DeviceListStrategy.CDI_CRI, basis)
+
+
+def _obstacle(node: NodeRuntime, name: str, runtime_version: str, runtime: str) -> str:
+    """The words of what is against CDI; empty if nothing is."""
+    if node.unwritable:
+        return f"no CDI spec can be written: {node.unwritable}"
+    kubelet = version_of(node.kubelet)
+    if kubelet is None or not kubelet_names_cdi(kubelet):
+        return f"kubelet {_shown(node.kubelet)} hands on no CDI devices, which needs 1.29"
+    kind, version = runtime_kind(name), version_of(runtime_version)
     if kind is None or version is None:
-        return DeviceListStrategy.ENVVAR, f"{runtime} is not known to have CDI"
+        return f"{runtime} is not known to have CDI"
     missing = _missing(node, kind, version)
-    if missing:
-        return DeviceListStrategy.ENVVAR, f"{runtime} {missing}"
-    return DeviceListStrategy.CDI_CRI, f"kubelet {_shown(node.kubelet)} and {runtime} have CDI"
+    return f"{runtime} {missing}" if missing else ""
 
 
 def _missing(node: NodeRuntime, kind: RuntimeKind, version: Version) -> str:
-    """Why the runtime does not have CDI; empty if it has."""
+    """The words of what the runtime lacks, to stand after its name; empty if it has CDI."""
     if not can_cdi(kind, version):
         return f"has no CDI, which needs {CDI_NEEDS}"
     configs = [config for config in node.configs if config.kind is kind]

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.names import GPU, MIG_PREFIX, ResourceName, parse_resource_name
 from tonnage.model.node.plugin_settings import MigStrategy, NamePattern
+from tonnage.model.reasons.gpu.offers import (
+    DeviceKindDiffers,
+    MigDevicesMissing,
+    MigIgnored,
+    MigProfilesMixed,
+    MigProfileUnnamed,
+    OfferReason,
+)
 
 _WHOLE: Final = "whole devices"
 """The kind of a device that is not divided; those of divided ones are profiles."""
@@ -49,13 +57,16 @@ def index_of(device: Device, mig: MigDevice | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a device offers under strategy single; without a `name` it is `odd` whatever the others are."""
+    """What a device offers under strategy single; without a `name` it offers nothing, whatever others are."""
 
     name: str = ""
-    odd: str = ""
+    refusal: OfferReason | None = None
 
 
-def units_of(inventory: Inventory, config: PluginConfig) -> tuple[tuple[DeviceUnit, ...], tuple[str, ...]]:
+OfferedUnits: TypeAlias = tuple[tuple[DeviceUnit, ...], tuple[OfferReason, ...]]
+
+
+def units_of(inventory: Inventory, config: PluginConfig) -> OfferedUnits:
     """(what can be given out, in device order; what is withheld and why).
 
     - none: every device whole, also a divided one: a container computes on one part of it then.
@@ -115,14 +126,16 @@ def _whole(device: Device, config: PluginConfig) -> DeviceUnit:
     return DeviceUnit(_renamed(device.product, config.gpu_names) or GPU, device)
 
 
-def _undivided(
-    devices: Sequence[Device], config: PluginConfig
-) -> tuple[tuple[DeviceUnit, ...], tuple[str, ...]]:
+def _undivided(devices: Sequence[Device], config: PluginConfig) -> OfferedUnits:
     ignored = "has MIG enabled, which MIG strategy none ignores: containers compute on one of its MIG devices"
     return (
         tuple(_whole(device, config) for device in devices if device.migs or not device.mig_enabled),
         tuple(
-            f"{_called(device)} {ignored}" if device.migs else _empty(device)
+            MigIgnored(
+                subject=f"Device {device.uuid}", message=f"{_called(device)} {ignored}", uuid=device.uuid
+            )
+            if device.migs
+            else _empty(device)
             for device in devices
             if device.mig_enabled
         ),
@@ -133,52 +146,58 @@ def _called(device: Device) -> str:
     return f"device {device.index} ({device.uuid})"
 
 
-def _empty(device: Device) -> str:
-    return (
+def _empty(device: Device) -> MigDevicesMissing:
+    message = (
         f"device {device.index} has no MIG devices configured: MIG is enabled on {device.uuid},"
         " so it offers nothing until they are made, or MIG is disabled"
     )
+    return MigDevicesMissing(subject=f"Device {device.uuid}", message=message, uuid=device.uuid)
 
 
-def _mixed(devices: Sequence[Device], config: PluginConfig) -> tuple[tuple[DeviceUnit, ...], tuple[str, ...]]:
+def _mixed(devices: Sequence[Device], config: PluginConfig) -> OfferedUnits:
     units: list[DeviceUnit] = []
-    problems: list[str] = []
+    refusals: list[OfferReason] = []
     for device in devices:
         if not device.mig_enabled:
             units.append(_whole(device, config))
         elif not device.migs:
-            problems.append(_empty(device))
+            refusals.append(_empty(device))
         for mig in device.migs if device.mig_enabled else ():
             try:
                 name = _renamed(mig.profile, config.mig_names) or mig_resource(mig.profile)
             except ValueError as error:
                 why = f"MIG profile '{mig.profile[:63]}' does not match any resource patterns"
-                problems.append(f"{why}, so {mig.uuid} is withheld: {error}")
+                refusals.append(
+                    MigProfileUnnamed(
+                        subject=f"Device {mig.uuid}",
+                        message=f"{why}, so {mig.uuid} is withheld: {error}",
+                        uuid=mig.uuid,
+                        profile=mig.profile,
+                    )
+                )
             else:
                 units.append(DeviceUnit(name, device, mig))
-    return tuple(units), tuple(problems)
+    return tuple(units), tuple(refusals)
 
 
-def _single(
-    devices: Sequence[Device], config: PluginConfig
-) -> tuple[tuple[DeviceUnit, ...], tuple[str, ...]]:
+def _single(devices: Sequence[Device], config: PluginConfig) -> OfferedUnits:
     kinds = [_kind(device) for device in devices]
     count = Counter(kind.name for kind in kinds if kind.name)
     chosen = max(count, key=lambda name: count[name], default="")
     units: list[DeviceUnit] = []
-    problems: list[str] = []
+    refusals: list[OfferReason] = []
     for device, kind in zip(devices, kinds, strict=True):
-        if kind.odd:
-            problems.append(kind.odd)
+        if kind.refusal is not None:
+            refusals.append(kind.refusal)
         elif kind.name != chosen:
-            problems.append(_other_kind(device, kind.name, chosen))
+            refusals.append(_other_kind(device, kind.name, chosen))
         elif chosen == _WHOLE:
             units.append(_whole(device, config))
         else:
             units += [
                 DeviceUnit(_renamed(mig.profile, config.mig_names) or GPU, device, mig) for mig in device.migs
             ]
-    return tuple(units), tuple(problems)
+    return tuple(units), tuple(refusals)
 
 
 def _kind(device: Device) -> _Kind:
@@ -186,19 +205,29 @@ def _kind(device: Device) -> _Kind:
         return _Kind(_WHOLE)
     profiles = list(dict.fromkeys(mig.profile for mig in device.migs))
     if not profiles:
-        return _Kind(odd=_empty(device))
+        return _Kind(refusal=_empty(device))
     if len(profiles) > 1:
         why = f"more than one MIG device type present: {', '.join(sorted(profiles))}"
-        return _Kind(odd=f"{_called(device)} is withheld, {why}; MIG strategy single offers one")
+        message = f"{_called(device)} is withheld, {why}; MIG strategy single offers one"
+        subject, mixed = f"Device {device.uuid}", tuple(sorted(profiles))
+        return _Kind(
+            refusal=MigProfilesMixed(subject=subject, message=message, uuid=device.uuid, profiles=mixed)
+        )
     return _Kind(profiles[0])
 
 
-def _other_kind(device: Device, kind: str, chosen: str) -> str:
+def _other_kind(device: Device, kind: str, chosen: str) -> DeviceKindDiffers:
     if _WHOLE in (kind, chosen):
         why = "all devices on the node must be configured with the same migEnabled value"
     else:
         why = "more than one MIG device type present on node"
-    return f"{_called(device)} is withheld, {why}: it has {kind}, this node offers {chosen}"
+    return DeviceKindDiffers(
+        subject=f"Device {device.uuid}",
+        message=f"{_called(device)} is withheld, {why}: it has {kind}, this node offers {chosen}",
+        uuid=device.uuid,
+        kind=kind,
+        offered=chosen,
+    )
 
 
 def parts_of(inventory: Inventory) -> Iterator[tuple[Device, MigDevice]]:

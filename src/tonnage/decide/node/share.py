@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tonnage.decide.node.access import access_to, missing_channels, obstacle
+from tonnage.decide.node.access import absent_channels, access_to, obstacle
 from tonnage.decide.node.mps.daemons import unshareable, uses_mps
 from tonnage.decide.node.resource_units import DeviceUnit, parts_of, units_of
 from tonnage.model.devices.inventory import Inventory
@@ -18,23 +18,26 @@ from tonnage.model.devices.sharing import (
     SharedResource,
 )
 from tonnage.model.names import ResourceName
+from tonnage.model.reasons.gpu.offers import ConfigurationOverlooked, SharedDeviceMissing, SharedNameTaken
+from tonnage.model.reasons.reason import Reason
 
 
 def share(inventory: Inventory, config: PluginConfig) -> NodePlan:
     """Every device in one resource at most: replicated where the configuration selects it, else exclusive.
 
-    Without devices there are no resources. A selector that matches nothing is a problem of the plan, not a
-    failure: the other devices are still offered. So is everything that is withheld.
+    Without devices there are no resources. A selector that matches nothing is a refusal of the plan, not
+    a failure: the other devices are still offered. So is everything that is withheld.
     """
     access = access_to(inventory, config)
     units, withheld = units_of(inventory, config)
-    problems = [*config.remarks, *missing_channels(config, access), *withheld]
+    refusals: list[Reason] = [ConfigurationOverlooked(message=remark) for remark in config.remarks]
+    refusals += [*absent_channels(config, access), *withheld]
     free = {unit.uuid: unit for unit in units}
     chosen: list[tuple[SharedResource, tuple[DeviceUnit, ...]]] = []
     for shared in config.shared:
         candidates = tuple(unit for unit in free.values() if unit.name == shared.name)
         selected, missing = _selected(shared, candidates)
-        problems += [f"no device {name} for {shared.offered_as}" for name in missing]
+        refusals += [_missing_device(name, shared.offered_as) for name in missing]
         # The first entry that selects a device has it; one that MPS then refuses is not offered whole.
         for unit in selected:
             del free[unit.uuid]
@@ -42,7 +45,7 @@ def share(inventory: Inventory, config: PluginConfig) -> NodePlan:
             refused = {
                 unit.uuid: why for unit in selected if (why := unshareable(unit, shared.replicas)) is not None
             }
-            problems += [why.message for why in refused.values()]
+            refusals += refused.values()
             selected = tuple(unit for unit in selected if unit.uuid not in refused)
         if selected:
             chosen.append((shared, selected))
@@ -54,12 +57,18 @@ def share(inventory: Inventory, config: PluginConfig) -> NodePlan:
     for shared, selected in chosen:
         if shared.offered_as in exclusive:  # a MIG profile has that name, which no text could show
             duplicate = f"{shared.offered_as} is the name of other devices, too"
-            problems.append(f"{duplicate}: those that are shared under it are withheld")
+            message = f"{duplicate}: those that are shared under it are withheld"
+            refusals.append(SharedNameTaken(message=message, resource=shared.offered_as))
         else:
             offered.append(slots.replicated(shared, selected))
     offered += [slots.exclusive(name, selected) for name, selected in exclusive.items()]
     whole_of = {mig.uuid: device.uuid for device, mig in parts_of(inventory)}
-    return NodePlan(tuple(offered), tuple(problems), whole_of, access)
+    return NodePlan(tuple(offered), tuple(refusals), whole_of, access)
+
+
+def _missing_device(selector: str, resource: ResourceName) -> SharedDeviceMissing:
+    message = f"no device {selector} for {resource}"
+    return SharedDeviceMissing(message=message, selector=selector, resource=resource)
 
 
 def _selected(

@@ -21,7 +21,7 @@ from tonnage.diagnose.explain.admission.outcome import (
     explain_forbidden,
     explain_no_namespace,
     explain_unserved,
-    webhook_asides,
+    webhook_notes,
     with_claim_limits,
 )
 from tonnage.diagnose.explain.admission.refused_manifests import explain_refused, explain_unreadable
@@ -155,7 +155,7 @@ def _explain_new(
         return explain_forbidden(attempt, subject, admission, later)
     ground = grounds.of(snapshot)
     let_in = _explain_let_in(admission.manifest.pod, subject, ground, trying=trying)
-    let_in = replace(let_in, reasons=(*let_in.reasons, *webhook_asides(manifest, snapshot)))
+    let_in = replace(let_in, reasons=(*let_in.reasons, *webhook_notes(manifest, snapshot)))
     return with_claim_limits(let_in, admission.claims)
 
 
@@ -199,7 +199,7 @@ def _explain_waiting(
     case = Case(
         pod, ground.view, decision, classes() if tried else (), original, candidates, ground.remarkable
     )
-    reasons = tuple(reason for rule in RULES for reason in rule.findings(case))
+    reasons = tuple(reason for rule in RULES for reason in rule.reasons(case))
     verdict = _verdict(case, reasons)
     unread = tuple(unread_kinds(case, verdict, new=new))
     reasons = (*(reason for reason, _ in unread), *reasons)
@@ -283,7 +283,7 @@ def _verdict(case: Case, reasons: tuple[Reason, ...]) -> Verdict:
         return Verdict.NOT_NOW
     if decision.failed:
         return Verdict.NEVER
-    against = [reason for reason in reasons if not reason.aside]
+    against = [reason for reason in reasons if not reason.is_note]
     if not case.classes and against and not any(reason.lasting for reason in against):
         return Verdict.NOT_NOW
     verdicts = {node_class.first.verdict for node_class in case.classes}
@@ -317,7 +317,7 @@ def _placement(case: Case) -> Placement:
 def _message(case: Case, placement: Placement, verdict: Verdict, reasons: tuple[Reason, ...]) -> str:
     if verdict is Verdict.FITS:
         return f"fits {_places(placement, case)}"
-    against = [reason.message for reason in reasons if not reason.aside]
+    against = [reason.message for reason in reasons if not reason.is_note]
     return "; ".join(against[:2]) if against else summary(case.classes)
 
 

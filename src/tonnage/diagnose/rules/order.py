@@ -1,4 +1,4 @@
-"""The rules in the order in which their findings are told."""
+"""The rules in the order in which their reasons stand."""
 
 from __future__ import annotations
 

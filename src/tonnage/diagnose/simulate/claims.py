@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tonnage.decide.kubernetes.claims.allocator import Allocator
+from tonnage.decide.kubernetes.claims.allocator import (
+    AllocationUnknown,
+    Allocator,
+    AllocatorError,
+    ClaimDevices,
+    NodeCannotAllocate,
+)
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of, tainted
 from tonnage.decide.kubernetes.view import ClusterView
@@ -66,21 +72,26 @@ def with_allocated(pod: Pod, node: Node, allocator: Allocator) -> Allocator | Un
     waiting = claims_of(pod, supply.claims).waiting
     if not waiting:
         return allocator
-    outcome = allocator.on(node, waiting)
-    if outcome.devices is None:
-        return UnknownDevices(outcome.unknown or outcome.error or "the devices of its claims")
+    answer = allocator.on(node, waiting)
+    match answer:
+        case AllocationUnknown(cause) | AllocatorError(cause):
+            return UnknownDevices(cause)
+        case NodeCannotAllocate():
+            return UnknownDevices("the devices of its claims")
+        case ClaimDevices(devices):
+            pass
     shareable = {
         entry.id_of(d) for s in supply.by_pool.values() for entry in s for d in entry.devices if d.shareable
     }
     claims, held = dict(supply.claims), dict(supply.held)
     here = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", (node.name,)),))
-    for claim, picked in zip(waiting, outcome.devices, strict=True):
+    for claim, picked in zip(waiting, devices, strict=True):
         if any(entry.id in shareable for entry in picked):
             return UnknownDevices(f"which parts of devices ResourceClaim {claim} takes")
         own = any(s.scope is not None and s.scope.name for entry in picked
                   for s in supply.by_pool.get((entry.id.driver, entry.id.pool), ()))  # fmt: skip
-        devices = tuple(AllocatedDevice(entry.request, entry.id, entry.admin) for entry in picked)
-        allocated = replace(claim, allocation=ClaimAllocation(devices, (here,) if own else None))
+        chosen = tuple(AllocatedDevice(entry.request, entry.id, entry.admin) for entry in picked)
+        allocated = replace(claim, allocation=ClaimAllocation(chosen, (here,) if own else None))
         claims[claim.key] = allocated
         held.update({entry.id: allocated for entry in picked if not entry.admin})
     return Allocator(replace(supply, claims=claims, held=held))

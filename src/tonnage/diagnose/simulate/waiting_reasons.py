@@ -73,7 +73,7 @@ def _reason(
 
 def _code(explanation: Explanation) -> tuple[str, str]:
     """The reason of the pod as a whole, else the one that most nodes give."""
-    whole = next((r for r in explanation.reasons if not r.aside), None)
+    whole = next((r for r in explanation.reasons if not r.is_note), None)
     if whole is not None:
         return whole.code, whole.layer.value
     counts: dict[tuple[str, str], tuple[int, int]] = {}

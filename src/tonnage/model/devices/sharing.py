@@ -17,6 +17,7 @@ from tonnage.model.node.plugin_settings import (
     NamePattern,
     SharingKind,
 )
+from tonnage.model.reasons.reason import Reason
 
 
 class DeviceListStrategy(StrEnum):
@@ -166,11 +167,12 @@ class Access:
 class NodePlan:
     """How a node's devices are offered under a configuration; every device is in one resource at most.
 
-    `whole_of` is the physical device of every MIG device, by uuid, whether it is offered or not.
+    `refusals`: devices that are in none, and what else cannot be as it is configured. `whole_of` is the
+    physical device of every MIG device, by uuid, whether it is offered or not.
     """
 
     resources: tuple[PlannedResource, ...] = ()
-    problems: tuple[str, ...] = ()
+    refusals: tuple[Reason, ...] = ()
     whole_of: Mapping[str, str] = field(default_factory=dict)
     access: Access = field(default_factory=Access)
 

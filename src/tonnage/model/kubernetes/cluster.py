@@ -35,7 +35,7 @@ from tonnage.model.kubernetes.volumes import (
     VolumeClaim,
     VolumeLimits,
 )
-from tonnage.model.kubernetes.workloads import Happening, QueuedWorkload, WorkloadState
+from tonnage.model.kubernetes.workloads import ClusterEvent, QueuedWorkload, WorkloadState
 from tonnage.model.node.gpu_status import GpuStatus
 
 Requests: TypeAlias = Mapping[str, int]
@@ -292,7 +292,7 @@ class Node:
     images: Mapping[str, int] = field(default_factory=dict)
     ready: bool | None = None
     ready_message: str = ""
-    ills: tuple[NodeCondition, ...] = ()
+    problem_conditions: tuple[NodeCondition, ...] = ()
     """Conditions that say that something is wrong."""
     cordon: Cordon = Cordon()
     hami: Labels = field(default_factory=dict)
@@ -380,7 +380,7 @@ class Snapshot:
     """(namespace, name)."""
     webhooks: tuple[Webhook, ...] = ()
     workloads: tuple[WorkloadState, ...] = ()
-    happenings: tuple[Happening, ...] = ()
+    events: tuple[ClusterEvent, ...] = ()
     queued: tuple[QueuedWorkload, ...] = ()
     volumes: tuple[Volume, ...] = ()
     volume_limits: VolumeLimits = field(default_factory=dict)

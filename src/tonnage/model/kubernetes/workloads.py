@@ -77,7 +77,7 @@ class QueuedWorkload:
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class ClusterEvent:
     """An Event about an object: quoted beside what the objects themselves tell, and nothing more."""
 
     about: WorkloadKey

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tonnage.model.errors import Problem
 from tonnage.model.node.runtime_config import RuntimeKind
 from tonnage.model.node.software import RuntimeInventory
+from tonnage.model.reasons.node.runtime_plans import RuntimeNotConfigured
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class RuntimeSeen:
     told_by: str = ""
     files: tuple[ConfigFile, ...] = ()
     unit: str = ""
-    problems: tuple[Problem, ...] = ()
+    refusals: tuple[RuntimeNotConfigured, ...] = ()
     templates: tuple[ConfigFile, ...] = ()
     name: str = ""
 
@@ -61,23 +61,23 @@ class FileEdit:
 
 @dataclass(frozen=True, slots=True)
 class RuntimePlan:
-    """What is to be done with one runtime, and `why`. Refused has problems, a change has edits."""
+    """What is to be done with one runtime, and `why`. Refused has refusals, a change has edits."""
 
     standing: ChangeState
     why: str = ""
     edits: tuple[FileEdit, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    refusals: tuple[RuntimeNotConfigured, ...] = ()
     inventory: RuntimeInventory | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NriAnswer:
-    """Whether NVIDIA's NRI plugin works with a runtime: it does where there are no problems.
+    """Whether NVIDIA's NRI plugin works with a runtime: it does where there are no refusals.
 
     `reason` is why NRI is on. `plugins` are what asks for it on the node. `by_cdi`: CDI does the same there.
     """
 
     reason: str = ""
     plugins: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    refusals: tuple[RuntimeNotConfigured, ...] = ()
     by_cdi: bool = True

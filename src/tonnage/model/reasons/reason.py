@@ -37,8 +37,8 @@ class Reason:  # noqa: PLW1641 facts may be mappings, which have no hash
     alias: ClassVar[str] = ""
     """The code by which doctor and lint print it, since scripts hold on to that."""
     advice: ClassVar[str] = ""
-    aside: ClassVar[bool] = False
-    """Whether it is told beside the answer, of which it is not the gist."""
+    is_note: ClassVar[bool] = False
+    """Whether it is a note beside the answer, of which it is not the gist."""
     leads: ClassVar[bool] = False
     """Whether its layer is the answer's, since the scheduler only passes on what lies below it."""
     severity: ClassVar[Severity] = Severity.ERROR

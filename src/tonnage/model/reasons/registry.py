@@ -20,6 +20,7 @@ from tonnage.model.reasons.node import (
     libraries,
     plugin,
     runtime,
+    runtime_plans,
     toolkit,
     workload,
 )
@@ -56,6 +57,7 @@ _ALL: Final[tuple[type[Reason], ...]] = (
     *plugin.REASONS,
     *labels.REASONS,
     *workload.REASONS,
+    *runtime_plans.REASONS,
 )
 
 

@@ -48,14 +48,14 @@ class ScenarioBackend:
         self._modes = file.with_name(f"{file.name}.modes")
         self._layouts = ScenarioLayouts(file.with_name(f"{file.name}.mig"))
         self._clock = clock
-        self._heard: bytes | None = None
+        self._last_identity: bytes | None = None
         """The file as `events` knows it: a later scan must not hide from it what befell meanwhile."""
         self._reported: dict[str, tuple[int, ...]] | None = None
         """The errors of each device that are no news any more; None before the first scan."""
 
     async def scan(self) -> Inventory:
-        if self._heard is None:
-            self._heard = self._identity()
+        if self._last_identity is None:
+            self._last_identity = self._identity()
         hardware = self._read()
         if self._reported is None:
             self._reported = {entry.uuid: entry.xids for entry in hardware.devices}
@@ -65,8 +65,8 @@ class ScenarioBackend:
         while True:
             await self._clock.sleep(_POLL_S)
             now = self._identity()
-            if now != self._heard:
-                self._heard = now
+            if now != self._last_identity:
+                self._last_identity = now
                 for event in self._news():
                     yield event
                 yield RawEvent(RawEventKind.CHANGED)

@@ -123,14 +123,14 @@ def lacking(
 ) -> AdmissionFailure | None:
     """The first thing of which a node that is so `used` has too little for one more pod."""
     short = next(shortfalls(requested, used, allocatable), None)
-    return AdmissionFailure(short.reason, short.message) if short is not None else None
+    return AdmissionFailure(short.reason, short.upstream_message) if short is not None else None
 
 
 def predicate_failure(pod: Pod, others: Iterable[Pod], node: Node) -> AdmissionFailure | None:
     """The first of the scheduler's other rules that the kubelet checks again and that does not hold."""
     here = NodeView(node_from(node)).plus([pod_from(other) for other in others])
     broken = next(broken_rules(pod_from(pod), here, static=is_static(pod)), None)
-    return AdmissionFailure(broken.reason, broken.message) if broken is not None else None
+    return AdmissionFailure(broken.reason, broken.upstream_message) if broken is not None else None
 
 
 def is_static(pod: Pod) -> bool:

@@ -64,12 +64,12 @@ class PodWorker:
             self._ending.set()
             return
         if self._limit is not None and pod.spec.active_deadline_seconds != allowed_s:
-            self._aside(self._deadline())
+            self._in_background(self._deadline())
         if self.live.progress.sandbox and not self.finished:
             for slot in changed:
                 self._replace(slot)
             for slot in self.live.add_ephemeral():
-                self._aside(keep(self.live, slot))
+                self._in_background(keep(self.live, slot))
             self.live.publish()
 
     def _replace(self, slot: ContainerSlot) -> None:
@@ -79,9 +79,9 @@ class PodWorker:
             subject = "Init container" if slot.sidecar else "Container"
             text = f"{subject} {slot.container.name} definition changed"
             text += "" if slot.sidecar else ", will be restarted"
-            self._aside(stop_container(self.live, slot, self.live.grace_s(), text))
+            self._in_background(stop_container(self.live, slot, self.live.grace_s(), text))
 
-    def _aside(self, work: Any) -> None:
+    def _in_background(self, work: Any) -> None:
         task = asyncio.create_task(work)
         self._others.add(task)
         task.add_done_callback(self._others.discard)
@@ -125,13 +125,13 @@ class PodWorker:
             live.publish()
         try:
             async with asyncio.timeout(None) as self._limit:
-                self._aside(self._deadline())
+                self._in_background(self._deadline())
                 if not adopted:
                     await mounted(live)
                     await prepared(live)
                 self._open_sandbox()
                 for slot in live.progress.ephemeral:
-                    self._aside(keep(live, slot))
+                    self._in_background(keep(live, slot))
                 await self._run_containers()
         except TimeoutError:
             live.tell("Normal", "DeadlineExceeded", _TOO_LONG)

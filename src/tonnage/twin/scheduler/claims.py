@@ -91,7 +91,7 @@ class ClaimBinder:
     def choose(self, pod: Pod, node: Node, view: ClusterView) -> tuple[ClaimGrant, ...]:
         """What the pod's claims get on a node that can meet them."""
         claims = claims_of(pod, view.supply.claims)
-        picked = view.allocator.on(node, claims.waiting).devices or ()
+        picked = view.allocator.devices_on(node, claims.waiting)
         chosen = dict(zip((claim.key for claim in claims.waiting), picked, strict=True))
         classes = {obj.metadata.name: obj.spec for obj in self._classes}
         grants: list[ClaimGrant] = []

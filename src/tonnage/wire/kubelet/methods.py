@@ -10,17 +10,17 @@ from google.protobuf.message import Message
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet import podresources_v1_pb2 as resources
 
-Request = TypeVar("Request", bound=Message)
-Response = TypeVar("Response", bound=Message)
+RequestT = TypeVar("RequestT", bound=Message)
+ResponseT = TypeVar("ResponseT", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
-class Method(Generic[Request, Response]):
+class Method(Generic[RequestT, ResponseT]):
     """One call: `path` as it travels, its message types, and whether the answer is a stream."""
 
     path: str
-    request: type[Request]
-    response: type[Response]
+    request: type[RequestT]
+    response: type[ResponseT]
     streaming: bool = False
 
 

@@ -11,7 +11,13 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from tonnage.decide.kubernetes.claims.allocator import Outcome, allocate
+from tonnage.decide.kubernetes.claims.allocator import (
+    AllocationAnswer,
+    AllocatorError,
+    ClaimDevices,
+    NodeCannotAllocate,
+    allocate,
+)
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of
 from tonnage.reading.claims import claim_from
 from tonnage.reading.cluster import node_from, snapshot_from
@@ -39,11 +45,11 @@ def supply_in(case: dict[str, Any], minor: int) -> Supply:
     return supply_of(snapshot.slices, snapshot.device_classes, snapshot.claims, gates_of(minor))
 
 
-def told(outcome: Outcome) -> dict[str, Any]:
-    if outcome.devices is not None:
-        return {"devices": [[[one.request, *one.id] for one in part] for part in outcome.devices]}
-    assert not outcome.unknown
-    text = outcome.error or outcome.refusal
+def told(answer: AllocationAnswer) -> dict[str, Any]:
+    if isinstance(answer, ClaimDevices):
+        return {"devices": [[[one.request, *one.id] for one in part] for part in answer.devices]}
+    assert isinstance(answer, AllocatorError | NodeCannotAllocate)
+    text = answer.upstream_message
     return {"error": text} if text else {"none": 1}
 
 

@@ -10,11 +10,11 @@ import pytest
 from tonnage.decide.kubernetes.kubelet.cpus import Cpus, cpu_hints, spread_cpus, take_cpus
 from tonnage.decide.kubernetes.kubelet.device_admission import (
     Admission,
+    AdmissionUndecided,
     ContainerNeed,
     DeviceAdmissionFailure,
     DeviceAdmitted,
     Supplies,
-    Undecided,
     admission,
 )
 from tonnage.decide.kubernetes.kubelet.devices import Devices
@@ -151,7 +151,7 @@ def test_memory_that_no_single_node_has_refuses_the_container() -> None:
         supplies = Supplies({"gpu": GPUS}, None, cells)
         assert isinstance(admission(NumaTopology(2, SINGLE), [need], supplies), kind)
     init = ContainerNeed("i", {}, reusable_after=True, memory={"memory": 1})
-    assert isinstance(admission(NumaTopology(2, SINGLE), [init], supplies), Undecided)
+    assert isinstance(admission(NumaTopology(2, SINGLE), [init], supplies), AdmissionUndecided)
 
 
 @pytest.mark.parametrize(

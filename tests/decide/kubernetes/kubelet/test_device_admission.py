@@ -15,11 +15,11 @@ from random import Random
 import pytest
 
 from tonnage.decide.kubernetes.kubelet.device_admission import (
+    AdmissionUndecided,
     ContainerNeed,
     DeviceAdmissionFailure,
     DeviceAdmitted,
     Supplies,
-    Undecided,
     admission,
     affinity,
     pod_request,
@@ -228,11 +228,13 @@ def test_admission_is_that_of_the_plain_statement(start: int) -> None:
             for name, one in plain.items()
         }
         found = admission(NumaTopology(nodes, policy, scope=scope), needs, Supplies(devices))
-        if isinstance(found, Undecided):
+        if isinstance(found, AdmissionUndecided):
             seen["undecided"] += 1
             continue
         expected = plain_admission(nodes, policy, scope, needs, plain, chance)
-        got = (found.reason, found.message) if isinstance(found, DeviceAdmissionFailure) else ("", "")
+        got = (
+            (found.reason, found.upstream_message) if isinstance(found, DeviceAdmissionFailure) else ("", "")
+        )
         assert got[0] == expected[0], (number, found, expected)
         assert got[1].startswith(expected[1]), (number, found, expected)
         seen[got[0] or f"let by {policy}"] += 1
@@ -265,7 +267,7 @@ def test_a_choice_on_which_the_next_container_hangs_is_not_decided() -> None:
     supply = {"g": Devices("g", numa, frozenset(numa), frozenset())}
     needs = [ContainerNeed("one", {"g": 4}), ContainerNeed("two", {"g": 2})]
     assert isinstance(
-        admission(NumaTopology(2, TopologyPolicy.RESTRICTED), needs, Supplies(supply)), Undecided
+        admission(NumaTopology(2, TopologyPolicy.RESTRICTED), needs, Supplies(supply)), AdmissionUndecided
     )
 
 

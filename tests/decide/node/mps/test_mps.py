@@ -105,14 +105,14 @@ def test_shr_4_what_cannot_be_shared_so_is_withheld_alone(device: Device, replic
     plan = share(Inventory((device, good)), sharing(replicas))
     offered = {slot.uuid for resource in plan.resources for slot in resource.slots}
     assert offered == ({"a"} if not why else set()) | ({"good"} if replicas <= 48 else set())
-    assert any(why in problem for problem in plan.problems) if why else plan.problems == ()
+    assert any(why in refusal.message for refusal in plan.refusals) if why else not plan.refusals
 
 
 def test_mig_devices_are_never_shared_through_mps() -> None:
     device = Device("a", 0, "A100", 1, "8.0", mig_enabled=True, migs=(MIG,))
     plan = share(Inventory((device,)), sharing(2, mig_strategy=MigStrategy.SINGLE))
     assert plan.resources == ()
-    assert "use timeSlicing, or disable MIG there" in plan.problems[0]
+    assert "use timeSlicing, or disable MIG there" in plan.refusals[0].message
 
 
 def offered(config: PluginConfig, states: dict[ResourceName, MpsState]) -> PlannedResource:

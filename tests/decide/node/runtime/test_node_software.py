@@ -78,7 +78,7 @@ NODES = st.builds(
 @given(NODES)
 def test_what_is_published_never_contradicts_what_auto_came_to(node: NodeRuntime) -> None:
     runtime: RuntimeInventory = node_software(node, KubeletPolicies()).runtime
-    strategy, _ = device_list(node)
+    strategy = device_list(node).strategy
     if runtime.cdi is OFF:
         assert strategy is not DeviceListStrategy.CDI_CRI
     assert runtime.cdi_reason

@@ -36,14 +36,14 @@ def test_where_the_plugin_works_and_what_to_do_where_not(
 ) -> None:
     seen = RuntimeSeen(RuntimeKind(kind), version, "the Node", (ConfigFile(MAIN, text),), kind)
     answer = nri_answer(seen)
-    assert [said in problem.what for problem in answer.problems] == ([True] if said else [])
-    assert all(problem.remedy for problem in answer.problems)
+    assert [said in problem.message for problem in answer.refusals] == ([True] if said else [])
+    assert all(problem.remedy for problem in answer.refusals)
     assert bool(answer.reason) == (not said)
 
 
 def test_run_3_the_refusal_names_the_versions_that_work_and_the_operators_switch() -> None:
     seen = RuntimeSeen(RuntimeKind.CONTAINERD, "1.7.24", "the runtime itself")
-    (problem,) = nri_answer(seen, ["ENABLE_NRI_PLUGIN of process 50"]).problems
+    (problem,) = nri_answer(seen, ["ENABLE_NRI_PLUGIN of process 50"]).refusals
     assert "containerd 1.7.30 and newer of 1.7, 2.1 and newer, or CRI-O 1.34" in problem.why
     assert "cdi.nriPluginEnabled=false" in problem.remedy
     assert "cdi-cri does the same without NRI" in problem.remedy
@@ -52,6 +52,6 @@ def test_run_3_the_refusal_names_the_versions_that_work_and_the_operators_switch
 @pytest.mark.parametrize(("version", "instead"), [("1.6.20", "envvar"), ("1.7.24", "cdi-cri")])
 def test_what_does_the_same_is_what_the_runtime_can(version: str, instead: str) -> None:
     answer = nri_answer(RuntimeSeen(RuntimeKind.CONTAINERD, version, "the Node"))
-    (problem,) = answer.problems
+    (problem,) = answer.refusals
     assert f"deviceListStrategy: {instead}" in problem.remedy
     assert answer.by_cdi == (instead == "cdi-cri")

@@ -269,7 +269,7 @@ CASES = {
 
 
 def reasons(plan: RuntimePlan) -> str:
-    return " ".join([plan.why, *(f"{problem.what} {problem.why}" for problem in plan.problems)])
+    return " ".join([plan.why, *(f"{problem.message} {problem.why}" for problem in plan.refusals)])
 
 
 def applied(before: RuntimeSeen, plan: RuntimePlan) -> RuntimeSeen:
@@ -288,7 +288,7 @@ def test_what_has_to_be_done(case: Case) -> None:
         [case.path] if case.path else [],
     )
     assert case.why in reasons(plan)
-    assert all(problem.remedy or problem.why for problem in plan.problems)
+    assert all(problem.remedy or problem.why for problem in plan.refusals)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_a_link_is_not_written_through() -> None:
 
 def test_every_broken_file_is_told_with_its_place() -> None:
     plan = cdi_plan(seen("2.2.9", (MAIN, "version = \n"), (f"{PARTS}/a.toml", "[x\n")))
-    assert [problem.where for problem in plan.problems] == [f"{MAIN}:1:11", f"{PARTS}/a.toml:1:3"]
+    assert [problem.where for problem in plan.refusals] == [f"{MAIN}:1:11", f"{PARTS}/a.toml:1:3"]
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_a_file_that_cannot_be_read_is_no_file_without_settings(trouble: str, re
     unread = seen("2.2.9", (MAIN, None))
     plan = cdi_plan(replace(unread, files=(replace(unread.files[0], trouble=trouble),)))
     assert plan.standing is ChangeState.REFUSED
-    assert plan.problems[0].remedy.startswith(remedy)
+    assert plan.refusals[0].remedy.startswith(remedy)
 
 
 def test_run_3_the_plan_tells_of_nri_by_version() -> None:

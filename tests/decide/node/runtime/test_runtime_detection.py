@@ -91,7 +91,7 @@ def test_which_runtime_is_meant(
 ) -> None:
     found = runtime_seen(facts, runtime=said.get("runtime", ""), config=said.get("config", ""))
     assert (found.version, found.told_by, found.files[0].path) == (version, told_by, main)
-    assert found.problems == ()
+    assert found.refusals == ()
 
 
 def test_all_files_of_a_runtime_are_named_and_none_is_read() -> None:

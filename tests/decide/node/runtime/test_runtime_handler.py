@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tonnage.decide.node.runtime.change import undo_plan
-from tonnage.decide.node.runtime.handler import handler_plan, nvidia_program
-from tonnage.model.errors import Problem
+from tonnage.decide.node.runtime.handler import HostProgram, handler_plan, nvidia_program
 from tonnage.model.node.runtime_change import ChangeState, ConfigFile, RuntimePlan, RuntimeSeen
 from tonnage.model.node.runtime_config import RuntimeKind
 
@@ -96,7 +95,7 @@ def test_where_containerds_handler_is_written_and_what_it_is(
     before: RuntimeSeen, path: str, plugin: str, options: dict[str, Any]
 ) -> None:
     plan = handler_plan(before, PROGRAM)
-    assert [edit.path for edit in plan.edits] == [path], plan.problems
+    assert [edit.path for edit in plan.edits] == [path], plan.refusals
     assert handler(plan, plugin) == {"runtime_type": "io.containerd.runc.v2", "options": options}
     changed = after(before, plan)
     assert handler_plan(changed, PROGRAM).standing is ChangeState.NOTHING
@@ -150,7 +149,7 @@ REFUSED = {
 def test_what_is_refused(before: RuntimeSeen, what: str) -> None:
     plan = handler_plan(before, PROGRAM)
     assert plan.standing is ChangeState.REFUSED
-    assert what in plan.problems[0].what
+    assert what in plan.refusals[0].message
     assert plan.edits == ()
 
 
@@ -183,8 +182,8 @@ def test_k3s_gets_a_template_that_adds_to_its_own(version: str, text: str, name:
     assert edit.after is not None
     template = ConfigFile(edit.path, edit.after)
     waiting = replace(before, templates=(template,))
-    (problem,) = handler_plan(waiting, ELSEWHERE).problems
-    assert (problem.what, problem.remedy) == (
+    (problem,) = handler_plan(waiting, ELSEWHERE).refusals
+    assert (problem.message, problem.remedy) == (
         f"{K3S_MAIN} is not yet what {edit.path} makes of it",
         "restart k3s",
     )
@@ -206,8 +205,8 @@ def test_k3s_gets_a_template_that_adds_to_its_own(version: str, text: str, name:
     ids=["of containerd 1.7", "of containerd 2", "before k3s has started"],
 )
 def test_a_template_of_somebodys_own_is_left_alone(before: RuntimeSeen, what: str) -> None:
-    (problem,) = handler_plan(before, ELSEWHERE).problems
-    assert what in problem.what
+    (problem,) = handler_plan(before, ELSEWHERE).refusals
+    assert what in problem.message
     assert problem.remedy.endswith("k3s")
 
 
@@ -235,7 +234,7 @@ def test_no_template_repeats_the_handler_that_k3s_adds_by_itself(
     text = KUBEADM if version < "2" else MODERN.replace(IMPORTS, "")
     plan = handler_plan(by_k3s(version, text), program, there)
     assert plan.edits == ()
-    assert (plan.problems[0].what, plan.problems[0].remedy) == (
+    assert (plan.refusals[0].message, plan.refusals[0].remedy) == (
         "k3s adds handler nvidia by itself",
         "restart k3s",
     )
@@ -246,8 +245,8 @@ def test_a_template_of_before_the_program_was_found_is_told_of() -> None:
     assert edit.after is not None
     made = by_k3s("1.7.23", edit.after.replace(BASE, f"{KUBEADM}\n"), config=edit.after)
     assert handler_plan(made, ELSEWHERE).standing is ChangeState.NOTHING
-    (problem,) = handler_plan(made, ELSEWHERE, (PROGRAM,)).problems
-    assert (problem.what, problem.where) == (
+    (problem,) = handler_plan(made, ELSEWHERE, (PROGRAM,)).refusals
+    assert (problem.message, problem.where) == (
         f"k3s adds handler nvidia by itself at its next start, and {edit.path} as well",
         PROGRAM,
     )
@@ -262,7 +261,7 @@ def test_nvidias_own_handler_is_enough() -> None:
 @pytest.mark.parametrize("program", ["nvidia-container-runtime", '/a"\n[x]', "/a b", "/" + "a" * 400])
 def test_a_program_that_is_no_plain_path(program: str) -> None:
     plan = handler_plan(containerd("1.7.24", (MAIN, KUBEADM)), program)
-    assert "is no plain path" in plan.problems[0].what
+    assert "is no plain path" in plan.refusals[0].message
 
 
 PROGRAMS = ("/usr/bin/runc", "/usr/bin/nvidia-container-runtime", "/opt/nvidia-container-runtime")
@@ -287,4 +286,4 @@ PROGRAMS = ("/usr/bin/runc", "/usr/bin/nvidia-container-runtime", "/opt/nvidia-c
 )
 def test_nvidias_program_is_one_that_is_there(programs: Sequence[str], wanted: str, found: str) -> None:
     said = nvidia_program(programs, wanted, lambda path: path == "/opt/nv/runtime")
-    assert (said.what if isinstance(said, Problem) else said) == found
+    assert (said.path if isinstance(said, HostProgram) else said.message) == found

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.decide.node.runtime.toml_block import has_block, with_flag, without_blocks
-from tonnage.model.errors import Problem
+from tonnage.model.node.runtime_change import FileEdit
+from tonnage.model.reasons.node.runtime_plans import RuntimeNotConfigured
 
 FILE = "/etc/containerd/config.toml"
 HEAD = '[plugins."io.containerd.grpc.v1.cri"]'
@@ -33,15 +34,20 @@ PLACES = {
 }
 
 
+def _after(edit: FileEdit | RuntimeNotConfigured) -> str:
+    assert isinstance(edit, FileEdit)
+    assert edit.after is not None
+    return edit.after
+
+
 @pytest.mark.parametrize("text", PLACES.values(), ids=PLACES)
 def test_the_setting_is_there_everything_else_stays_and_undoing_gives_the_same_bytes(text: str) -> None:
-    made = with_flag(FILE, text, CRI, "enable_cdi", "true")
-    assert isinstance(made, str)
+    made = _after(with_flag(FILE, text, CRI, "enable_cdi", "true"))
     assert tomllib.loads(made)["plugins"]["io.containerd.grpc.v1.cri"]["enable_cdi"] is True
     assert all(line in made for line in text.splitlines())
     assert has_block(made)
     assert not has_block(text)
-    assert without_blocks(FILE, made) == text
+    assert _after(without_blocks(FILE, made)) == text
 
 
 REFUSED = {
@@ -57,28 +63,26 @@ REFUSED = {
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_added_to_is_refused(text: str) -> None:
     made = with_flag(FILE, text, CRI, "enable_cdi", "true")
-    assert isinstance(made, Problem)
+    assert isinstance(made, RuntimeNotConfigured)
     assert made.remedy
 
 
 def test_broken_toml_is_told_with_line_and_column() -> None:
     made = with_flag(FILE, "version = 2\n[plugins\n", CRI, "enable_cdi", "true")
-    assert isinstance(made, Problem)
+    assert isinstance(made, RuntimeNotConfigured)
     assert made.where == f"{FILE}:2:9"
 
 
 def test_what_somebody_changed_in_a_block_stays_and_is_told() -> None:
-    made = with_flag(FILE, "version = 2\n", CRI, "enable_cdi", "true")
-    assert isinstance(made, str)
+    made = _after(with_flag(FILE, "version = 2\n", CRI, "enable_cdi", "true"))
     left = without_blocks(FILE, made.replace("= true", "= false"))
-    assert isinstance(left, Problem)
-    assert (left.where, left.what) == (f"{FILE}:2", "what Tonnage wrote there was changed since")
+    assert isinstance(left, RuntimeNotConfigured)
+    assert (left.where, left.message) == (f"{FILE}:2", "what Tonnage wrote there was changed since")
 
 
 def test_what_somebody_wrote_after_a_block_stays_on_a_line_of_its_own() -> None:
-    made = with_flag(FILE, "version = 2", CRI, "enable_cdi", "true")
-    assert isinstance(made, str)
-    assert without_blocks(FILE, f"{made}[debug]\n") == "version = 2\n[debug]\n"
+    made = _after(with_flag(FILE, "version = 2", CRI, "enable_cdi", "true"))
+    assert _after(without_blocks(FILE, f"{made}[debug]\n")) == "version = 2\n[debug]\n"
 
 
 _KEYS = st.sampled_from(["enable_cdi", "a", "sandbox_image"])
@@ -106,13 +110,14 @@ def test_of_any_file_the_bytes_come_back(
         if line
     ]
     text = "\n".join(lines) + ("\n" if ended else "")
-    made = with_flag(FILE, text, CRI, "enable_cdi", "true")
-    if isinstance(made, str):
+    edit = with_flag(FILE, text, CRI, "enable_cdi", "true")
+    if isinstance(edit, FileEdit):
+        made = _after(edit)
         assert tomllib.loads(made)["plugins"]["io.containerd.grpc.v1.cri"]["enable_cdi"] is True
-        assert without_blocks(FILE, made) == text
+        assert _after(without_blocks(FILE, made)) == text
 
 
 @given(st.text(max_size=200))
 def test_any_text_without_a_block_stays_as_it_is(text: str) -> None:
     if not has_block(text):
-        assert without_blocks(FILE, text) == text
+        assert _after(without_blocks(FILE, text)) == text

@@ -14,13 +14,13 @@ from tonnage.decide.kubernetes.admission.written_pod import (
     context_of,
     mapping,
     mappings,
+    named_containers,
     names_of,
     plural,
     profile_of,
     quoted,
     setters_of,
     texts,
-    those,
 )
 from tonnage.model.json import JsonObject
 
@@ -40,7 +40,7 @@ def host_ports(pod: WrittenPod) -> Finding:
     names = [name for name, ports in bad.items() if ports]
     ports = sorted({port for container_ports in bad.values() for port in container_ports})
     verb = "uses" if len(names) == 1 else "use"
-    detail = f"{those(names)} {verb} {plural('hostPort', len(ports))} {', '.join(ports)}"
+    detail = f"{named_containers(names)} {verb} {plural('hostPort', len(ports))} {', '.join(ports)}"
     return ("hostPort", detail) if names else None
 
 
@@ -55,7 +55,11 @@ def host_paths(pod: WrittenPod) -> Finding:
 def privileged(pod: WrittenPod) -> Finding:
     """No privileged containers."""
     names = names_of(c for c in pod.containers if context_of(c).get("privileged") is True)
-    return ("privileged", f"{those(names)} must not set securityContext.privileged=true") if names else None
+    return (
+        ("privileged", f"{named_containers(names)} must not set securityContext.privileged=true")
+        if names
+        else None
+    )
 
 
 _DEFAULT_CAPABILITIES: Final = frozenset(
@@ -85,7 +89,10 @@ def _adding(pod: WrittenPod, allowed: frozenset[str]) -> tuple[list[str], str]:
     bad = [c for c in pod.containers if not allowed.issuperset(_listed(c, "add"))]
     more = sorted({capability for c in bad for capability in _listed(c, "add")} - allowed)
     names = names_of(bad)
-    return names, f"{those(names)} must not include {quoted(more)} in securityContext.capabilities.add"
+    return (
+        names,
+        f"{named_containers(names)} must not include {quoted(more)} in securityContext.capabilities.add",
+    )
 
 
 def capabilities_baseline(pod: WrittenPod) -> Finding:
@@ -104,7 +111,9 @@ def capabilities_restricted(pod: WrittenPod) -> Finding:
         if "ALL" not in texts(mapping(context_of(c).get("capabilities")).get("drop"))
     )
     adding, detail = _adding(pod, frozenset({"NET_BIND_SERVICE"}))
-    details = [f'{those(keeping)} must set securityContext.capabilities.drop=["ALL"]'] if keeping else []
+    details = (
+        [f'{named_containers(keeping)} must set securityContext.capabilities.drop=["ALL"]'] if keeping else []
+    )
     details += [detail] if adding else []
     return ("unrestricted capabilities", "; ".join(details)) if details else None
 
@@ -114,7 +123,7 @@ def escalation(pod: WrittenPod) -> Finding:
     if pod.windows:
         return None
     names = names_of(c for c in pod.containers if context_of(c).get("allowPrivilegeEscalation") is not False)
-    detail = f"{those(names)} must set securityContext.allowPrivilegeEscalation=false"
+    detail = f"{named_containers(names)} must set securityContext.allowPrivilegeEscalation=false"
     return ("allowPrivilegeEscalation != false", detail) if names else None
 
 
@@ -129,7 +138,7 @@ def non_root(pod: WrittenPod) -> Finding:
     if pod.context.get("runAsNonRoot") is True:
         return None
     names = names_of(c for c in pod.containers if context_of(c).get("runAsNonRoot") is None)
-    detail = f"pod or {those(names)} must set securityContext.runAsNonRoot=true"
+    detail = f"pod or {named_containers(names)} must set securityContext.runAsNonRoot=true"
     return ("runAsNonRoot != true", detail) if names else None
 
 
@@ -170,5 +179,5 @@ def seccomp_restricted(pod: WrittenPod) -> Finding:
         return explicit
     names = names_of(c for c in pod.containers if context_of(c).get("seccompProfile") is None)
     field = "securityContext.seccompProfile.type"
-    detail = f'pod or {those(names)} must set {field} to "RuntimeDefault" or "Localhost"'
+    detail = f'pod or {named_containers(names)} must set {field} to "RuntimeDefault" or "Localhost"'
     return ("seccompProfile", detail) if names else None

@@ -14,12 +14,12 @@ from tonnage.decide.kubernetes.admission.written_pod import (
     context_of,
     mapping,
     mappings,
+    named_containers,
     names_of,
     plural,
     profile_of,
     quoted,
     setters_of,
-    those,
 )
 from tonnage.model.json import JsonObject
 
@@ -100,7 +100,7 @@ def proc_mount(pod: WrittenPod) -> Finding:
     allowed = (None, "Default")
     bad = [c for c in pod.containers if context_of(c).get("procMount") not in allowed]
     kinds = sorted({str(context_of(c).get("procMount")) for c in bad})
-    detail = f"{those(names_of(bad))} must not set securityContext.procMount to {quoted(kinds)}"
+    detail = f"{named_containers(names_of(bad))} must not set securityContext.procMount to {quoted(kinds)}"
     return ("procMount", detail) if bad else None
 
 
@@ -154,7 +154,8 @@ def probe_hosts(pod: WrittenPod) -> Finding:
     by_container = {str(c.get("name", "")): set(_hosts(c)) for c in pod.containers}
     names = sorted(name for name, hosts in by_container.items() if hosts)
     hosts = sorted({host for group in by_container.values() for host in group})
-    detail = f"{those(names)} {_verb(names)} {plural('probe or lifecycle host', len(hosts))} {quoted(hosts)}"
+    containers = named_containers(names)
+    detail = f"{containers} {_verb(names)} {plural('probe or lifecycle host', len(hosts))} {quoted(hosts)}"
     return ("probe or lifecycle host", detail) if names else None
 
 

@@ -78,7 +78,7 @@ def plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
 
 
-def those(names: list[str]) -> str:
+def named_containers(names: list[str]) -> str:
     """Containers by name."""
     return f"{plural('container', len(names))} {quoted(names)}"
 
@@ -87,7 +87,7 @@ def setters_of(pod: WrittenPod, bad: Callable[[JsonObject], bool]) -> list[str]:
     """Who sets something that may not be set: the pod, and containers by name."""
     setters = ["pod"] if bad(pod.context) else []
     names = names_of(c for c in pod.containers if bad(context_of(c)))
-    return [*setters, *([those(names)] if names else [])]
+    return [*setters, *([named_containers(names)] if names else [])]
 
 
 def profile_of(context: JsonObject, field: str) -> str | None:

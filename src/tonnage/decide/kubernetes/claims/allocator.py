@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final
+from typing import Final, TypeAlias
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelUnsupportedError
 from tonnage.decide.kubernetes.claims.constraints import ConstraintState
@@ -47,37 +47,54 @@ class Picked:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a node would give: devices by claim, or None when it cannot meet all claims.
+class ClaimDevices:
+    """What a node would give: devices by claim."""
 
-    `error` fails the pod on every node; `refusal` is this node's own text; `unknown` says what keeps the
-    answer from being known.
-    """
-
-    devices: tuple[tuple[Picked, ...], ...] | None = None
-    error: str = ""
-    refusal: str = ""
-    unknown: str = ""
+    devices: tuple[tuple[Picked, ...], ...]
 
 
-def allocate(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class AllocatorError:
+    """The allocator's error, in Kubernetes' words: it fails the pod on every node."""
+
+    upstream_message: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCannotAllocate:
+    """The node cannot meet all claims; Kubernetes' words, where it has others than for most nodes."""
+
+    upstream_message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationUnknown:
+    """Whether the node can meet the claims is not known; `cause` says why."""
+
+    cause: str
+
+
+AllocationAnswer: TypeAlias = ClaimDevices | AllocatorError | NodeCannotAllocate | AllocationUnknown
+
+
+def allocate(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> AllocationAnswer:
     """The devices that the claims would be given on a node."""
     pools = pools_for(node, supply)
     try:
         search = _Search(claims, node, supply, pools)
         if search.solve():
-            return Outcome(tuple(tuple(devices) for devices in search.picked))
+            return ClaimDevices(tuple(tuple(devices) for devices in search.picked))
     except AllocationError as error:
-        return Outcome(error=str(error))
+        return AllocatorError(str(error))
     except CelUnsupportedError as error:
-        return Outcome(unknown=f"a CEL selector uses {error}")
+        return AllocationUnknown(f"a CEL selector uses {error}")
     except _TooManyStepsError:
-        return Outcome(unknown=f"which devices fit: {MOST_STEPS} combinations were not enough")
+        return AllocationUnknown(f"which devices fit: {MOST_STEPS} combinations were not enough")
     except RecursionError:
-        return Outcome(unknown="which devices fit: the claims ask too many requests")
+        return AllocationUnknown("which devices fit: the claims ask too many requests")
     if any(pool.invalid for pool in pools):
-        return Outcome(refusal=INVALID_POOLS)
-    return Outcome()
+        return NodeCannotAllocate(INVALID_POOLS)
+    return NodeCannotAllocate()
 
 
 class Allocator:
@@ -85,16 +102,21 @@ class Allocator:
 
     def __init__(self, supply: Supply) -> None:
         self.supply = supply
-        self._outcomes: dict[str, tuple[tuple[ResourceClaim, ...], Node, Outcome]] = {}
+        self._answers: dict[str, tuple[tuple[ResourceClaim, ...], Node, AllocationAnswer]] = {}
 
-    def on(self, node: Node, claims: tuple[ResourceClaim, ...]) -> Outcome:
+    def on(self, node: Node, claims: tuple[ResourceClaim, ...]) -> AllocationAnswer:
         """The devices that claims without any would be given on a node."""
-        cached = self._outcomes.get(node.name)
+        cached = self._answers.get(node.name)
         if cached is not None and cached[1].labels is node.labels and _alike(cached[0], claims):
             return cached[2]
-        outcome = allocate(claims, node, self.supply)
-        self._outcomes[node.name] = claims, node, outcome
-        return outcome
+        answer = allocate(claims, node, self.supply)
+        self._answers[node.name] = claims, node, answer
+        return answer
+
+    def devices_on(self, node: Node, claims: tuple[ResourceClaim, ...]) -> tuple[tuple[Picked, ...], ...]:
+        """The same by claim; nothing where the node gives none."""
+        answer = self.on(node, claims)
+        return answer.devices if isinstance(answer, ClaimDevices) else ()
 
 
 def _alike(claims: Sequence[ResourceClaim], other: Sequence[ResourceClaim]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from tonnage.decide.kubernetes.claims.allocator import BLOCKING, allocate
+from tonnage.decide.kubernetes.claims.allocator import BLOCKING, ClaimDevices, allocate
 from tonnage.decide.kubernetes.claims.cel_errors import CelUnsupportedError
 from tonnage.decide.kubernetes.claims.counters import left_in, suffices, take
 from tonnage.decide.kubernetes.claims.device_requests import (
@@ -108,7 +108,7 @@ def survey(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Surve
         len(usable),
         tuple(_unusable(pool) for pool in pools if not pool.usable),
         _culprit(claims, node, supply),
-        allocate(claims, node, idle).devices is not None,
+        isinstance(allocate(claims, node, idle), ClaimDevices),
         any(not pool.usable and not pool.invalid for pool in pools),
     )
 
@@ -163,7 +163,7 @@ def _culprit(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Con
     for claim, constraint in _constraints(claims):
         others = tuple(other for other in claim.constraints if other is not constraint)
         eased = [replace(c, constraints=others) if c is claim else c for c in claims]
-        if allocate(eased, node, supply).devices is not None:
+        if isinstance(allocate(eased, node, supply), ClaimDevices):
             return constraint
     return None
 

@@ -12,11 +12,11 @@ from typing import Final, TypeAlias
 
 from tonnage.decide.kubernetes.kubelet.device_admission import (
     Admission,
+    AdmissionUndecided,
     ContainerNeed,
     DeviceAdmissionFailure,
     DeviceAdmitted,
     Supplies,
-    Undecided,
     admission,
 )
 from tonnage.decide.kubernetes.kubelet.devices import NO_IDS, Devices
@@ -158,7 +158,7 @@ def _judged(
     for scope in scopes:
         scoped = replace(topology, scope=scope)
         verdict: Admission = admission(scoped, needs, Supplies(supply))
-        if isinstance(verdict, Undecided):
+        if isinstance(verdict, AdmissionUndecided):
             answers.append(KubeletUnknown(verdict.why))
         elif isinstance(verdict, DeviceAdmitted) or verdict.reason != "TopologyAffinityError":
             answers.append(Aligned(_unasked(pod, policies)))

@@ -38,7 +38,7 @@ class Cpus:
 class NoCpus:
     """Why there are none to give: the status' reason (empty for an unexpected error) and kubelet's words."""
 
-    message: str
+    upstream_message: str
     reason: str = ""
 
 

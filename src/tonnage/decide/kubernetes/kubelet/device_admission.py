@@ -56,10 +56,10 @@ class ContainerNeed:
 
 @dataclass(frozen=True, slots=True)
 class DeviceAdmissionFailure:
-    """The reason and the message (without `Pod was rejected: `) that the pod's status would have."""
+    """The reason and kubelet's message (without `Pod was rejected: `) that the pod's status would have."""
 
     reason: str
-    message: str
+    upstream_message: str
     container: str = ""
 
 
@@ -72,7 +72,7 @@ class DeviceAdmitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Undecided:
+class AdmissionUndecided:
     """Whether the pod gets in hangs on which of several devices the plugin or chance picks."""
 
     why: str
@@ -80,7 +80,7 @@ class Undecided:
 
 _MOST_WAYS: Final = 64
 _MOST_SUMS: Final = 4096
-Admission: TypeAlias = DeviceAdmitted | DeviceAdmissionFailure | Undecided
+Admission: TypeAlias = DeviceAdmitted | DeviceAdmissionFailure | AdmissionUndecided
 
 
 def pod_request(needs: Sequence[ContainerNeed]) -> dict[str, int]:
@@ -163,7 +163,7 @@ def admission(topology: NumaTopology, needs: Sequence[ContainerNeed], supplies: 
         for need in needs
     ]
     if supplies.memory is not None and any(need.reusable_after and need.memory for need in device_needs):
-        return Undecided("how much memory init containers leave to the others is not followed")
+        return AdmissionUndecided("how much memory init containers leave to the others is not followed")
     steps = _Steps(topology, dict(supplies.devices), supplies.cpus, supplies.memory)
     whole: Hint | None = None
     if topology.scope is TopologyScope.POD and topology.policy is not TopologyPolicy.NONE:
@@ -184,7 +184,8 @@ def _walk(steps: _Steps, needs: Sequence[ContainerNeed], whole: Hint | None, lef
         rest = needs[index + 1 :]
         before = replace(steps, devices=dict(steps.devices), reusable=dict(steps.reusable))
         stopped = steps.give(need, hint, rest)
-        if isinstance(stopped, Undecided) and not (steps.cpus or steps.memory) and len(need.resources) == 1:
+        by_devices = not (steps.cpus or steps.memory) and len(need.resources) == 1
+        if isinstance(stopped, AdmissionUndecided) and by_devices:
             return _refused_anyhow(before, need, hint, (rest, whole, left)) or stopped
         if stopped is not None:
             return stopped
@@ -276,16 +277,16 @@ class _Steps:
 
     def give(
         self, need: ContainerNeed, hint: Hint, rest: Sequence[ContainerNeed]
-    ) -> DeviceAdmissionFailure | Undecided | None:
+    ) -> DeviceAdmissionFailure | AdmissionUndecided | None:
         """Hand out what a container asks for; why not, or why that cannot be foreseen."""
         for name, count in need.resources.items():
             supply, reusable = self.devices[name], self.reusable.get(name, NO_IDS)
             choice = _chosen(supply, ContainerDeviceRequest(count, reusable, hint))
             if isinstance(choice, Unavailable):
-                message = f"Allocate failed due to {choice.message}, which is unexpected"
+                message = f"Allocate failed due to {choice.upstream_message}, which is unexpected"
                 return DeviceAdmissionFailure(UNEXPECTED, message, need.name)
             if _open(choice, supply, self.topology) and any(later.resources.get(name) for later in rest):
-                return Undecided(f"which {name} container {need.name} gets decides for the next")
+                return AdmissionUndecided(f"which {name} container {need.name} gets decides for the next")
             self.assigned[need.name, name] = choice.ids
             self.devices[name] = replace(supply, allocated=supply.allocated | choice.ids)
             self.reusable[name] = reusable | choice.ids if need.reusable_after else reusable - choice.ids
@@ -295,19 +296,19 @@ class _Steps:
 
     def _give_cpus(
         self, need: ContainerNeed, hint: Hint, rest: Sequence[ContainerNeed]
-    ) -> DeviceAdmissionFailure | Undecided | None:
+    ) -> DeviceAdmissionFailure | AdmissionUndecided | None:
         if self.cpus is None:
             return None
         choice = take_cpus(self.cpus, need.cpus, hint, self.reusable_cpus)
         if isinstance(choice, NoCpus):
             message = (
-                choice.message
+                choice.upstream_message
                 if choice.reason
-                else f"Allocate failed due to {choice.message}, which is unexpected"
+                else f"Allocate failed due to {choice.upstream_message}, which is unexpected"
             )
             return DeviceAdmissionFailure(choice.reason or UNEXPECTED, message, need.name)
         if _cpus_open(self.cpus, need.cpus, hint) and any(later.cpus for later in rest):
-            return Undecided(f"which CPUs container {need.name} gets decides for the next")
+            return AdmissionUndecided(f"which CPUs container {need.name} gets decides for the next")
         self.cpus = replace(self.cpus, free=self.cpus.free - choice)
         self.reusable_cpus = (
             self.reusable_cpus | choice if need.reusable_after else self.reusable_cpus - choice

@@ -64,7 +64,7 @@ class AskPlugin:
 class Unavailable:
     """Why there are no devices to hand out, in the kubelet's words."""
 
-    message: str
+    upstream_message: str
 
 
 Choice: TypeAlias = DeviceSelection | AskPlugin | Unavailable
@@ -85,7 +85,7 @@ def choose(devices: Devices, request: ContainerDeviceRequest, *, plugin_prefers:
     >>> four = Devices("nvidia.com/gpu", dict.fromkeys("abcd", 0), frozenset("abc"), frozenset("a"))
     >>> sorted(choose(four, ContainerDeviceRequest(1), plugin_prefers=False).ids)
     ['b']
-    >>> choose(four, ContainerDeviceRequest(3), plugin_prefers=False).message
+    >>> choose(four, ContainerDeviceRequest(3), plugin_prefers=False).upstream_message
     'requested number of devices unavailable for nvidia.com/gpu. Requested: 3, Available: 2'
     """
     if not devices.healthy:

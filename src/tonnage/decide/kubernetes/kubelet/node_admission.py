@@ -25,13 +25,13 @@ Amounts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class NodeAdmissionFailure:
-    """A pod that the kubelet would fail: the status' reason, and its message without `Pod was rejected: `.
+    """A pod that kubelet would fail: the status' reason, and its message without `Pod was rejected: `.
 
     `lasting`: also on a node that is empty.
     """
 
     reason: str
-    message: str
+    upstream_message: str
     lasting: bool
     resource: str = ""
     requested: int = 0

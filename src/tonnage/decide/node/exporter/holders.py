@@ -43,7 +43,7 @@ def holders_of(
             if key is not None:
                 holder = HoldingContainer(hold.namespace, hold.pod, hold.container, reference.replica)
                 holders.setdefault(key, {})[holder] = None
-    return {key: tuple(those) for key, those in holders.items()}
+    return {key: tuple(containers) for key, containers in holders.items()}
 
 
 def _keys_by_name(entities: Iterable[DeviceEntity]) -> Mapping[str, DeviceKey]:

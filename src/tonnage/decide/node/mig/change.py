@@ -48,12 +48,13 @@ class GpuShape:
 class MigChange:
     """A change under way, of the GPUs that are not yet as configuration `config` wants them.
 
-    `kept`: ids of GPU instances that the change leaves alone, by GPU. It goes on to `goal` until
-    there is a reason (`why`) to go back to what was `before`. Not `begun`: the devices are withdrawn, nothing
-    else is done, and somebody may have been quicker. `resumed`: so many agents ended during it. `resets`:
-    GPUs that take another mode by a reset, each with all that are reset with it; those are in `goal`, too.
-    It goes back on account of the `stubborn`, which want a reset that is not in `resets`. `host`: what the
-    node's host does around it. `rebooted`: the boot (its id) in which the node was told to start anew for it.
+    `kept`: ids of GPU instances that the change leaves alone, by GPU. It goes on to `goal` until there is
+    a reason to go back to what was `before` (`why`: its message or the driver's words, which the journal
+    on disk has). Not `begun`: the devices are withdrawn, nothing else is done, and somebody may have been
+    quicker. `resumed`: so many agents ended during it. `resets`: GPUs that take another mode by a reset,
+    each with all that are reset with it; those are in `goal`, too. It goes back on account of the
+    `stubborn`, which want a reset that is not in `resets`. `host`: what the node's host does around it.
+    `rebooted`: the boot (its id) in which the node was told to start anew for it.
     """
 
     config: str

@@ -16,6 +16,7 @@ from tonnage.decide.node.mig.change import MigChange
 from tonnage.model.actions.devices import MigStep, ResetGpu
 from tonnage.model.errors import Bug, Problem
 from tonnage.model.reasons.gpu.mig import (
+    MigAgentsEnded,
     MigBoardResetNeeded,
     MigObstacle,
     MigRestartHeldUp,
@@ -139,11 +140,16 @@ def stage_of(change: MigChange) -> Stage:
 def resumed(change: MigChange) -> tuple[MigChangeEvent, MigChange]:
     """What it is that one more agent has ended, and the change with that agent counted."""
     count = change.resumed + 1
-    why = change.why or (f"{count} agents ended during the change" if count >= _MANY_RESUMES else "")
+    why = change.why or (_agents_ended(change, count).message if count >= _MANY_RESUMES else "")
     event = MigChangeEvent.RESUMED_OFTEN if count >= _MANY_RESUMES else MigChangeEvent.RESUMED
     if count >= 2 * _MANY_RESUMES:
         event = MigChangeEvent.RESUMED_TOO_OFTEN
     return event, replace(change, resumed=count, why=why)
+
+
+def _agents_ended(change: MigChange, count: int) -> MigAgentsEnded:
+    message = f"{count} agents ended during the change"
+    return MigAgentsEnded(subject=f"MIG configuration {change.config}", message=message, agents=count)
 
 
 def refusal_of(step: MigStep | MigObstacle | None) -> MigChangeEvent:

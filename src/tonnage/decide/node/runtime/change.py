@@ -22,10 +22,10 @@ from tonnage.decide.node.runtime.versions import (
     version_of,
 )
 from tonnage.documents.node.runtime_config import containerd_config, crio_config
-from tonnage.model.errors import Problem
 from tonnage.model.node.runtime_change import ChangeState, FileEdit, RuntimePlan, RuntimeSeen
 from tonnage.model.node.runtime_config import CDI_FOLDER, NodeRuntime, RuntimeConfig, RuntimeKind
 from tonnage.model.node.software import KubeletPolicies, RuntimeInventory
+from tonnage.model.reasons.node.runtime_plans import RuntimeNotConfigured, not_configured
 
 _KEY: Final = "enable_cdi"
 _BY_VARIABLES: Final = "or deviceListStrategy: envvar with NVIDIA's container toolkit"
@@ -35,8 +35,8 @@ _AS_THE_NODE: Final = "--runtime containerd://2.1.4 (kubectl get node -o wide)"
 def cdi_plan(runtime: RuntimeSeen) -> RuntimePlan:
     """What has to be done so that the runtime gives containers the CDI devices that kubelet names."""
     version = version_of(runtime.version)
-    if runtime.problems:
-        return refused(*runtime.problems)
+    if runtime.refusals:
+        return refused(*runtime.refusals)
     if runtime.kind is None or version is None:
         return refused(unknown(runtime))
     plan = _planned(runtime, runtime.kind, version)
@@ -48,19 +48,19 @@ def undo_plan(runtime: RuntimeSeen) -> RuntimePlan:
     if runtime.kind is None:
         return refused(unknown(runtime))
     edits: list[FileEdit] = []
-    problems = [*runtime.problems]
+    refusals = [*runtime.refusals]
     for file in (*runtime.templates, *runtime.files):
         if file.text is None or not has_block(file.text):
             continue
-        after = without_template(file) if file in runtime.templates else without_blocks(file.path, file.text)
-        if isinstance(after, Problem):
-            problems.append(after)
+        edit = without_template(file) if file in runtime.templates else without_blocks(file.path, file.text)
+        if isinstance(edit, RuntimeNotConfigured):
+            refusals.append(edit)
         elif file.link:
-            problems.append(linked(file))
+            refusals.append(linked(file))
         else:
-            edits.append(FileEdit(file.path, file.text, after))
-    if problems:
-        return refused(*problems)
+            edits.append(edit)
+    if refusals:
+        return refused(*refusals)
     if not edits:
         return RuntimePlan(ChangeState.NOTHING, "nothing of Tonnage's stands in the runtime's configuration")
     return RuntimePlan(ChangeState.CHANGE, "takes out what Tonnage put in", tuple(edits))
@@ -81,14 +81,14 @@ def _planned(runtime: RuntimeSeen, kind: RuntimeKind, version: Version) -> Runti
     name = f"{kind.value} {runtime.version}"
     if not can_cdi(kind, version):
         remedy = f"upgrade the runtime, {_BY_VARIABLES}"
-        return refused(Problem(f"{name} has no CDI", runtime.told_by, f"it needs {CDI_NEEDS}", remedy))
+        return refused(not_configured(f"{name} has no CDI", runtime.told_by, f"it needs {CDI_NEEDS}", remedy))
     read = _read(runtime)
     if read.cdi_elsewhere and kind is RuntimeKind.CRIO:
         return refused(_elsewhere(name, read.cdi_elsewhere))
     if not kubelet_cdi(kind, version):
         text, why = f"{name} takes no CDI devices from kubelet", "names from kubelet need 1.28"
         remedy = "upgrade the runtime, or deviceListStrategy: cdi-annotations, which needs no more of it"
-        return refused(Problem(text, runtime.told_by, why, remedy))
+        return refused(not_configured(text, runtime.told_by, why, remedy))
     if kind is RuntimeKind.CRIO:
         return _nothing(f"{name} has CDI without a switch")
     files, problems = containerd_files(runtime.files, version, runtime.templates)
@@ -114,8 +114,8 @@ def _read(runtime: RuntimeSeen) -> RuntimeConfig:
     return crio_config(texts) if runtime.kind is RuntimeKind.CRIO else containerd_config(texts)
 
 
-def _elsewhere(name: str, where: str) -> Problem:
-    return Problem(
+def _elsewhere(name: str, where: str) -> RuntimeNotConfigured:
+    return not_configured(
         f"{name} reads no CDI specs of {CDI_FOLDER}",
         where,
         "specs that change with the node are written there, and cdi_spec_dirs leaves it out",
@@ -143,7 +143,7 @@ def _switched_on(files: ContainerdFiles, version: Version, name: str) -> Runtime
 
 
 def _cdi(files: ContainerdFiles) -> RuntimeFileChange:
-    def edit(path: str, text: str) -> str | Problem:
+    def edit(path: str, text: str) -> FileEdit | RuntimeNotConfigured:
         return with_flag(path, text, files.plugin, _KEY, "true")
 
     body = tables_body({files.plugin: {_KEY: "true"}})
@@ -154,12 +154,12 @@ def _nothing(why: str) -> RuntimePlan:
     return RuntimePlan(ChangeState.NOTHING, why)
 
 
-def refused(*problems: Problem) -> RuntimePlan:
+def refused(*refusals: RuntimeNotConfigured) -> RuntimePlan:
     """A plan that says why nothing is done."""
-    return RuntimePlan(ChangeState.REFUSED, problems[0].what, problems=problems)
+    return RuntimePlan(ChangeState.REFUSED, refusals[0].message, refusals=refusals)
 
 
-def unknown(runtime: RuntimeSeen) -> Problem:
+def unknown(runtime: RuntimeSeen) -> RuntimeNotConfigured:
     """What is missing to plan anything."""
     if runtime.kind is None and runtime.name:
         docker = (
@@ -167,14 +167,14 @@ def unknown(runtime: RuntimeSeen) -> Problem:
             if "docker" in runtime.name
             else ""
         )
-        return Problem(
+        return not_configured(
             f"{runtime.name} {runtime.version}".strip() + ": neither containerd nor CRI-O",
             runtime.told_by,
             "no other runtime is configured here",
             f"{docker}for kubelet's, say what its Node says: {_AS_THE_NODE}",
         )
     name = f"{runtime.kind.value if runtime.kind else 'a runtime'} {runtime.version}".strip()
-    return Problem(
+    return not_configured(
         f"which container runtime this is, is not known: {name[:100]}",
         runtime.told_by,
         "what has to be written depends on its version, so nothing is guessed",
@@ -182,12 +182,12 @@ def unknown(runtime: RuntimeSeen) -> Problem:
     )
 
 
-def without_cri(files: ContainerdFiles) -> Problem | None:
+def without_cri(files: ContainerdFiles) -> RuntimeNotConfigured | None:
     """What is wrong where containerd's part for Kubernetes is switched off."""
     where = containerd_config([(config.file.path, config.text) for config in files.configs]).cri_disabled
     if not where:
         return None
-    return Problem(
+    return not_configured(
         "containerd is told to do without its part for Kubernetes",
         where,
         'disabled_plugins has "cri", as the configuration that Docker\'s package brings',

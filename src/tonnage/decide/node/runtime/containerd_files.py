@@ -22,6 +22,7 @@ from tonnage.documents.node.runtime_config import imports_of, parsed_toml
 from tonnage.model.errors import Problem
 from tonnage.model.node.runtime_change import ConfigFile
 from tonnage.model.node.runtime_config import TEMPLATES
+from tonnage.model.reasons.node.runtime_plans import RuntimeNotConfigured, not_configured, not_read
 
 _RUNTIME: Final = "io.containerd.cri.v1.runtime"
 _CRI: Final = {1: "cri", 2: "io.containerd.grpc.v1.cri", 3: _RUNTIME, 4: _RUNTIME}
@@ -126,9 +127,9 @@ def templates_of(main: str) -> tuple[str, ...]:
 
 def containerd_files(
     files: Sequence[ConfigFile], version: Version, templates: Sequence[ConfigFile] = ()
-) -> tuple[ContainerdFiles, tuple[Problem, ...]]:
+) -> tuple[ContainerdFiles, tuple[RuntimeNotConfigured, ...]]:
     """The files, of which at least the main one is named, and what is wrong with them."""
-    problems: list[Problem] = []
+    problems: list[RuntimeNotConfigured] = []
     configs = tuple(_config_of(file, version, problems) for file in files)
     main = files[0].path
     problems += [_importing(entry.file.path, main) for entry in configs[1:] if imports_of(entry.text)]
@@ -138,33 +139,34 @@ def containerd_files(
     return ContainerdFiles(configs, merging, next(usable, None)), tuple(problems)
 
 
-def _importing(path: str, main: str) -> Problem:
+def _importing(path: str, main: str) -> RuntimeNotConfigured:
     why = "which files containerd reads after it is not looked at here"
-    return Problem(f"{path} imports files itself", path, why, f"name them in {main}")
+    return not_configured(f"{path} imports files itself", path, why, f"name them in {main}")
 
 
-def _starred(pattern: str, main: str) -> Problem:
+def _starred(pattern: str, main: str) -> RuntimeNotConfigured:
     why = "which folders that means is not looked at here"
-    return Problem(f"{main} imports {pattern}", main, why, "name the folders one by one")
+    return not_configured(f"{main} imports {pattern}", main, why, "name the folders one by one")
 
 
-def _config_of(file: ConfigFile, runtime: Version, problems: list[Problem]) -> ContainerdFile:
+def _config_of(file: ConfigFile, runtime: Version, problems: list[RuntimeNotConfigured]) -> ContainerdFile:
     if file.trouble:
         denied = file.trouble.startswith(_DENIED)
         remedy = "run it as root" if denied else "let it be a file as containerd reads it, or none"
-        problems.append(Problem(f"{file.path} cannot be read", file.path, file.trouble, remedy))
+        problems.append(not_configured(f"{file.path} cannot be read", file.path, file.trouble, remedy))
     newest = 4 if runtime >= _FOURTH else 3 if runtime >= _MERGING else 2
     usual = min(newest, 3)
     if file.text is None:
         return ContainerdFile(file, usual, None)
-    before = len(problems)
-    table = parsed_toml(file.path, file.text, problems)
-    if len(problems) > before:
+    faults: list[Problem] = []
+    table = parsed_toml(file.path, file.text, faults)
+    if faults:
+        problems += map(not_read, faults)
         return ContainerdFile(file, usual, None)
     version = table.get("version", 1)
     if not isinstance(version, int) or version not in _CRI or version > newest:
         why = f"this containerd reads versions 1 to {newest}"
-        problems.append(Problem(f"version {str(version)[:40]} is not known here", file.path, why))
+        problems.append(not_configured(f"version {str(version)[:40]} is not known here", file.path, why))
         return ContainerdFile(file, usual, None)
     plugins = table.get("plugins")
     cri = plugins.get(_CRI[version]) if isinstance(plugins, dict) else None

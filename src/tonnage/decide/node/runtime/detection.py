@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.decide.node.runtime.versions import runtime_kind
-from tonnage.model.errors import Problem
 from tonnage.model.node.facts import RuntimeFacts
 from tonnage.model.node.runtime_change import ConfigFile, RuntimeSeen
 from tonnage.model.node.runtime_config import RuntimeConfig, RuntimeKind
+from tonnage.model.reasons.node.runtime_plans import RuntimeNotConfigured, not_configured
 
 _MAIN: Final = {
     RuntimeKind.CONTAINERD: "/etc/containerd/config.toml",
@@ -46,7 +46,7 @@ def runtime_seen(
         else _likely(candidates, facts)
     )
     if len(chosen) > 1:
-        return RuntimeSeen(kind, version, told_by, problems=(_several(chosen),))
+        return RuntimeSeen(kind, version, told_by, refusals=(_several(chosen),))
     paths = chosen[0].files if chosen else (config or _MAIN[kind],)
     unit = _unit(kind, paths[0], units)
     return RuntimeSeen(kind, version, told_by, tuple(ConfigFile(path) for path in paths), unit)
@@ -86,9 +86,9 @@ def _unit(kind: RuntimeKind, main: str, units: tuple[str, ...]) -> str:
     return next((unit for unit in units if unit.startswith(product)), product)
 
 
-def _several(configs: list[RuntimeConfig]) -> Problem:
+def _several(configs: list[RuntimeConfig]) -> RuntimeNotConfigured:
     places = ", ".join(config.files[0] for config in configs)
-    return Problem(
+    return not_configured(
         "several containerds are configured here",
         places,
         "which of them kubelet has cannot be told while none answers",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tonnage.decide.node.runtime.change import inventory, refused, unknown, without_cri
@@ -13,9 +13,9 @@ from tonnage.decide.node.runtime.place import RuntimeFileChange, linked, placed
 from tonnage.decide.node.runtime.toml_block import Settings, tables_body, whole_file, with_tables
 from tonnage.decide.node.runtime.versions import Version, version_of
 from tonnage.documents.node.runtime_config import crio_config
-from tonnage.model.errors import Problem
 from tonnage.model.node.runtime_change import ChangeState, FileEdit, RuntimePlan, RuntimeSeen
 from tonnage.model.node.runtime_config import RuntimeKind
+from tonnage.model.reasons.node.runtime_plans import RuntimeNotConfigured, not_configured, not_read
 
 HANDLER: Final = "nvidia"
 _PROGRAM: Final = "nvidia-container-runtime"
@@ -41,14 +41,21 @@ _CLASS: Final = "pods reach it by a RuntimeClass with handler nvidia"
 _BY_CDI: Final = "or deviceListStrategy: cdi-cri, which needs no handler"
 
 
+@dataclass(frozen=True, slots=True)
+class HostProgram:
+    """A program on the node, as a person named it or by its path."""
+
+    path: str
+
+
 def handler_plan(runtime: RuntimeSeen, program: str, there: Iterable[str] = ()) -> RuntimePlan:
     """What has to be done so that handler `nvidia` runs that program; `there` are others on the node.
 
     It never becomes the default one: then any pod could see every GPU by a variable.
     """
     version = version_of(runtime.version)
-    if runtime.problems:
-        return refused(*runtime.problems)
+    if runtime.refusals:
+        return refused(*runtime.refusals)
     if runtime.kind is None or version is None:
         return refused(unknown(runtime))
     if not program.startswith("/") or _PLAIN.fullmatch(program) is None:
@@ -58,16 +65,18 @@ def handler_plan(runtime: RuntimeSeen, program: str, there: Iterable[str] = ()) 
     return replace(plan, inventory=inventory(runtime))
 
 
-def nvidia_program(programs: Iterable[str], path_or_name: str, there: Callable[[str], bool]) -> str | Problem:
+def nvidia_program(
+    programs: Iterable[str], path_or_name: str, there: Callable[[str], bool]
+) -> HostProgram | RuntimeNotConfigured:
     """NVIDIA's runtime on the node: that at `path_or_name`, else the first of those that are found.
 
     >>> nvidia_program(["/usr/bin/nvidia-container-runtime"], "", lambda path: True)
-    '/usr/bin/nvidia-container-runtime'
+    HostProgram(path='/usr/bin/nvidia-container-runtime')
     """
     program = path_or_name or next((path for path in programs if path.endswith(f"/{_PROGRAM}")), "")
     if program and (not path_or_name or not path_or_name.startswith("/") or there(path_or_name)):
-        return program  # one that is no path is refused for what it is
-    return Problem(
+        return HostProgram(program)  # one that is no path is refused for what it is
+    return not_configured(
         f"no such program: {path_or_name[:200]}" if path_or_name else f"no {_PROGRAM} is found",
         "--nvidia-runtime",
         "every container with that handler would stay in ContainerCreating",
@@ -113,8 +122,8 @@ def _by_itself(programs: Iterable[str]) -> str:
     return next((path for path in programs if path.rpartition("/")[::2] in _BY_ITSELF), "")
 
 
-def _doubled(generator: str, template: str, program: str) -> Problem:
-    return Problem(
+def _doubled(generator: str, template: str, program: str) -> RuntimeNotConfigured:
+    return not_configured(
         f"{generator} adds handler {HANDLER} by itself at its next start, and {template} as well",
         program,
         _TWICE,
@@ -122,11 +131,11 @@ def _doubled(generator: str, template: str, program: str) -> Problem:
     )
 
 
-def _twice(files: ContainerdFiles, programs: Iterable[str]) -> Problem | None:
+def _twice(files: ContainerdFiles, programs: Iterable[str]) -> RuntimeNotConfigured | None:
     if not (path := _by_itself(programs)):
         return None
     generator = files.generator()
-    return Problem(
+    return not_configured(
         f"{generator} adds handler {HANDLER} by itself",
         path,
         f"it finds that program as it starts; {_TWICE}",
@@ -139,9 +148,9 @@ def _crio(runtime: RuntimeSeen, program: str) -> RuntimePlan:
     texts = [(file.path, file.text) for file in runtime.files if file.text is not None]
     config = crio_config(texts)
     unread = [file for file in runtime.files if file.trouble]
-    troubles = [Problem(f"{file.path} cannot be read", file.path, file.trouble) for file in unread]
+    troubles = [not_configured(f"{file.path} cannot be read", file.path, file.trouble) for file in unread]
     if config.problems or troubles:
-        return refused(*config.problems, *troubles)
+        return refused(*map(not_read, config.problems), *troubles)
     handler = config.handlers.get(HANDLER)
     if handler is not None:
         return _existing_handler(name, handler.program, program, handler.where)
@@ -150,10 +159,8 @@ def _crio(runtime: RuntimeSeen, program: str) -> RuntimePlan:
     there = next((file for file in runtime.files if file.path == _CRIO_FILE and file.text is not None), None)
     if there is None:
         return _done(name, FileEdit(_CRIO_FILE, None, whole_file(tables_body(tables))))
-    after = linked(there) if there.link else with_tables(_CRIO_FILE, there.text or "", tables)
-    if isinstance(after, Problem):
-        return refused(after)
-    return _done(name, FileEdit(_CRIO_FILE, there.text, after))
+    edit = linked(there) if there.link else with_tables(_CRIO_FILE, there.text or "", tables)
+    return _done(name, edit) if isinstance(edit, FileEdit) else refused(edit)
 
 
 def _existing_handler(name: str, there: str, program: str, where: str) -> RuntimePlan:
@@ -162,7 +169,7 @@ def _existing_handler(name: str, there: str, program: str, where: str) -> Runtim
             ChangeState.NOTHING, f"{name} has handler {HANDLER}, which runs {program}; {_CLASS}"
         )
     return refused(
-        Problem(
+        not_configured(
             f"handler {HANDLER} is there, and runs {there or 'the default program'}",
             where,
             "what somebody else configured is not changed",
@@ -175,8 +182,8 @@ def _done(name: str, edit: FileEdit) -> RuntimePlan:
     return RuntimePlan(ChangeState.CHANGE, f"{name} has no handler {HANDLER}; {_CLASS}", (edit,))
 
 
-def _strange(program: str) -> Problem:
-    return Problem(
+def _strange(program: str) -> RuntimeNotConfigured:
+    return not_configured(
         f"{program[:200]} is no plain path from /",
         "--nvidia-runtime",
         remedy="name nvidia-container-runtime as the node sees it: /usr/bin/nvidia-container-runtime",
@@ -209,7 +216,7 @@ def _change(files: ContainerdFiles, program: str) -> RuntimeFileChange:
     table = (*files.plugin, "containerd", "runtimes", HANDLER)
     tables: Settings = {table: {"runtime_type": f'"{kind}"'}, (*table, "options"): options}
 
-    def edit(path: str, text: str) -> str | Problem:
+    def edit(path: str, text: str) -> FileEdit | RuntimeNotConfigured:
         return with_tables(path, text, tables)
 
     return RuntimeFileChange(edit, tables_body(tables), lambda now: _program(now) == program, _BY_CDI)

@@ -7,10 +7,10 @@ from typing import Final
 
 from tonnage.decide.node.runtime.change import inventory, unknown
 from tonnage.decide.node.runtime.versions import NRI_NEEDS, can_nri, kubelet_cdi, version_of
-from tonnage.model.errors import Problem
 from tonnage.model.node.runtime_change import NriAnswer, RuntimeSeen
 from tonnage.model.node.runtime_config import RuntimeKind
 from tonnage.model.node.software import Switch
+from tonnage.model.reasons.node.runtime_plans import not_configured
 
 _BY_CDI: Final = "deviceListStrategy: cdi-cri does the same without NRI"
 _BY_VARIABLES: Final = "deviceListStrategy: envvar with NVIDIA's container toolkit does without NRI and CDI"
@@ -23,8 +23,8 @@ _SWITCH: Final = {
 def nri_answer(runtime: RuntimeSeen, plugins: Sequence[str] = ()) -> NriAnswer:
     """By version and configuration; `plugins` are what asks for NRI on the node (RUN-3)."""
     version, asking = version_of(runtime.version), tuple(plugins)
-    if runtime.problems:
-        return NriAnswer("", asking, runtime.problems)
+    if runtime.refusals:
+        return NriAnswer("", asking, runtime.refusals)
     if runtime.kind is None or version is None:
         return NriAnswer("", asking, (unknown(runtime),))
     name = f"{runtime.kind.value} {runtime.version}"
@@ -34,11 +34,13 @@ def nri_answer(runtime: RuntimeSeen, plugins: Sequence[str] = ()) -> NriAnswer:
         operator = "; where the GPU operator asks for it: cdi.nriPluginEnabled=false for this node"
         remedy = f"upgrade the runtime, or {without}{operator if asking else ''}"
         text = f"{name} does not support NVIDIA's NRI plugin"
-        problem = Problem(text, runtime.told_by, f"it works with {NRI_NEEDS}", remedy)
+        problem = not_configured(text, runtime.told_by, f"it works with {NRI_NEEDS}", remedy)
         return NriAnswer("", asking, (problem,), by_cdi)
     switches = inventory(runtime)
     if switches.nri is Switch.ON:
         return NriAnswer(switches.nri_reason, asking)
     words = "is off" if switches.nri is Switch.OFF else "may be off"
     remedy = f"{_SWITCH[runtime.kind]}, then restart it; {without}"
-    return NriAnswer("", asking, (Problem(f"NRI {words} in {name}", switches.nri_reason, remedy=remedy),))
+    return NriAnswer(
+        "", asking, (not_configured(f"NRI {words} in {name}", switches.nri_reason, remedy=remedy),)
+    )

@@ -12,8 +12,8 @@ from typing import Final
 from tonnage.decide.node.runtime.containerd_files import ContainerdFiles, containerd_files
 from tonnage.decide.node.runtime.toml_block import has_block, whole_file, without_blocks
 from tonnage.decide.node.runtime.versions import Version
-from tonnage.model.errors import Problem
 from tonnage.model.node.runtime_change import ConfigFile, FileEdit
+from tonnage.model.reasons.node.runtime_plans import RuntimeNotConfigured, not_configured
 
 _DROP_IN: Final = "99-tonnage.toml"
 _BASE: Final = '{{ template "base" . }}\n'
@@ -27,7 +27,7 @@ class RuntimeFileChange:
     `instead` is what remains to do where it cannot be had.
     """
 
-    edit: Callable[[str, str], str | Problem]
+    edit: Callable[[str, str], FileEdit | RuntimeNotConfigured]
     body: str
     holds: Callable[[ContainerdFiles], bool]
     instead: str
@@ -35,7 +35,7 @@ class RuntimeFileChange:
 
 def placed(
     files: ContainerdFiles, version: Version, change: RuntimeFileChange
-) -> FileEdit | tuple[Problem, ...]:
+) -> FileEdit | tuple[RuntimeNotConfigured, ...]:
     """The edit after which the change holds, or why there is none."""
     if files.strangers:
         return (stranger(files),)
@@ -46,10 +46,10 @@ def placed(
         edit = _drop_in(files, f"{folder}/{_DROP_IN}", change)
     elif generator:
         made = _by_template(files, generator, version, change)
-        return (made,) if isinstance(made, Problem) else made
+        return (made,) if isinstance(made, RuntimeNotConfigured) else made
     else:
         edit = _in_place(files, change)
-    if isinstance(edit, Problem):
+    if isinstance(edit, RuntimeNotConfigured):
         return (edit,)
     now, problems = containerd_files(_after(files, edit), version)
     if problems or not change.holds(now):
@@ -57,12 +57,12 @@ def placed(
     return edit
 
 
-def _drop_in(files: ContainerdFiles, path: str, change: RuntimeFileChange) -> FileEdit | Problem:
+def _drop_in(files: ContainerdFiles, path: str, change: RuntimeFileChange) -> FileEdit | RuntimeNotConfigured:
     there = next((config for config in files.configs if config.file.path == path), None)
     return FileEdit(path, None, _fresh(files, change)) if there is None else _edited(there.file, change)
 
 
-def _in_place(files: ContainerdFiles, change: RuntimeFileChange) -> FileEdit | Problem:
+def _in_place(files: ContainerdFiles, change: RuntimeFileChange) -> FileEdit | RuntimeNotConfigured:
     """Where the plugin's table stands last, which counts; else in the main file."""
     place = (files.last or files.main).file
     return FileEdit(place.path, None, _fresh(files, change)) if place.text is None else _edited(place, change)
@@ -70,13 +70,13 @@ def _in_place(files: ContainerdFiles, change: RuntimeFileChange) -> FileEdit | P
 
 def _by_template(
     files: ContainerdFiles, generator: str, version: Version, change: RuntimeFileChange
-) -> FileEdit | Problem:
+) -> FileEdit | RuntimeNotConfigured:
     """A template that adds to what would be written without one, where that is enough and nobody has one."""
     if files.template is not None:
         return _own_template(files, files.template, generator, change)
     if files.main.file.text is None:
         there = files.main.file.path
-        return Problem(
+        return not_configured(
             f"{there} is not there", there, f"{generator} makes it as it starts", f"start {generator}"
         )
     path, block = files.new_template(), whole_file(change.body)
@@ -87,21 +87,20 @@ def _by_template(
     return FileEdit(path, None, _BASE + block)
 
 
-def without_template(file: ConfigFile) -> str | Problem | None:
-    """A template without what was put in; None for one that adds nothing else."""
-    after = without_blocks(file.path, file.text or "")
-    return None if after == _BASE else after
+def without_template(file: ConfigFile) -> FileEdit | RuntimeNotConfigured:
+    """The edit that takes out of a template what was put in, and removes one that adds nothing else."""
+    edit = without_blocks(file.path, file.text or "")
+    return replace(edit, after=None) if isinstance(edit, FileEdit) and edit.after == _BASE else edit
 
 
 def _fresh(files: ContainerdFiles, change: RuntimeFileChange) -> str:
     return whole_file(f"version = {files.main.version}\n{change.body}")
 
 
-def _edited(file: ConfigFile, change: RuntimeFileChange) -> FileEdit | Problem:
+def _edited(file: ConfigFile, change: RuntimeFileChange) -> FileEdit | RuntimeNotConfigured:
     if file.link:
         return linked(file)
-    after = change.edit(file.path, file.text or "")
-    return after if isinstance(after, Problem) else FileEdit(file.path, file.text, after)
+    return change.edit(file.path, file.text or "")
 
 
 def _after(files: ContainerdFiles, edit: FileEdit) -> list[ConfigFile]:
@@ -116,9 +115,9 @@ def _after(files: ContainerdFiles, edit: FileEdit) -> list[ConfigFile]:
     return [*there[:at], ConfigFile(edit.path, edit.after), *there[at:]]
 
 
-def linked(file: ConfigFile) -> Problem:
+def linked(file: ConfigFile) -> RuntimeNotConfigured:
     """Why a file is not written."""
-    return Problem(
+    return not_configured(
         f"{file.path} is a symbolic link to {file.link}",
         file.path,
         "whoever made the link manages that file, and would not find a change in it",
@@ -126,10 +125,10 @@ def linked(file: ConfigFile) -> Problem:
     )
 
 
-def stranger(files: ContainerdFiles) -> Problem:
+def stranger(files: ContainerdFiles) -> RuntimeNotConfigured:
     """Why files of two versions are not put together."""
     other = files.strangers[0]
-    return Problem(
+    return not_configured(
         f"{other.file.path} has version {other.version}, {files.main.file.path} {files.main.version}",
         other.file.path,
         "containerd does not merge what files of different versions say of the same plugin",
@@ -137,7 +136,9 @@ def stranger(files: ContainerdFiles) -> Problem:
     )
 
 
-def _no_place(files: ContainerdFiles, generator: str, folder: str, change: RuntimeFileChange) -> Problem:
+def _no_place(
+    files: ContainerdFiles, generator: str, folder: str, change: RuntimeFileChange
+) -> RuntimeNotConfigured:
     main = files.main.file.path
     if folder:
         why = f"a drop-in in {folder} would take the place of everything that {main} says of the CRI plugin"
@@ -145,28 +146,28 @@ def _no_place(files: ContainerdFiles, generator: str, folder: str, change: Runti
         why = f"{generator} writes {main} anew at each start, and imports no drop-ins"
     own = f", or {files.new_template()}, whole and your own" if files.new_template() else ""
     remedy = f"upgrade {generator} to a release with containerd 2, {change.instead}{own}"
-    return Problem(f"{generator}'s containerd takes no settings here", main, why, remedy)
+    return not_configured(f"{generator}'s containerd takes no settings here", main, why, remedy)
 
 
 def _own_template(
     files: ContainerdFiles, template: ConfigFile, generator: str, change: RuntimeFileChange
-) -> Problem:
+) -> RuntimeNotConfigured:
     main = files.main.file.path
     if template.text is not None and has_block(template.text):
         text, why = (
             f"{main} is not yet what {template.path} makes of it",
             f"{generator} makes it as it starts",
         )
-        return Problem(text, template.path, why, f"restart {generator}")
+        return not_configured(text, template.path, why, f"restart {generator}")
     why = f"it is somebody's own, and a template: what comes of it is {generator}'s to say"
     lines = " ".join(change.body.split())
     remedy = f"write there: {lines}; then restart {generator}"
-    return Problem(f"{generator} makes {main} from {template.path}", template.path, why, remedy)
+    return not_configured(f"{generator} makes {main} from {template.path}", template.path, why, remedy)
 
 
-def _overruled(files: ContainerdFiles) -> Problem:
+def _overruled(files: ContainerdFiles) -> RuntimeNotConfigured:
     last = files.last or files.main
-    return Problem(
+    return not_configured(
         "a later file has the last word",
         last.file.path,
         "files are read in the order of their names, and it says something else",
@@ -174,8 +175,8 @@ def _overruled(files: ContainerdFiles) -> Problem:
     )
 
 
-def _outdated(files: ContainerdFiles) -> Problem:
-    return Problem(
+def _outdated(files: ContainerdFiles) -> RuntimeNotConfigured:
+    return not_configured(
         f"{files.main.file.path} has version 1",
         files.main.file.path,
         "containerd 2 does not carry over what files of version 1 say of its part for Kubernetes",

@@ -16,6 +16,8 @@ from typing import Final
 
 from tonnage.documents.node.runtime_config import parsed_toml
 from tonnage.model.errors import Problem
+from tonnage.model.node.runtime_change import FileEdit
+from tonnage.model.reasons.node.runtime_plans import RuntimeNotConfigured, not_configured, not_read
 
 _BLOCK: Final = re.compile(
     r"^# >>> tonnage (?P<sum>[0-9a-f]{12})(?P<flag> joined| file)?: [^\n]*\n"
@@ -49,10 +51,11 @@ def _block(body: str, flag: str = "") -> str:
     return f"# >>> tonnage {_sum(body)}{flag}: 'tonnage runtime undo' takes it out\n{body}# <<< tonnage\n"
 
 
-def with_flag(path: str, text: str, table: Path, key: str, value: str) -> str | Problem:
-    """The text with `key = value` in that table, in the place of another value or below the table's header.
+def with_flag(path: str, text: str, table: Path, key: str, value: str) -> FileEdit | RuntimeNotConfigured:
+    """The edit that sets `key = value` in that table.
 
-    A table without a header of its own gets one at the end.
+    It stands in the place of another value, or below the header of the table, which gets one at the end
+    where it has none.
     """
     lines = text.split("\n")
     section = _section(lines, table)
@@ -86,19 +89,21 @@ def tables_body(tables: Settings) -> str:
     )
 
 
-def with_tables(path: str, text: str, tables: Settings) -> str | Problem:
-    """The text with new tables at its end."""
-    expected: dict[str, object] | Problem | None = _table(path, text)
+def with_tables(path: str, text: str, tables: Settings) -> FileEdit | RuntimeNotConfigured:
+    """The edit that puts new tables at the text's end."""
+    expected: dict[str, object] | RuntimeNotConfigured | None = _table(path, text)
     for table, settings in tables.items():
-        if isinstance(expected, Problem):
+        if isinstance(expected, RuntimeNotConfigured):
             return expected
         expected = None if expected is None else _set(expected, table, settings)
     after = _appended(text, tables_body(tables))
-    return after if _table(path, after) == expected else _rewrite(path, header(next(iter(tables))))
+    if _table(path, after) != expected:
+        return _rewrite(path, header(next(iter(tables))))
+    return FileEdit(path, text, after)
 
 
-def without_blocks(path: str, text: str) -> str | Problem | None:
-    """The text as it was before, None for a file that was not there; a problem where a block was changed."""
+def without_blocks(path: str, text: str) -> FileEdit | RuntimeNotConfigured:
+    """The edit back to what was before, nothing if there was no file; or that a block was changed."""
     out, at, made = "", 0, False
     for match in _BLOCK.finditer(text):
         if _sum(match["body"]) != match["sum"]:
@@ -116,14 +121,14 @@ def without_blocks(path: str, text: str) -> str | Problem | None:
     out += text[at:]
     left = _MARK.search(out)
     if left is not None:
-        return Problem(
+        return not_configured(
             "what Tonnage wrote there was changed since",
             f"{path}:{out.count(chr(10), 0, left.start()) + 1}",
             "the sum in its mark no longer fits, so it is not taken out",
             "take the lines from '# >>> tonnage' to '# <<< tonnage' out by hand; what you want to keep,"
             " write outside of them",
         )
-    return None if made and not out else out
+    return FileEdit(path, text, None if made and not out else out)
 
 
 def has_block(text: str) -> bool:
@@ -188,16 +193,20 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _checked(path: str, before: str, after: str, table: Path, settings: Mapping[str, str]) -> str | Problem:
-    """`after`, if it says what `before` does but for the settings."""
+def _checked(
+    path: str, before: str, after: str, table: Path, settings: Mapping[str, str]
+) -> FileEdit | RuntimeNotConfigured:
+    """The edit from `before` to `after`, if it says what `before` does but for the settings."""
     old = _table(path, before)
-    if isinstance(old, Problem):
+    if isinstance(old, RuntimeNotConfigured):
         return old
-    return after if _table(path, after) == _set(old, table, settings) else _rewrite(path, header(table))
+    if _table(path, after) != _set(old, table, settings):
+        return _rewrite(path, header(table))
+    return FileEdit(path, before, after)
 
 
-def _rewrite(path: str, where: str) -> Problem:
-    return Problem(
+def _rewrite(path: str, where: str) -> RuntimeNotConfigured:
+    return not_configured(
         f"{where or 'a table'} cannot be added to {path} without writing it anew",
         path,
         "the table is written inline, with dotted keys, or its value goes over several lines",
@@ -205,10 +214,10 @@ def _rewrite(path: str, where: str) -> Problem:
     )
 
 
-def _table(path: str, text: str) -> dict[str, object] | Problem:
+def _table(path: str, text: str) -> dict[str, object] | RuntimeNotConfigured:
     problems: list[Problem] = []
     table = parsed_toml(path, text, problems)
-    return problems[0] if problems else dict(table)
+    return not_read(problems[0]) if problems else dict(table)
 
 
 def _set(table: dict[str, object], path: Path, settings: Mapping[str, str]) -> dict[str, object] | None:

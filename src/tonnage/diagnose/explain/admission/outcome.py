@@ -159,7 +159,7 @@ def explain_no_namespace(attempt: Attempt, subject: Subject, later: Later) -> Ex
     )
 
 
-def webhook_asides(manifest: Manifest, snapshot: Snapshot) -> tuple[Reason, ...]:
+def webhook_notes(manifest: Manifest, snapshot: Snapshot) -> tuple[Reason, ...]:
     """Webhooks that will see the pod: what they say cannot be known."""
     webhooks = list(matching_webhooks(manifest.pod, snapshot))
     if not webhooks:
@@ -173,14 +173,14 @@ def webhook_asides(manifest: Manifest, snapshot: Snapshot) -> tuple[Reason, ...]
     message = (
         f"the API server will also ask {shown}, which may change or refuse it; that is not foreseen here"
     )
-    aside = WebhookMayRefuse(
+    webhook_note = WebhookMayRefuse(
         subject="Webhooks",
         message=message,
         remedy="kubectl apply --dry-run=server -f FILE asks them without making anything",
         source="webhook configurations",
         webhooks=tuple(webhook.name for webhook in webhooks),
     )
-    return (aside,)
+    return (webhook_note,)
 
 
 def _remedies(attempt: Attempt, refusals: tuple[AdmissionRefusal, ...], later: Later) -> Iterator[Remedy]:

@@ -95,10 +95,10 @@ def _remedies(
     for reason in reasons:
         alike.setdefault(reason.remedy, []).append(reason)
     remedies = []
-    for action, those in alike.items():
-        amendment = amended(manifest, those) if later else None
+    for action, alike_reasons in alike.items():
+        amendment = amended(manifest, alike_reasons) if later else None
         if later is None or amendment is None:
-            present = dict.fromkeys(_what_is_there(view, reason) for reason in those)
+            present = dict.fromkeys(_what_is_there(view, reason) for reason in alike_reasons)
             remedies.append(Remedy(action, "; ".join(present)))
         else:
             remedies.append(Remedy(action, _effect(later(amendment[0])), amendment[1]))

@@ -45,7 +45,7 @@ def explain_bound(
         phase=pod.status.phase,
         needs=device_needs(pod),
         message=first.message if first else f"{pod.node_name}, which it names itself, takes it",
-        upstream_message=f"Pod was rejected: {turned.message}" if turned is not None else "",
+        upstream_message=f"Pod was rejected: {turned.upstream_message}" if turned is not None else "",
         placement=Placement(pod.node_name if first is None else None),
         reasons=reasons,
         remedies=(_let_go(later(replace(pod, node_name=""))),) if first is not None else (),

@@ -12,7 +12,7 @@ from tonnage.diagnose.explain.bound.missing_node import node_gone
 from tonnage.diagnose.explain.bound.neighbours import with_node_facts
 from tonnage.diagnose.explain.bound.status_messages import known_event, known_trouble
 from tonnage.diagnose.explain.bound.topology_failures import for_the_next, not_aligned
-from tonnage.diagnose.explain.bound.unhealthy_devices import held_ills
+from tonnage.diagnose.explain.bound.unhealthy_devices import held_unhealthy_devices
 from tonnage.diagnose.rules.devices.single_request import STRICT_KEY
 from tonnage.diagnose.topo.families import Boards
 from tonnage.model.kubernetes.cluster import ContainerWait, Pod, Snapshot
@@ -45,7 +45,7 @@ def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanatio
     links = held.to_json() if held is not None else None
     placement = Placement(pod.node_name or None, devices=devices_of(pod, snapshot), links=links)
     links_told = link_reasons(held, snapshot, boards) if held is not None else ()
-    besides = (*held_ills(pod, snapshot), *links_told) if reason is None else ()
+    besides = (*held_unhealthy_devices(pod, snapshot), *links_told) if reason is None else ()
     return Explanation(
         subject=subject,
         verdict=_verdict(pod, reason),
@@ -55,7 +55,7 @@ def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanatio
         message=reason.message if reason else _state_text(pod, placement) + (held.summary if held else ""),
         upstream_message=pod.status.message or next((w.message for w in pod.status.waiting if w.message), ""),
         placement=placement,
-        reasons=(reason,) if reason else tuple(aside for aside, _ in besides),
+        reasons=(reason,) if reason else tuple(note for note, _ in besides),
         remedies=_remedies(pod, reason, snapshot) if reason else tuple(remedy for _, remedy in besides),
     )
 
@@ -115,7 +115,7 @@ def _trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
     if stuck is not None:
         return _status_trouble(pod, snapshot) or _stuck(pod, stuck)
     waits = pod.status.phase == "Pending" and not pod.status.ended
-    event = known_event(pod, snapshot.happenings) if waits else None
+    event = known_event(pod, snapshot.events) if waits else None
     return event or gone or (rejection_to_come(pod, snapshot) if waits else None)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tonnage.diagnose.messages import Heard, heard_by_reason, heard_in
+from tonnage.diagnose.messages import MessageMatch, heard_by_reason, matches_in
 from tonnage.model.catalog.messages import messages
 from tonnage.model.kubernetes.cluster import Pod
-from tonnage.model.kubernetes.workloads import Happening, WorkloadKey
+from tonnage.model.kubernetes.workloads import ClusterEvent, WorkloadKey
 from tonnage.model.reasons.reason import Reason
 
 _CRASHING: Final = "CrashLoopBackOff"
@@ -51,7 +51,7 @@ def known_trouble(pod: Pod) -> Reason | None:
     return _most_telling(pod, words_of(pod))
 
 
-def known_event(pod: Pod, events: Iterable[Happening]) -> Reason | None:
+def known_event(pod: Pod, events: Iterable[ClusterEvent]) -> Reason | None:
     """A known message in Events about a pod that waits on its node: of sandboxes no object tells."""
     own_events = [event for event in events if event.about == WorkloadKey("Pod", pod.namespace, pod.name)]
     own_events.sort(key=lambda event: (event.last is not None, event.last), reverse=True)
@@ -65,41 +65,39 @@ def known_event(pod: Pod, events: Iterable[Happening]) -> Reason | None:
 
 def _most_telling(pod: Pod, words: Iterable[StatusMessage]) -> Reason | None:
     order = {id(message): number for number, message in enumerate(messages())}
-    candidates: list[tuple[int, int, StatusMessage, Heard]] = []
-    for place, text_heard in enumerate(words):
-        heard = list(heard_in(text_heard.text))
-        by_reason = heard_by_reason(text_heard.reason)
-        if by_reason is not None and by_reason not in (message_heard.message for message_heard in heard):
-            heard.append(Heard(by_reason, text_heard.text, by_reason.symptom({})))
-        candidates += [
-            (order[id(message_heard.message)], place, text_heard, message_heard) for message_heard in heard
-        ]
+    candidates: list[tuple[int, int, StatusMessage, MessageMatch]] = []
+    for place, text_match in enumerate(words):
+        matched = list(matches_in(text_match.text))
+        by_reason = heard_by_reason(text_match.reason)
+        if by_reason is not None and by_reason not in (match.message for match in matched):
+            matched.append(MessageMatch(by_reason, text_match.text, by_reason.symptom({})))
+        candidates += [(order[id(match.message)], place, text_match, match) for match in matched]
     if not candidates:
         return None
-    _, _, text_heard, message_heard = min(candidates, key=lambda candidate: candidate[:2])
-    return _reason(pod, text_heard, message_heard)
+    _, _, text_match, match = min(candidates, key=lambda candidate: candidate[:2])
+    return _reason(pod, text_match, match)
 
 
-def _reason(pod: Pod, text_heard: StatusMessage, heard: Heard) -> Reason:
-    message = heard.message
-    quoted = f": {heard.words}" if heard.words else ""
-    quoted += _before(pod, text_heard) if text_heard.reason == _CRASHING else ""
+def _reason(pod: Pod, text_match: StatusMessage, match: MessageMatch) -> Reason:
+    message = match.message
+    quoted = f": {match.words}" if match.words else ""
+    quoted += _before(pod, text_match) if text_match.reason == _CRASHING else ""
     return replace(
-        heard.symptom,
-        subject=text_heard.subject,
-        message=f"{text_heard.where}: {message.meaning}{quoted}",
+        match.symptom,
+        subject=text_match.subject,
+        message=f"{text_match.where}: {message.meaning}{quoted}",
         remedy=in_words(message.remedy, pod),
         lasting=pod.status.phase == "Failed",
-        reason=text_heard.reason,
-        words=heard.words,
+        reason=text_match.reason,
+        words=match.words,
         check=in_words(message.check, pod),
-        container=text_heard.container or None,
+        container=text_match.container or None,
     )
 
 
-def _before(pod: Pod, text_heard: StatusMessage) -> str:
+def _before(pod: Pod, text_match: StatusMessage) -> str:
     """How a container that crashes again and again ended last, with the last line that it left."""
-    end = next((end for end in pod.status.ended if end.container == text_heard.container), None)
+    end = next((end for end in pod.status.ended if end.container == text_match.container), None)
     if end is None:
         return ""
     lines = end.message.strip().splitlines()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tonnage.diagnose.rules.devices.device_faults import named_ills
+from tonnage.diagnose.rules.devices.device_faults import named_unhealthy_devices
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.gpu.devices import DeviceUnhealthy
@@ -13,7 +13,7 @@ from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Remedy
 
 
-def held_ills(pod: Pod, snapshot: Snapshot) -> Iterator[tuple[Reason, Remedy]]:
+def held_unhealthy_devices(pod: Pod, snapshot: Snapshot) -> Iterator[tuple[Reason, Remedy]]:
     """One reason for all unhealthy devices, or MIG devices, that a running pod holds."""
     status = snapshot.gpu.get(pod.node_name)
     if status is None or pod.status.phase != "Running":
@@ -25,8 +25,8 @@ def held_ills(pod: Pod, snapshot: Snapshot) -> Iterator[tuple[Reason, Remedy]]:
         parts = tuple(part for part in device.parts if part.uuid in ids)
         if held:
             own.append(replace(device, parts=parts))
-    ills = tuple(named_ills(replace(status, devices=tuple(own))))
-    if not ills:
+    unhealthy = tuple(named_unhealthy_devices(replace(status, devices=tuple(own))))
+    if not unhealthy:
         return
     remedy = (
         f"end the pod when that suits its owner, and do on {pod.node_name} what the device's reason asks for"
@@ -34,10 +34,12 @@ def held_ills(pod: Pod, snapshot: Snapshot) -> Iterator[tuple[Reason, Remedy]]:
     yield (
         DeviceUnhealthy(
             subject=f"Pod {pod.namespace}/{pod.name}",
-            message=f"it holds {listed(ills)}; Kubernetes lets it run on, and no new pod gets that device",
+            message=(
+                f"it holds {listed(unhealthy)}; Kubernetes lets it run on, and no new pod gets that device"
+            ),
             remedy=remedy,
             source="NodeGPUStatus",
-            devices=tuple(ills),
+            devices=tuple(unhealthy),
         ),
         Remedy(remedy, ""),
     )

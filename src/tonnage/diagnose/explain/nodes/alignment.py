@@ -96,7 +96,7 @@ def _in_vain(answer: NotAligned) -> str:
     return f"fit {where} {together} (topologyManagerPolicy {answer.policy}, scope {answer.scope})"
 
 
-def untold(pod: Pod, node: NodeView, status: GpuStatus | None) -> str:
+def alignment_unknown(pod: Pod, node: NodeView, status: GpuStatus | None) -> str:
     """What is not known of whether the node's kubelet takes the pod; empty when nothing bears on it."""
     if not alignment_matters(pod):
         return ""

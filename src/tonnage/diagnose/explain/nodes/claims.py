@@ -53,7 +53,7 @@ def devices_for(pod: Pod, node: NodeView, view: ClusterView) -> dict[str, tuple[
     """The devices that the pod's claims have, or would be given on a node, by `resourceclaims/NAME`."""
     claims = claims_of(pod, view.supply.claims)
     waiting = claims.waiting
-    allocated = view.allocator.on(node.node, waiting).devices if waiting else ()
+    allocated = view.allocator.devices_on(node.node, waiting) if waiting else ()
     by_claim = {
         claim.name: [device.id for device in claim.allocation.devices]
         for claim in claims.claims

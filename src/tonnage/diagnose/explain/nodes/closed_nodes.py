@@ -49,7 +49,9 @@ def with_node_state(reason: Reason, node: Node) -> Reason:
     name = key.removeprefix(_PREFIX)
     if key.startswith(_PREFIX) and name in _NOT_READY:
         return _not_ready(reason, node)
-    ill = next((condition for condition in node.ills if condition.type == _CONDITIONS.get(name)), None)
+    ill = next(
+        (condition for condition in node.problem_conditions if condition.type == _CONDITIONS.get(name)), None
+    )
     if ill is not None:
         message = f"{reason.message}: {_condition_text(ill)}"
         return replace(
@@ -88,13 +90,13 @@ def _cordoned(reason: NodeUnschedulable, node: Node) -> Reason:
     if work := at_work(node):
         message += f"; {work}"
         remedy = f"wait until that is done: it opens {node.name} again"
-    elif ills := [condition for condition in node.ills if condition.type != "Ready"]:
-        message += f"; the node says {'; '.join(_condition_text(condition) for condition in ills)}"
+    elif problems := [condition for condition in node.problem_conditions if condition.type != "Ready"]:
+        message += f"; the node says {'; '.join(_condition_text(condition) for condition in problems)}"
     return replace(reason, message=message, work=work, remedy=remedy)
 
 
 def _not_ready(reason: TaintNotTolerated, node: Node) -> Reason:
-    ready = next((condition for condition in node.ills if condition.type == "Ready"), None)
+    ready = next((condition for condition in node.problem_conditions if condition.type == "Ready"), None)
     if ready is None:
         message = f"the node is tainted {reason.key}, though its condition Ready does not say why"
     else:

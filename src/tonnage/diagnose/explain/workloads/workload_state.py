@@ -100,7 +100,7 @@ def refused_before(family: Family, snapshot: Snapshot) -> OwnerMessage | None:
         if stated is not None and stated.reason == "FailedCreate":
             return OwnerMessage(stated.message[:_LONGEST], "condition ReplicaFailure", str(owner.key))
     keys = {owner.key for owner in family.everyone}
-    events = [h for h in snapshot.happenings if h.about in keys and h.reason == "FailedCreate"]
+    events = [h for h in snapshot.events if h.about in keys and h.reason == "FailedCreate"]
     if not events:
         return None
     newest = max(events, key=lambda h: h.last.timestamp() if h.last else 0.0)

@@ -9,7 +9,7 @@ from tonnage.model.reasons.pod.quota import QuotaKeyWithoutEffect
 from tonnage.model.reasons.reason import Reason
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """One aside for each such key on a device that the pod asks for."""
     pod = case.pod
     for quota in case.view.snapshot.quotas:

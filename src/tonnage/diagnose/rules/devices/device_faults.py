@@ -21,7 +21,7 @@ _MOST_LOOKED_AT: Final = 1024
 """Nodes of a large cluster: an answer must not take long."""
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """One reason for each of the first nodes on which the pod would fit if all devices were healthy."""
     for resource, name, short in _short_of(case):
         yield _reason(resource, name, short, case.view.nodes[name], case.view.snapshot.gpu.get(name))
@@ -30,7 +30,7 @@ def findings(case: Case) -> Iterator[Reason]:
 def repairs(case: Case) -> Iterator[tuple[str, RemedyEdit]]:
     """The node, and the change that all its devices of a resource were healthy, for each of those nodes."""
     for resource, name, _ in _short_of(case):
-        ill = tuple(named_ills(case.view.snapshot.gpu.get(name), resource))
+        ill = tuple(named_unhealthy_devices(case.view.snapshot.gpu.get(name), resource))
         which = listed(ill) if ill else f"the {resource} that are not healthy"
         yield (
             name,
@@ -68,16 +68,16 @@ def _short_of(case: Case) -> Iterator[tuple[str, str, int]]:
 
 def _plugin_gone(node: NodeView, resource: str, status: GpuStatus | None) -> bool:
     """Whether nothing is given out though nothing is ill: it is the plugin that is missing."""
-    return not node.node.allocatable.get(resource) and not any(named_ills(status, resource))
+    return not node.node.allocatable.get(resource) and not any(named_unhealthy_devices(status, resource))
 
 
 def _reason(resource: str, name: str, short: int, node: NodeView, status: GpuStatus | None) -> Reason:
     capacity = node.node.capacity[resource]
-    ill = tuple(named_ills(status, resource))
+    ill = tuple(named_unhealthy_devices(status, resource))
     since = next(
         (
             condition.since
-            for condition in node.node.ills
+            for condition in node.node.problem_conditions
             if condition.type == GPUS_HEALTHY and condition.since
         ),
         None,
@@ -96,7 +96,7 @@ def _reason(resource: str, name: str, short: int, node: NodeView, status: GpuSta
     )
 
 
-def named_ills(status: GpuStatus | None, resource: str = "") -> Iterator[str]:
+def named_unhealthy_devices(status: GpuStatus | None, resource: str = "") -> Iterator[str]:
     """Devices of a resource (or all) that are not healthy, and why: `GPU 3 (GPU-6a1f): Xid 79`."""
     for device in status.devices if status is not None else ():
         number = "GPU" if device.index is None else f"GPU {device.index}"

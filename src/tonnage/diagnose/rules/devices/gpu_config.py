@@ -9,7 +9,7 @@ from tonnage.model.reasons.gpu.devices import GpuConfigRefused
 from tonnage.model.reasons.reason import Reason
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """A reason for every node whose agent complains, when the pod needs a device and does not fit."""
     if case.decision.chosen is not None or case.decision.gates or not device_needs(case.pod):
         return

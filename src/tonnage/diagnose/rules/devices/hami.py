@@ -50,7 +50,7 @@ _GONE: Final = "Deleted"
 _LONGEST: Final = 1 << 15
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """One reason with every node's GPUs; where HAMi's notes are not seen, what its words mean."""
     if case.pod.scheduler_name != SCHEDULER or case.decision.gates or case.decision.held:
         return

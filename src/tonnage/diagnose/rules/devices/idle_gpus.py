@@ -18,7 +18,7 @@ _IDLE: Final = 50
 _MOST_NODES: Final = 256
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """One reason for all nodes that are short of devices, of which some are held and idle."""
     if case.decision.chosen is not None:
         return

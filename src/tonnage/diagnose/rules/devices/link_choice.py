@@ -27,7 +27,7 @@ _MOST_OF_A_PRODUCT: Final = 16
 """Nodes looked at of each product: those of one pool are built alike, and an answer must not take seconds."""
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """One warning for each resource of which the pod asks several whole GPUs."""
     for resource, count in device_needs(case.pod).items():
         if count < 2:

@@ -14,7 +14,7 @@ CONFIG: Final = "nvidia.com/mig.config"
 _MOST_NODES: Final = 4
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """One reason for each of the first nodes whose layout is not the one that it should have."""
     if case.decision.chosen is not None or not case.classes or not device_needs(case.pod):
         return

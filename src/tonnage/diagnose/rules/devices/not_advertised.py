@@ -22,7 +22,7 @@ _DRIVER: Final = ("nvidia.com/cuda.driver.major", "nvidia.com/cuda.driver-versio
 """Labels that GPU feature discovery can set only with a working driver."""
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """A reason for every device resource that the pod needs and no node offers under any name."""
     if not case.view.nodes:
         return

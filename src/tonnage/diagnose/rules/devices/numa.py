@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.diagnose.case import Case
-from tonnage.diagnose.explain.nodes.alignment import kubelet_reasons, takers, untold, who_takes
+from tonnage.diagnose.explain.nodes.alignment import alignment_unknown, kubelet_reasons, takers, who_takes
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.messages.symptoms import TopologyAffinity
 from tonnage.model.reasons.pod.kubelet import NumaUndecided
@@ -29,7 +29,7 @@ def kubelet_takes(case: Case, name: str) -> bool:
     return not kubelet_reasons(case.pod, case.view.nodes[name], case.view)
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """That kubelet would refuse the pod where the scheduler puts it, or that nobody can tell."""
     names = candidates_of(case)
     reasons_by_node = {name: kubelet_reasons(case.pod, case.view.nodes[name], case.view) for name in names}
@@ -38,7 +38,7 @@ def findings(case: Case) -> Iterator[Reason]:
         yield _refusal(case, refusing, reasons_by_node[refusing[0]][0])
         return
     for name in names:
-        why = untold(case.pod, case.view.nodes[name], case.view.snapshot.gpu.get(name))
+        why = alignment_unknown(case.pod, case.view.nodes[name], case.view.snapshot.gpu.get(name))
         if why:
             yield NumaUndecided(
                 subject=f"Node {name}",

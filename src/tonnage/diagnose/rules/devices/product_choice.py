@@ -11,7 +11,7 @@ from tonnage.model.reasons.pod.pods import ProductUndecided
 from tonnage.model.reasons.reason import Reason
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """One warning when the feasible nodes differ in product."""
     if not device_needs(case.pod):
         return

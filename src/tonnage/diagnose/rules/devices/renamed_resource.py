@@ -16,7 +16,7 @@ from tonnage.model.reasons.reason import Reason
 _MIG_CONFIG: Final = "nvidia.com/mig.config"
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """A reason for every needed resource that nodes offer under a related name only."""
     for name in device_needs(case.pod):
         related = {} if is_offered(case.view, name) else related_names(name, case.view)

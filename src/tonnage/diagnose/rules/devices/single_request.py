@@ -14,7 +14,7 @@ STRICT_KEY: Final = "sharing.timeSlicing.failRequestsGreaterThanOne"
 """The key of the device-plugin configuration that makes it so."""
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """A reason for each container that asks more than one where the node's sharing allows one."""
     strict: dict[str, list[str]] = {}
     statuses = case.view.snapshot.gpu

@@ -14,7 +14,7 @@ from tonnage.model.reasons.reason import Reason
 _MOST_NODES: Final = 1024
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """One reason for all nodes that would take the pod and whose agent says that CDI is off."""
     if not case.pod.claims:
         return

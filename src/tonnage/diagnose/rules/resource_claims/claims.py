@@ -22,7 +22,7 @@ _WHERE: Final = re.compile(r"(class|claim) (\S+): selector #([0-9]{1,3})")
 _WRONG_TYPE: Final = re.compile(r"no such overload")
 
 
-def findings(case: Case) -> Iterable[Reason]:
+def reasons(case: Case) -> Iterable[Reason]:
     """Claims or classes that are not there, or an error that ends the attempt on every node."""
     decision = case.decision
     if decision.held:

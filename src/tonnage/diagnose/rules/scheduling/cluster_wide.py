@@ -12,7 +12,7 @@ from tonnage.model.reasons.pod.pods import AffinityNotReadable, NodePinsConflict
 from tonnage.model.reasons.reason import Reason
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """Reasons that lie in the pod and the cluster as a whole."""
     pod, decision = case.pod, case.decision
     subject = f"Pod {pod.namespace}/{pod.name}"

@@ -22,7 +22,7 @@ _OWNERS: Final = {
 """Who sets a gate, by the domain of its name, and where to look."""
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """One reason for all gates of a pod."""
     pod, gates = case.pod, case.decision.gates
     if not gates:

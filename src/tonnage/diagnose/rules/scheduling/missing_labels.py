@@ -16,7 +16,7 @@ from tonnage.model.reasons.reason import Reason
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """One reason for each label, or value, that no node has, where the pod cannot do without."""
     if case.decision.chosen is not None or not case.view.nodes or not case.classes:
         return

@@ -20,7 +20,7 @@ _GATED: Final = "SchedulingGated"
 _MOST_SHOWN: Final = 300
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """One reason where the condition and the engine disagree on more than on preemption."""
     status, decision = case.pod.status, case.decision
     text = status.unschedulable_message

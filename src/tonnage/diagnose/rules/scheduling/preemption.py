@@ -16,7 +16,7 @@ from tonnage.model.reasons.reason import Reason
 _SOURCE = "DefaultPreemption"
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """A node that would be cleared for the pod, or is being cleared; or why none is."""
     decision = case.decision
     if not decision.message or decision.gates or decision.held:

@@ -33,7 +33,7 @@ _SOON: Final = timedelta(minutes=2)
 """A scheduler that works says something about a pod within this time."""
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """One reason where the pod's scheduler is not the default one, or where that one is silent."""
     pod, decision = case.pod, case.decision
     if decision.gates or decision.held or not case.view.nodes:

@@ -9,7 +9,7 @@ from tonnage.model.reasons.pod.pods import ReleaseUnverified
 from tonnage.model.reasons.reason import Reason
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """A remark where the answer is for such a release."""
     profile = case.view.profile
     if profile.verified:

@@ -14,7 +14,7 @@ from tonnage.model.reasons.reason import Reason
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 
-def findings(case: Case) -> Iterable[Reason]:
+def reasons(case: Case) -> Iterable[Reason]:
     """The claim that is missing, lost, leaving or not bound."""
     decision, pod = case.decision, case.pod
     if decision.halted_by != NAME:

@@ -25,7 +25,7 @@ class DeviceUnhealthy(Reason):
     when and why is named."""
 
     code: ClassVar[str] = "device-unhealthy"
-    aside: ClassVar[bool] = True
+    is_note: ClassVar[bool] = True
     advice: ClassVar[str] = "do what their reasons ask for"
     layer: Layer = Layer.HARDWARE
     lasting: bool = False
@@ -43,7 +43,7 @@ class GpuConfigRefused(PluginReason, NodeReason):
     code: ClassVar[str] = "gpu-config-refused"
     alias: ClassVar[str] = "gpu-config-not-applied"
     node_layer: ClassVar[NodeLayer] = NodeLayer.PLUGIN
-    aside: ClassVar[bool] = True
+    is_note: ClassVar[bool] = True
     advice: ClassVar[str] = "correct the configuration"
     problem: str
 
@@ -65,7 +65,7 @@ class MigConfigFailed(PluginReason):
     """The MIG manager could not give a node the layout that it should have; who uses its GPUs is named."""
 
     code: ClassVar[str] = "mig-config-failed"
-    aside: ClassVar[bool] = True
+    is_note: ClassVar[bool] = True
     advice: ClassVar[str] = "drain the node, set the label again"
     lasting: bool = False
     config: str

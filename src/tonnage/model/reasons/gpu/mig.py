@@ -216,6 +216,15 @@ class MigRestartHeldUp(MigObstacle):
     holders: tuple[str, ...]
 
 
+@reason
+class MigAgentsEnded(MigObstacle):
+    """Several agents ended during a change of the layout, so the layout of before is made again."""
+
+    code: ClassVar[str] = "mig-agents-ended"
+    advice: ClassVar[str] = "read the logs of the agents before"
+    agents: int
+
+
 REASONS: Final[tuple[type[Reason], ...]] = (
     MigProfileNotOffered,
     MigLayoutInvalid,
@@ -230,6 +239,7 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     MigConfigurationMissing,
     MigConfigurationUnusable,
     MigHostWorkForbidden,
+    MigAgentsEnded,
     MigGpuGone,
     MigForeignInstance,
     MigDeviceInUse,

@@ -1,4 +1,4 @@
-"""Why a device that is well itself is not offered to kubelet."""
+"""Why a device that is well itself is not offered to kubelet, or not as the configuration has it."""
 
 from __future__ import annotations
 
@@ -53,9 +53,116 @@ class MigCapabilityMissing(OfferReason):
     path: str
 
 
+class MigIgnored(OfferReason):
+    """Under MIG strategy none a divided GPU is offered whole, and containers compute on a part of it."""
+
+    code: ClassVar[str] = "mig-ignored"
+    advice: ClassVar[str] = "choose another MIG strategy, or disable MIG there"
+
+
+class MigDevicesMissing(OfferReason):
+    """MIG is enabled on a GPU that has no MIG devices, so it offers nothing."""
+
+    code: ClassVar[str] = "mig-devices-missing"
+    advice: ClassVar[str] = "make them, or disable MIG there"
+
+
+@reason
+class MigProfileUnnamed(OfferReason):
+    """A MIG device whose profile makes no name of a resource."""
+
+    code: ClassVar[str] = "mig-profile-unnamed"
+    advice: ClassVar[str] = "look at the driver"
+    profile: str
+
+
+@reason
+class MigProfilesMixed(OfferReason):
+    """Under MIG strategy single a GPU with MIG devices of several profiles is withheld."""
+
+    code: ClassVar[str] = "mig-profiles-mixed"
+    advice: ClassVar[str] = "divide it into one profile, or choose the strategy mixed"
+    profiles: tuple[str, ...]
+
+
+@reason
+class DeviceKindDiffers(OfferReason):
+    """Under MIG strategy single a device of another kind (whole, or one profile) is withheld."""
+
+    code: ClassVar[str] = "device-kind-differs"
+    advice: ClassVar[str] = "divide all devices alike, or choose the strategy mixed"
+    kind: str
+    offered: str
+
+
+@reason
+class PlanReason(Reason):
+    """About the node's configuration of devices."""
+
+    layer: Layer = Layer.PLUGIN
+    subject: str = "configuration"
+
+
+class ConfigurationOverlooked(PlanReason):
+    """The configuration has something that a lenient reader overlooks."""
+
+    code: ClassVar[str] = "configuration-overlooked"
+    advice: ClassVar[str] = "correct it, as the text says"
+
+
+@reason
+class ImexChannelAbsent(PlanReason):
+    """The configuration names an IMEX channel that the node does not have, and does not require it."""
+
+    code: ClassVar[str] = "imex-channel-absent"
+    advice: ClassVar[str] = "create it, or leave it out"
+    layer: Layer = Layer.DRIVER
+    channel: int
+
+
+@reason
+class SharedDeviceMissing(PlanReason):
+    """The configuration shares a device that the node does not have."""
+
+    code: ClassVar[str] = "shared-device-missing"
+    advice: ClassVar[str] = "correct `devices` of that resource"
+    selector: str
+    resource: str
+
+
+@reason
+class SharedNameTaken(PlanReason):
+    """Devices are to be shared under the name of others, so they are withheld."""
+
+    code: ClassVar[str] = "shared-name-taken"
+    advice: ClassVar[str] = "give them another name"
+    resource: str
+
+
+@reason
+class CdiNotUsed(Reason):
+    """`deviceListStrategy: auto` does without CDI: kubelet, runtime or agent is not known to have it."""
+
+    code: ClassVar[str] = "cdi-not-used"
+    advice: ClassVar[str] = "as the text says; variables work meanwhile"
+    layer: Layer = Layer.RUNTIME
+    subject: str = "deviceListStrategy auto"
+    lasting: bool = False
+
+
 REASONS: Final[tuple[type[Reason], ...]] = (
     MpsNotForMig,
     MpsClientsTooMany,
     ImexChannelMissing,
     MigCapabilityMissing,
+    MigIgnored,
+    MigDevicesMissing,
+    MigProfileUnnamed,
+    MigProfilesMixed,
+    DeviceKindDiffers,
+    ConfigurationOverlooked,
+    ImexChannelAbsent,
+    SharedDeviceMissing,
+    SharedNameTaken,
+    CdiNotUsed,
 )

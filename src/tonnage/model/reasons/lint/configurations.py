@@ -52,7 +52,8 @@ class MigConfigInvalid(ConfigurationReason):
 
 @reason
 class MigLayoutImpossible(ConfigurationReason):
-    """More MIG devices than a GPU has slices for, or of GPUs of different models at once."""
+    """More MIG devices than a GPU has slices for, or of GPUs of different models at once: of a text, by lint.
+    `mig-layout-too-large` is of a GPU that is there."""
 
     code: ClassVar[str] = "mig-layout-impossible"
     advice: ClassVar[str] = "fewer, or smaller ones"
@@ -63,7 +64,8 @@ class MigLayoutImpossible(ConfigurationReason):
 
 @reason
 class MigProfileUnknown(ConfigurationReason):
-    """A MIG profile that no known GPU has, or not those that the filter selects."""
+    """A MIG profile that no known GPU has, or not those that the filter selects: of a text, by lint.
+    `mig-profile-not-offered` is of a GPU that is there."""
 
     code: ClassVar[str] = "mig-profile-unknown"
     advice: ClassVar[str] = "the nearest is given"

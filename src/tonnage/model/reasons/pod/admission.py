@@ -269,7 +269,7 @@ class WebhookMayRefuse(AdmissionReason):
     """A note: webhooks that will be shown the pod; what they say cannot be foreseen."""
 
     code: ClassVar[str] = "webhook-may-refuse"
-    aside: ClassVar[bool] = True
+    is_note: ClassVar[bool] = True
     advice: ClassVar[str] = "`kubectl apply --dry-run=server`"
     lasting: bool = False
     webhooks: tuple[str, ...]

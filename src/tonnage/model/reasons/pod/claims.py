@@ -93,7 +93,7 @@ class ClaimWithoutCdi(Reason):
     """Beside the answer: a node that would take a pod with claims has CDI switched off, as its agent says."""
 
     code: ClassVar[str] = "claim-without-cdi"
-    aside: ClassVar[bool] = True
+    is_note: ClassVar[bool] = True
     advice: ClassVar[str] = "switch it on"
     layer: Layer = Layer.RUNTIME
     lasting: bool = False

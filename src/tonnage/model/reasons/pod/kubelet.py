@@ -76,7 +76,7 @@ class NumaUndecided(KubeletReason):
     named."""
 
     code: ClassVar[str] = "numa-undecided"
-    aside: ClassVar[bool] = True
+    is_note: ClassVar[bool] = True
     advice: ClassVar[str] = "let the agent report it, or look at the node"
     lasting: bool = False
 

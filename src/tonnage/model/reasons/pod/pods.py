@@ -54,7 +54,7 @@ class ReleaseUnverified(SchedulerReason):
     older or newer)."""
 
     code: ClassVar[str] = "release-unverified"
-    aside: ClassVar[bool] = True
+    is_note: ClassVar[bool] = True
     advice: ClassVar[str] = "take its texts with care"
     lasting: bool = False
     release: str
@@ -110,7 +110,7 @@ class HeldAndIdle(SchedulerReason):
     counts, not what is used."""
 
     code: ClassVar[str] = "held-and-idle"
-    aside: ClassVar[bool] = True
+    is_note: ClassVar[bool] = True
     advice: ClassVar[str] = "ask their holders, or share GPUs"
     lasting: bool = False
     idle: Mapping[str, tuple[str, ...]]
@@ -122,7 +122,7 @@ class ConditionDiffers(SchedulerReason):
     from the objects; old and new wordings count as the same."""
 
     code: ClassVar[str] = "condition-differs"
-    aside: ClassVar[bool] = True
+    is_note: ClassVar[bool] = True
     advice: ClassVar[str] = "wait for the next attempt; compare with the scheduler's configuration"
     lasting: bool = False
     theirs: Mapping[str, int] | None = None
@@ -135,7 +135,7 @@ class LabelOfNobody(SchedulerReason):
     sets it is named."""
 
     code: ClassVar[str] = "label-of-nobody"
-    aside: ClassVar[bool] = True
+    is_note: ClassVar[bool] = True
     advice: ClassVar[str] = "run what sets it, or correct the value"
     key: str
     values: tuple[str, ...]
@@ -146,7 +146,7 @@ class LinksUndecided(SchedulerReason):
     """A pod with several GPUs fits nodes that join them differently, and does not say which it wants."""
 
     code: ClassVar[str] = "links-undecided"
-    aside: ClassVar[bool] = True
+    is_note: ClassVar[bool] = True
     advice: ClassVar[str] = "require a product or a label"
     lasting: bool = False
     resource: str
@@ -186,7 +186,7 @@ class ProductUndecided(SchedulerReason):
     """A warning: several GPU products would do, and the pod does not say which."""
 
     code: ClassVar[str] = "product-undecided"
-    aside: ClassVar[bool] = True
+    is_note: ClassVar[bool] = True
     advice: ClassVar[str] = "require a product, if it matters"
     lasting: bool = False
     products: Mapping[str, tuple[str, ...]]
@@ -210,7 +210,7 @@ class PreemptionNotAllowed(SchedulerReason):
     """Beside the answer: the pod's preemptionPolicy is Never, though pods of lower priority are there."""
 
     code: ClassVar[str] = "preemption-not-allowed"
-    aside: ClassVar[bool] = True
+    is_note: ClassVar[bool] = True
     advice: ClassVar[str] = "wait, or let it preempt"
     lasting: bool = False
     priority: int
@@ -223,7 +223,7 @@ class PreemptionNotHelpful(SchedulerReason):
     would change."""
 
     code: ClassVar[str] = "preemption-not-helpful"
-    aside: ClassVar[bool] = True
+    is_note: ClassVar[bool] = True
     advice: ClassVar[str] = "answer the nodes' reasons"
     priority: int
 

@@ -64,7 +64,7 @@ class QuotaKeyWithoutEffect(QuotaReason, ManifestReason):
     it beside the answer, where the device is asked for."""
 
     code: ClassVar[str] = "quota-key-without-effect"
-    aside: ClassVar[bool] = True
+    is_note: ClassVar[bool] = True
     advice: ClassVar[str] = "write `requests.`"
     severity: ClassVar[Severity] = Severity.WARNING
     rule: ClassVar[LintRule] = LintRule("A quota key that is accepted and never enforced.", QUOTAS)

@@ -76,18 +76,18 @@ def request_facts(
     request = admission.request
     own, subresource = request.served.row, request.subresource
     part: JsonObject = {"subResource": subresource} if subresource else {}
-    spoken = own.subresource(subresource) if subresource else None
-    streamed = _spoken(admission.obj) if request.verb == CONNECT else None
+    subresource_row = own.subresource(subresource) if subresource else None
+    streamed = _stream_options_kind(admission.obj) if request.verb == CONNECT else None
     user: JsonObject = {"username": request.user.name, "groups": list[JsonValue](request.user.groups)}
     if request.user.uid:
         user["uid"] = request.user.uid
     if request.user.extra:
         user["extra"] = {key: list[JsonValue](values) for key, values in request.user.extra}
     return {
-        "kind": streamed or _kind(spoken or served.row),
+        "kind": streamed or _kind(subresource_row or served.row),
         "resource": {"group": served.row.group, "version": served.row.version, "resource": own.plural},
         **part,
-        "requestKind": streamed or _kind(spoken or own),
+        "requestKind": streamed or _kind(subresource_row or own),
         "requestResource": {"group": own.group, "version": own.version, "resource": own.plural},
         **({"requestSubResource": subresource} if subresource else {}),
         **({"name": admission.name} if admission.name else {}),
@@ -112,7 +112,7 @@ def _options(admission: AdmissionRequest) -> JsonObject:
     return options
 
 
-def _spoken(obj: JsonObject | None) -> JsonObject:
+def _stream_options_kind(obj: JsonObject | None) -> JsonObject:
     """What an object says that it is."""
     group, _, version = text(obj, "apiVersion").rpartition("/")
     return {"group": group, "version": version, "kind": text(obj, "kind")}

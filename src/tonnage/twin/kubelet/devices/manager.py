@@ -193,8 +193,10 @@ class DeviceManager:
         refused = self._cpus.take(pod_uid, need, hint) if self._cpus is not None else None
         if refused is None:
             return None
-        message = f"Allocate failed due to {refused.message}, which is unexpected"
-        return AdmissionFailure(refused.reason or UNEXPECTED, refused.message if refused.reason else message)
+        message = f"Allocate failed due to {refused.upstream_message}, which is unexpected"
+        return AdmissionFailure(
+            refused.reason or UNEXPECTED, refused.upstream_message if refused.reason else message
+        )
 
     def _pod_affinity(
         self, pod_uid: str, needs: Sequence[ContainerNeed]
@@ -267,7 +269,7 @@ class DeviceManager:
         if isinstance(choice, AskPlugin) and plugin is not None:
             choice = prefer(choice, await plugin.preferred(choice.available, choice.must, choice.size))
         if isinstance(choice, Unavailable):
-            raise PluginError(choice.message)
+            raise PluginError(choice.upstream_message)
         if not isinstance(choice, DeviceSelection):
             raise PluginError(f"endpoint {devices.resource} has been stopped")
         return choice.ids

@@ -255,11 +255,11 @@ def _owners(owners: list[JsonObject]) -> FieldErrors:
     for owner in owners:
         yield from _owner(owner, path)
         if flag(owner, "controller"):
-            this = f"{text(owner, 'kind')}/{text(owner, 'name')}"
+            owner_name = f"{text(owner, 'kind')}/{text(owner, 'name')}"
             if first:
                 words = 'Only one reference can have Controller set to true. Found "true" in references for '
-                yield invalid(path, list(owners), f"{words}{first} and {this}")
-            first = first or this
+                yield invalid(path, list(owners), f"{words}{first} and {owner_name}")
+            first = first or owner_name
 
 
 def _owner(owner: JsonObject, path: str) -> FieldErrors:

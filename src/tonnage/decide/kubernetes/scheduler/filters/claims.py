@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from tonnage.decide.kubernetes.claims.allocator import Outcome
+from tonnage.decide.kubernetes.claims.allocator import (
+    AllocationUnknown,
+    AllocatorError,
+    ClaimDevices,
+    NodeCannotAllocate,
+)
 from tonnage.decide.kubernetes.claims.pod_claims import PodClaims, claims_of
 from tonnage.decide.kubernetes.matching import term_matches
 from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
@@ -32,9 +37,9 @@ def prepare(pod: Pod, view: ClusterView) -> Check | None:
 
     def check(node: NodeView) -> PluginRefusal | None:
         if waiting:
-            outcome = view.allocator.on(node.node, waiting)
-            if outcome.devices is None:
-                return _refused(claims, outcome, node)
+            answer = view.allocator.on(node.node, waiting)
+            if not isinstance(answer, ClaimDevices):
+                return _refused(claims, answer, node)
         away = unreachable(claims, node)
         if not away:
             return None
@@ -67,30 +72,32 @@ def unreachable(claims: PodClaims, node: NodeView) -> tuple[ResourceClaim, ...]:
     )
 
 
-def _refused(claims: PodClaims, outcome: Outcome, node: NodeView) -> PluginRefusal:
+def _refused(
+    claims: PodClaims, answer: AllocatorError | NodeCannotAllocate | AllocationUnknown, node: NodeView
+) -> PluginRefusal:
     names = tuple(str(claim) for claim in claims.waiting)
     reason: Reason
-    if outcome.error:
+    if isinstance(answer, AllocatorError):
         reason = ClaimError(
             subject=f"Node {node.name}",
-            message=f"{outcome.error} (it fails the pod on every node)",
+            message=f"{answer.upstream_message} (it fails the pod on every node)",
             remedy="correct the claim or the class",
             source=NAME,
             claims=names,
-            error=outcome.error,
+            error=answer.upstream_message,
         )
-        text = f'running "{NAME}" filter plugin: {outcome.error}'
+        text = f'running "{NAME}" filter plugin: {answer.upstream_message}'
         return PluginRefusal(NAME, (text,), unresolvable=True, reasons=(reason,), fatal=True)
-    if outcome.unknown:
+    if isinstance(answer, AllocationUnknown):
         reason = NotModelled(
             subject=f"Node {node.name}",
-            message=f"not decided here: {outcome.unknown}",
+            message=f"not decided here: {answer.cause}",
             source=NAME,
             lasting=False,
             claims=names,
         )
-        return PluginRefusal(NAME, (), unresolvable=True, reasons=(reason,), unknown=outcome.unknown)
-    message = outcome.refusal or f"no devices on it meet {', '.join(names)}"
+        return PluginRefusal(NAME, (), unresolvable=True, reasons=(reason,), unknown=answer.cause)
+    message = answer.upstream_message or f"no devices on it meet {', '.join(names)}"
     reason = ClaimNotAllocatable(
         subject=f"Node {node.name}",
         message=message,
@@ -98,7 +105,7 @@ def _refused(claims: PodClaims, outcome: Outcome, node: NodeView) -> PluginRefus
         source=NAME,
         claims=names,
     )
-    text = outcome.refusal or CANNOT_ALLOCATE
+    text = answer.upstream_message or CANNOT_ALLOCATE
     return PluginRefusal(NAME, (text,), unresolvable=True, reasons=(reason,))
 
 

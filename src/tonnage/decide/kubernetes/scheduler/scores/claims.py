@@ -28,10 +28,9 @@ def rate(pod: Pod, feasible: Feasible, view: ClusterView) -> Mapping[str, int] |
 
 def _rank(claims: PodClaims, node: NodeView, view: ClusterView) -> int:
     waiting = claims.waiting
-    devices = view.allocator.on(node.node, waiting).devices if waiting else ()
+    devices = view.allocator.devices_on(node.node, waiting) if waiting else ()
     requests = {
-        claim.key: [picked.request for picked in part]
-        for claim, part in zip(waiting, devices or (), strict=False)
+        claim.key: [picked.request for picked in part] for claim, part in zip(waiting, devices, strict=False)
     }
     for claim in claims.claims:
         if claim.allocation is not None:
