@@ -122,15 +122,15 @@ def _most(pod: Pod) -> int:
 
 def _replaces_gpus(pod: Pod, before: Pod) -> bool:
     """Whether other devices are asked for than whole ones that were."""
-    asked = _most_asked(before)
-    return _most_asked(pod) != asked and not any(name.endswith(SHARED_SUFFIX) for name in asked)
+    amounts = _most_asked(before)
+    return _most_asked(pod) != amounts and not any(name.endswith(SHARED_SUFFIX) for name in amounts)
 
 
 def _replicas(pod: Pod, name: str, view: ClusterView, *, above: int = 1) -> DeviceCount | None:
     """A shared resource of the node of which a container would get more than so many."""
     node, status = view.nodes[name].node, view.snapshot.gpu.get(name)
-    asked = _most_asked(pod).items()
-    counts = (device_count(node, resource, status) for resource, n in asked if n > above)
+    amounts = _most_asked(pod).items()
+    counts = (device_count(node, resource, status) for resource, n in amounts if n > above)
     return next((count for count in counts if count.shared), None)
 
 

@@ -60,7 +60,10 @@ def figures_of(
     names |= {name for name, used in fleet.holdings.requested.items() if is_extended(name) and used.any()}
     plain = [_plain(fleet, name) for name in _COMPUTE]
     devices = (_device(fleet, name, references.get(name, ())) for name in sorted(names))
-    return (*plain, *(replace(each, devices=_behind(fleet, each.name, statuses)) for each in devices))
+    return (
+        *plain,
+        *(replace(figures, devices=_behind(fleet, figures.name, statuses)) for figures in devices),
+    )
 
 
 def _behind(fleet: Fleet, name: str, statuses: Mapping[str, GpuStatus]) -> int | None:

@@ -89,8 +89,8 @@ def said_of_gpus(node: Node, status: GpuStatus | None) -> Hashable:
     amounts = tuple(
         sorted((r, n, node.allocatable.get(r, 0)) for r, n in node.capacity.items() if _is_gpu(r))
     )
-    told = (labels.get(key, "") for key in (_COUNT, _REPLICAS, _MEMORY, _STRATEGY))
-    labels_key = (product, *told, own)
+    values = (labels.get(key, "") for key in (_COUNT, _REPLICAS, _MEMORY, _STRATEGY))
+    labels_key = (product, *values, own)
     if status is None or not status.devices:
         return node.name if not product else "", labels_key, amounts
     devices = tuple((d.index, d.product, d.memory_mib, d.healthy) for d in status.devices[:MOST_GPUS])
