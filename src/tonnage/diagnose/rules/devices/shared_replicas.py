@@ -15,7 +15,7 @@ from tonnage.model.reasons.reason import Reason
 _REPLICAS = f"{GPU}.replicas"
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """One warning for each resource of which the pod asks several, by the nodes that would take it."""
     statuses, strict = case.view.snapshot.gpu, frozenset(case.remarkable.strict)
     for resource, count in device_needs(case.pod).items():
