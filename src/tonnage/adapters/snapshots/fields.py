@@ -295,6 +295,7 @@ _AGENT_DEVICE: Final[Rules] = {
 }
 AGENT_STATUS: Final[Rules] = {
     "updatedAt": FieldMark.SCALAR,
+    "heartbeatAt": FieldMark.SCALAR,
     "driverVersion": FieldMark.SCALAR,
     "cudaVersion": FieldMark.SCALAR,
     "deviceCount": FieldMark.SCALAR,
