@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.model.devices.links import PCI_WORDS
 from tonnage.model.node.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
 from tonnage.model.node.software import UNKNOWN, KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
-from tonnage.reading.parts import moment
+from tonnage.reading.object_parts import moment
 from tonnage.wire import objects as w
 
 _LEVELS: Final = {word: level for level, word in PCI_WORDS.items()}

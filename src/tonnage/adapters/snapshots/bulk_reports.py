@@ -12,7 +12,7 @@ import msgspec
 from tonnage.adapters.snapshots.fast_dataclasses import quickly
 from tonnage.model.node.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
 from tonnage.reading.gpu_status import gpu_status_from, links_from, parts_from
-from tonnage.reading.parts import moment
+from tonnage.reading.object_parts import moment
 from tonnage.wire import objects as w
 
 _NONE: Final = msgspec.Raw(b"[]")
