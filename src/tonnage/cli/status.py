@@ -82,8 +82,8 @@ def _rows(snapshot: Snapshot, common: Common, nodes: Sequence[str], selector: st
     for name in nodes:
         if name not in names:
             near = get_close_matches(name, names, n=1)
-            known = ", ".join(sorted(names)[:10]) or "none"
-            remedy = f"did you mean {near[0]}?" if near else f"nodes with GPUs: {known}"
+            there = ", ".join(sorted(names)[:10]) or "none"
+            remedy = f"did you mean {near[0]}?" if near else f"nodes with GPUs: {there}"
             raise ConfigError(Problem(f'no node "{name}" with GPUs', remedy=remedy))
     chosen = _selected(snapshot, selector) if selector else names
     rows = [row for row in rows if row.node in chosen and (not nodes or row.node in nodes)]
@@ -97,10 +97,10 @@ def _selected(snapshot: Snapshot, selector: str) -> set[str]:
     from tonnage.decide.kubernetes.api.selectors import SelectorError, matches_labels, parse_labels
 
     try:
-        wanted = parse_labels(selector)
+        requirements = parse_labels(selector)
     except SelectorError as error:
         raise click.UsageError(f"--selector: {error.message}") from None
-    return {node.name for node in snapshot.nodes if matches_labels(wanted, node.labels)}
+    return {node.name for node in snapshot.nodes if matches_labels(requirements, node.labels)}
 
 
 def _show(snapshot: Snapshot, rows: Sequence[FleetRow], common: Common) -> None:
@@ -153,14 +153,14 @@ def _holders(row: FleetRow) -> str:
 
 
 def _cells(row: FleetRow, health: str) -> tuple[str, ...]:
-    known = row.allocatable is not None and row.capacity is not None
+    has_amounts = row.allocatable is not None and row.capacity is not None
     return (
         row.node,
         row.product or "-",
         row.resource or "-",
         row.mode if row.replicas in (None, 1) else f"{row.mode} ×{row.replicas}",
         _amount(row.advertised),
-        f"{row.allocatable}/{row.capacity}" if known else "-",
+        f"{row.allocatable}/{row.capacity}" if has_amounts else "-",
         _amount(row.allocated),
         _memory(row.used_mib, row.memory_mib),
         health,

@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 class RawApi(Protocol):
     """Of a client, the answer at a path."""
 
+    async def get_raw(self, path: str) -> JsonValue:
+        """Whatever the server has there. Raises ApiError, ClusterError."""
+        ...
+
+
+class TimedApi(RawApi, Protocol):
+    """The same with the server's clock."""
+
     @property
     def server_ahead_s(self) -> float:
         """How far the server's clock is ahead of this machine's."""
-        ...
-
-    async def get_raw(self, path: str) -> JsonValue:
-        """Whatever the server has there. Raises ApiError, ClusterError."""
         ...
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
-from tonnage.adapters.kubernetes.client import RawApi
+from tonnage.adapters.kubernetes.client import TimedApi
 from tonnage.adapters.snapshots.format import HEADER
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
@@ -22,7 +22,7 @@ _MOST_PODS: Final = 2000
 _LONGEST: Final = 1000
 
 
-async def asked_cluster(api: RawApi, node: str) -> ClusterFacts | None:
+async def asked_cluster(api: TimedApi, node: str) -> ClusterFacts | None:
     """The node with its pods, its agent's report and the runtime classes, as far as they may be read.
 
     Raises ClusterError.
@@ -50,7 +50,7 @@ def cluster_facts(
     among them.
     """
     objects = [obj for obj in _objects(documents) if _bears_on(obj, node)]
-    taken = (moment(_text(obj.get("takenAt"))) for obj in objects if obj.get("kind") == HEADER)
+    times = (moment(_text(obj.get("takenAt"))) for obj in objects if obj.get("kind") == HEADER)
     report = next((obj for obj in objects if obj.get("kind") == _REPORT), {})
     own = next((obj for obj in objects if obj.get("kind") == "Node"), None)
     if own is None:
@@ -67,7 +67,7 @@ def cluster_facts(
         pods=tuple(pods)[:_MOST_PODS],
         runtime_classes={_name(obj): _text(obj.get("handler")) for obj in classes},
         heartbeat=moment(_text(_object(report, "status").get("heartbeatAt"))),
-        now=now or next(taken, None),
+        read_at=now or next(times, None),
     )
 
 

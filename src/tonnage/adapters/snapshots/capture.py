@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
-from tonnage.adapters.kubernetes.client import RawApi, server_version
+from tonnage.adapters.kubernetes.client import RawApi, TimedApi, server_version
 from tonnage.adapters.snapshots.format import Absence, Count, Footer, Header, encoded
 from tonnage.adapters.snapshots.kinds import CAPTURED, CapturedKind
 from tonnage.adapters.snapshots.redact import Level, Redactor
@@ -49,7 +49,7 @@ Progress = Callable[[str, int, int], None]
 
 
 async def capture(
-    api: RawApi, order: Order, redactor: Redactor, write: Callable[[bytes], object], progress: Progress
+    api: TimedApi, order: Order, redactor: Redactor, write: Callable[[bytes], object], progress: Progress
 ) -> Captured:
     """Write the lines of a snapshot. Raises ClusterError: the cluster is gone, or lets nothing be read."""
     captured = Captured()

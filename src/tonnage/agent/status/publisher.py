@@ -89,7 +89,7 @@ class StatusPublisher:
         heartbeat_due = self._clock.monotonic() - self._heartbeat_at >= _HEARTBEAT_S
         if body == self._written and not heartbeat_due:
             return
-        heartbeat = {"heartbeatAt": timestamp(self._clock.now() + self._server_ahead())}
+        heartbeat: JsonObject = {"heartbeatAt": timestamp(self._clock.now() + self._server_ahead())}
         try:
             if body != self._written or not await self._patched(heartbeat):
                 self._written = None

@@ -70,5 +70,5 @@ def totals_of(rows: Iterable[FleetRow]) -> tuple[FleetTotal, ...]:
 
 
 def _sum(amounts: Iterable[int | None]) -> int | None:
-    known = list(amounts)
-    return None if None in known else sum(amount for amount in known if amount is not None)
+    of_nodes = list(amounts)
+    return None if None in of_nodes else sum(amount for amount in of_nodes if amount is not None)

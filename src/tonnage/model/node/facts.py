@@ -233,7 +233,7 @@ class ClusterFacts:
     """What the API server says of the node. `conditions` are (status, message) by type.
 
     `runtime` is such as `containerd://2.1.4`; `runtime_classes` are handlers by name. `heartbeat` is the
-    agent's last one and `now` when this was read, both by the API server's clock.
+    agent's last one and `read_at` when this was read, both by the API server's clock.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -244,7 +244,7 @@ class ClusterFacts:
     pods: tuple[PodFacts, ...] = ()
     runtime_classes: Mapping[str, str] = field(default_factory=dict)
     heartbeat: datetime | None = None
-    now: datetime | None = None
+    read_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def _silent(cluster: ClusterFacts | None, plugin: PluginFacts) -> Iterator[NodeF
     """An agent that is known not to run needs no other sign of it."""
     if cluster is None or plugin.running is False:
         return
-    age = heartbeat_age(cluster.heartbeat, cluster.now)
+    age = heartbeat_age(cluster.heartbeat, cluster.read_at)
     if age.silent and age.age is not None:
         yield finding(
             AgentSilent(
