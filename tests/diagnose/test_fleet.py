@@ -128,6 +128,12 @@ def test_of_pods_alone_it_is_known_who_holds_what_and_no_more() -> None:
     assert (first.in_order, second.node) == (True, "b")
 
 
+def test_a_pod_on_a_node_that_has_no_gpu_makes_no_row_of_it() -> None:
+    bare = node("a", 0)
+    bare["status"]["capacity"] = bare["status"]["allocatable"] = {}
+    assert fleet(cluster(bare, pod("p", "a", 1))) == ()
+
+
 def test_a_kind_that_was_refused_is_not_seen_though_others_are() -> None:
     nodes = cluster(node("a", 4), pod("p", "a", 1))
     assert unseen_kinds(nodes) == ()

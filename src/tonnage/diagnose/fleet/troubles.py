@@ -14,7 +14,13 @@ from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 
-_WORDS: Final = (("lost", "lost"), ("fallen off the bus", "lost"), ("reset", "needs reset"), ("ecc", "ECC"))
+_WORDS: Final = (
+    ("lost", "lost"),
+    ("fallen off the bus", "lost"),
+    ("xid 79", "lost"),
+    ("reset", "needs reset"),
+    ("ecc", "ECC"),
+)
 """What a reason has in it, in lower case, and the word for it."""
 _REFUSED: Final = "configuration refused"
 """How a report begins its problem of a configuration."""
