@@ -126,7 +126,7 @@ def fleet(snapshot: Snapshot) -> tuple[FleetRow, ...]:
         _row(node, resource, status, report_age(status, now), unseen)
         for node in view.nodes.values()
         for status in (snapshot.gpu.get(node.node.name),)
-        for resource in _resources(node, status, seen="Node" not in unseen)
+        for resource in _resources(node, status, node_seen="Node" not in unseen)
     )
 
 
@@ -136,13 +136,13 @@ def _with_named_nodes(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, nodes=tuple(Node(name) for name in sorted(names)))
 
 
-def _resources(view: NodeView, status: GpuStatus | None, *, seen: bool) -> list[str]:
+def _resources(view: NodeView, status: GpuStatus | None, *, node_seen: bool) -> list[str]:
     node = view.node
     names = {name for name in (*node.capacity, *node.allocatable) if is_extended(name)}
     names |= (
         {device.resource for device in status.devices if device.resource} if status is not None else set()
     )
-    if not seen:  # pods alone say what it has
+    if not node_seen:  # pods alone say what it has
         names |= {name for name, amount in view.requested.items() if amount and is_extended(name)}
     resources = sorted(
         name
