@@ -147,11 +147,8 @@ def _resources(view: NodeView, status: GpuStatus | None, *, node_seen: bool) -> 
     resources = sorted(
         name
         for name in names
-        if view.requested.get(name, 0)
-        or (
-            (node.capacity.get(name, 0) or node.allocatable.get(name, 0))
-            and not is_former(node, name, status)
-        )
+        if (node.capacity.get(name, 0) or node.allocatable.get(name, 0) or not node_seen)
+        and (view.requested.get(name, 0) or not is_former(node, name, status))
     )
     if not resources and status is not None and status.devices:
         return sorted(names) or [""]
