@@ -100,9 +100,7 @@ def _which(node: Node, ill: Sequence[GpuDevice]) -> str:
     """KUB-2: which devices, by index, and since when the agent calls the node's devices unhealthy."""
     numbers = [str(device.index) for device in ill if device.index is not None]
     parts = [f"GPU {', '.join(numbers)}"] if numbers else []
-    since = next(
-        (condition.since for condition in node.problem_conditions if condition.type == GPUS_HEALTHY and condition.since),
-        None,
-    )
+    healths = (condition for condition in node.problem_conditions if condition.type == GPUS_HEALTHY)
+    since = next((condition.since for condition in healths if condition.since), None)
     parts += [f"since {utc(since)}"] if since is not None else []
     return f" ({'; '.join(parts)})" if parts else ""

@@ -9,7 +9,7 @@ from tonnage.diagnose.case import Case, device_needs
 from tonnage.model.reasons.reason import Reason
 
 
-def findings(case: Case) -> Iterator[Reason]:
+def reasons(case: Case) -> Iterator[Reason]:
     """One reason for the nodes that have what the pod needs; of one that fits, for those it may get."""
     needs = device_needs(case.pod)
     if not needs or case.decision.gates:
