@@ -44,6 +44,7 @@ class Cluster:
         self.forbidden: set[str] = set()
         """Kinds, in the plural, that may not be listed or watched."""
         self.changed = asyncio.Event()
+        self.server_ahead_s = 0.0
 
     def put(self, kind: Kind[Any], name: str, namespace: str = "", /, **content: Any) -> None:
         """Write an object, as somebody else does."""
@@ -178,17 +179,20 @@ class Cluster:
             )
             fresh = {condition["type"]: condition for condition in patch["status"]["conditions"]}
             patch = {"status": {"conditions": [*(self.conditions(name) | fresh).values()]}}
-        meta: Any = self.objects[kind.plural, namespace or "", name].get("metadata", {})
+        old: Any = self.objects[kind.plural, namespace or "", name]
+        meta: Any = old.get("metadata", {})
         merged = {
             key: _merged(meta.get(key) or {}, value) if isinstance(value, dict) else value
             for key, value in patch.get("metadata", {}).items()
         }
+        if patch_type is PatchType.MERGE and "status" in patch:
+            patch = {**patch, "status": _merged(old.get("status") or {}, patch["status"])}
         self.put(kind, name, namespace or "", **(patch | {"metadata": merged}))
         return None
 
 
 def _merged(old: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """As RFC 7386 merges maps of texts."""
+    """As RFC 7386 merges maps, but for maps in them."""
     return {key: value for key, value in {**old, **patch}.items() if value is not None}
 
 

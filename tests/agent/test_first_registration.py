@@ -25,6 +25,8 @@ FOUR += "replicas: 4}]}}\n"
 class DeadApi:
     """An API server that takes every call and answers none."""
 
+    server_ahead_s = 0.0
+
     def __init__(self) -> None:
         self.called = asyncio.Event()
 

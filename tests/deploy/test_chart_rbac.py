@@ -43,6 +43,8 @@ PATIENCE_S = 60.0
 class Witness:
     """A KubernetesApi that remembers what was asked of it, as RBAC sees it."""
 
+    server_ahead_s = 0.0
+
     def __init__(self, api: KubernetesApi) -> None:
         self._api: Any = api
         self.asked: set[tuple[Right, str]] = set()

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -212,12 +213,20 @@ class SickNode:
         self.put(path, json.dumps(document))
         return self
 
-    def seen_by_cluster(self, *pods: Mapping[str, Any], **status: Any) -> SickNode:
+    def seen_by_cluster(
+        self, *pods: Mapping[str, Any], heartbeat_age: timedelta | None = None, **status: Any
+    ) -> SickNode:
         """The API server knows the node, with these pods; `status` and `labels` are its Node's."""
         labels = status.pop("labels", {})
+        report: JsonObject = {
+            "kind": "NodeGPUStatus",
+            "metadata": {"name": "node"},
+            "status": {"heartbeatAt": "2026-05-01T12:00:00Z"} if heartbeat_age is not None else {},
+        }
+        now = datetime(2026, 5, 1, 12, tzinfo=UTC) + (heartbeat_age or timedelta())
         node: JsonObject = {"kind": "Node", "metadata": {"name": "node", "labels": labels}, "status": status}
         self.cluster = cluster_facts(
-            [node, {"kind": "PodList", "items": [dict(pod) for pod in pods]}], "node"
+            [node, report, {"kind": "PodList", "items": [dict(pod) for pod in pods]}], "node", now
         )
         return self
 

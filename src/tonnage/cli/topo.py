@@ -149,7 +149,10 @@ def _show_node(common: Common, topology: NodeTopology, compared: Comparison | No
         emit(node_json(topology, compared), common.output)
     else:
         products = ", ".join(topology.family.products)
-        rows = [f"{topology.node}: {len(topology.rows)} × {products}, {topology.family.summary}", ""]
+        rows = [f"{topology.node}: {len(topology.rows)} × {products}, {topology.family.summary}"]
+        if topology.agent.silent:
+            rows.append(f"{topology.agent.words}: what follows is as it was then")
+        rows.append("")
         rows += [*matrix_lines(topology), "", *best_lines(topology)]
         rows += ["", *comparison_lines(compared)] if compared is not None else []
         say(printable(lines(rows).rstrip()))

@@ -7,6 +7,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.decide.kubernetes.view import ClusterView
+from tonnage.diagnose.agent_silence import silent_agents
 
 MIG_STATE: Final = "nvidia.com/mig.config.state"
 
@@ -16,13 +17,15 @@ class NotableNodes:
     """Names of nodes, each in the order of the view.
 
     `complaining`: the agent reports problems; `strict`: of a shared resource a container may have one;
-    `undivided`: the MIG manager failed; `ill`: more of a device are there than are given out.
+    `undivided`: the MIG manager failed; `ill`: more of a device are there than are given out; `silent`: the
+    agent has given no heartbeat for minutes.
     """
 
     complaining: tuple[str, ...] = ()
     strict: tuple[str, ...] = ()
     undivided: tuple[str, ...] = ()
     ill: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
 
 
 def notable_nodes_of(view: ClusterView) -> NotableNodes:
@@ -42,4 +45,5 @@ def notable_nodes_of(view: ClusterView) -> NotableNodes:
                 if is_extended(resource)
             )
         ),
+        silent_agents(view.snapshot, nodes),
     )

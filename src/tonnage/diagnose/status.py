@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.decide.kubernetes.view import NodeView, view_of
-from tonnage.diagnose.explain.nodes.closed_nodes import GPUS_HEALTHY, utc
+from tonnage.diagnose.agent_silence import UNKNOWN_AGE, ReportAge, moment_of, report_age
 from tonnage.diagnose.explain.nodes.verdicts import holders
+from tonnage.diagnose.fleet.label_claims import product_of
+from tonnage.diagnose.fleet.troubles import Trouble, device_word, is_former, troubles_of
+from tonnage.diagnose.unseen_kinds import unseen_kinds
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Node, Snapshot
 from tonnage.model.names import PRODUCT_LABEL
@@ -32,29 +35,38 @@ class DeviceRow:
     used_mib: int | None
     holders: tuple[str, ...]
 
+    @property
+    def state(self) -> str:
+        """One word for its health."""
+        return "healthy" if self.healthy else device_word(self.reason)
+
 
 @dataclass(frozen=True, slots=True)
 class FleetRow:
-    """One resource of one node. `advertised` is None when no agent says; `allocated` counts what pods ask."""
+    """One resource of one node. An amount is None where it is not known.
+
+    `advertised` is what the agent offers; `allocated` counts what pods ask, `holders` names them.
+    """
 
     node: str
     resource: str
     product: str
     mode: str
     advertised: int | None
-    allocatable: int
-    capacity: int
-    allocated: int
+    allocatable: int | None
+    capacity: int | None
+    allocated: int | None
     used_mib: int | None
     memory_mib: int
-    troubles: tuple[str, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
     cordoned: bool = False
-    holders: tuple[tuple[str, int], ...] = ()
+    holders: tuple[tuple[str, int], ...] | None = ()
     devices: tuple[DeviceRow, ...] = ()
     replicas: int | None = 1
     """Of each device; None: it is shared, and nobody tells how often."""
     device_count: int | None = None
     """GPUs or MIG devices behind the capacity."""
+    agent: ReportAge = UNKNOWN_AGE
 
     @property
     def in_order(self) -> bool:
@@ -63,13 +75,27 @@ class FleetRow:
 
     @property
     def health(self) -> str:
-        """`healthy`, or every trouble."""
-        state = "; ".join(self.troubles) or "healthy"
-        return f"{state} (cordoned)" if self.cordoned else state
+        """`healthy`, or every trouble with its reason."""
+        return self._with_cordon("; ".join(trouble.text for trouble in self.troubles))
+
+    @property
+    def state(self) -> str:
+        """`healthy`, or a word for every trouble."""
+        return self._with_cordon(", ".join(dict.fromkeys(trouble.word for trouble in self.troubles)))
+
+    def _with_cordon(self, troubles: str) -> str:
+        return f"{troubles or 'healthy'} (cordoned)" if self.cordoned else troubles or "healthy"
+
+    def held_in(self, namespace: str) -> FleetRow:
+        """The row with what pods of one namespace hold."""
+        own = [pair for pair in self.holders or () if pair[0].startswith(f"{namespace}/")]
+        if self.holders is None:
+            return self
+        return replace(self, holders=tuple(own), allocated=sum(amount for _, amount in own))
 
     def to_json(self) -> JsonObject:
         """The row as `status -o json` prints it."""
-        held: list[JsonValue] = [{"pod": pod, "amount": amount} for pod, amount in self.holders]
+        held: list[JsonValue] = [{"pod": pod, "amount": amount} for pod, amount in self.holders or ()]
         return {
             "node": self.node,
             "resource": self.resource,
@@ -84,68 +110,78 @@ class FleetRow:
             "used_mib": self.used_mib,
             "memory_mib": self.memory_mib,
             "health": self.health,
+            "troubles": [trouble.to_json() for trouble in self.troubles],
             "cordoned": self.cordoned,
-            "holders": held,
+            "agent": self.agent.to_json(),
+            "holders": held if self.holders is not None else None,
             "devices": [_device_json(device) for device in self.devices],
         }
 
 
 def fleet(snapshot: Snapshot) -> tuple[FleetRow, ...]:
     """Rows by node and resource name. A node that offers no device, and has none, has no row."""
-    view = view_of(snapshot)
+    unseen, now = unseen_kinds(snapshot), moment_of(snapshot)
+    view = view_of(_with_named_nodes(snapshot) if "Node" in unseen else snapshot)
     return tuple(
-        _row(node, resource, snapshot.gpu.get(node.name))
+        _row(node, resource, status, report_age(status, now), unseen)
         for node in view.nodes.values()
-        for resource in _resources(node, snapshot.gpu.get(node.name))
+        for status in (snapshot.gpu.get(node.node.name),)
+        for resource in _resources(node, status, node_seen="Node" not in unseen)
     )
 
 
-def _resources(view: NodeView, status: GpuStatus | None) -> list[str]:
+def _with_named_nodes(snapshot: Snapshot) -> Snapshot:
+    """Nodes of which nothing is known but what pods and reports say."""
+    names = {pod.node_name for pod in snapshot.pods if pod.node_name} | snapshot.gpu.keys()
+    return replace(snapshot, nodes=tuple(Node(name) for name in sorted(names)))
+
+
+def _resources(view: NodeView, status: GpuStatus | None, *, node_seen: bool) -> list[str]:
     node = view.node
     names = {name for name in (*node.capacity, *node.allocatable) if is_extended(name)}
     names |= (
         {device.resource for device in status.devices if device.resource} if status is not None else set()
     )
+    if not node_seen:  # pods alone say what it has
+        names |= {name for name, amount in view.requested.items() if amount and is_extended(name)}
     resources = sorted(
         name
         for name in names
-        if (node.capacity.get(name, 0) or node.allocatable.get(name, 0))
-        and (view.requested.get(name, 0) or not _is_former(node, name, status))
+        if (node.capacity.get(name, 0) or node.allocatable.get(name, 0) or not node_seen)
+        and (view.requested.get(name, 0) or not is_former(node, name, status))
     )
     if not resources and status is not None and status.devices:
         return sorted(names) or [""]
     return resources
 
 
-def _is_former(node: Node, resource: str, status: GpuStatus | None) -> bool:
-    """Whether the node's devices go by another name now; kubelet lists the old one for some minutes more."""
-    names = {device.resource for device in status.devices} if status is not None else set()
-    return not node.allocatable.get(resource, 0) and bool(names) and not names & {resource, ""}
-
-
-def _row(view: NodeView, resource: str, status: GpuStatus | None) -> FleetRow:
-    node = view.node
-    devices = [d for d in status.devices if d.resource in (resource, "")] if status is not None else []
+def _row(
+    view: NodeView, resource: str, status: GpuStatus | None, agent: ReportAge, unseen: Collection[str]
+) -> FleetRow:
+    node, of_node = view.node, status.devices if status is not None else ()
+    devices = [d for d in of_node if d.resource in (resource, "")]
     used = [d.used_mib for d in devices]
+    nodes_seen, pods_seen = "Node" not in unseen, "Pod" not in unseen
+    troubles = troubles_of(node, resource, devices, status, agent)
     count = device_count(node, resource, status)
     return FleetRow(
         node=node.name,
         resource=resource,
-        product=node.labels.get(PRODUCT_LABEL, "")
-        or ", ".join(sorted({d.product for d in devices if d.product})),
+        product=product_of(node, devices if node.labels.get(PRODUCT_LABEL) is None else of_node),
         mode="mps" if status is not None and resource in status.mps else _mode(node, count),
         advertised=_advertised(resource, devices, status),
-        allocatable=node.allocatable.get(resource, 0),
-        capacity=node.capacity.get(resource, 0),
-        allocated=view.requested.get(resource, 0),
+        allocatable=node.allocatable.get(resource, 0) if nodes_seen else None,
+        capacity=node.capacity.get(resource, 0) if nodes_seen else None,
+        allocated=view.requested.get(resource, 0) if pods_seen else None,
         used_mib=sum(u for u in used if u is not None) if used and None not in used else None,
         memory_mib=sum(d.memory_mib for d in devices),
-        troubles=tuple(_troubles(node, resource, devices, status)),
+        troubles=tuple(t for t in troubles if nodes_seen or t.word != "not advertised"),
         cordoned=node.unschedulable,
-        holders=holders(view, resource),
+        holders=holders(view, resource) if pods_seen else None,
         devices=tuple(_device_row(d) for d in devices),
         replicas=count.replicas,
         device_count=count.devices,
+        agent=agent,
     )
 
 
@@ -163,42 +199,6 @@ def _mode(node: Node, count: DeviceCount) -> str:
     if not count.shared:
         return "exclusive"
     return "mps" if node.labels.get(_STRATEGY, "") == "mps" else "time-sliced"
-
-
-def _which(node: Node, ill: list[GpuDevice]) -> str:
-    """KUB-2: which devices, by index, and since when the agent calls the node's devices unhealthy."""
-    numbers = [str(device.index) for device in ill if device.index is not None]
-    parts = [f"GPU {', '.join(numbers)}"] if numbers else []
-    since = next(
-        (
-            condition.since
-            for condition in node.problem_conditions
-            if condition.type == GPUS_HEALTHY and condition.since
-        ),
-        None,
-    )
-    parts += [f"since {utc(since)}"] if since is not None else []
-    return f" ({'; '.join(parts)})" if parts else ""
-
-
-def _troubles(node: Node, resource: str, devices: list[GpuDevice], status: GpuStatus | None) -> Iterator[str]:
-    ill = [device for device in devices if not device.healthy]
-    missing = node.capacity.get(resource, 0) - node.allocatable.get(resource, 0)
-    if ill:
-        why = "; ".join(sorted({device.reason for device in ill if device.reason}))
-        yield f"{len(ill)} of {len(devices)} unhealthy{f': {why}' if why else ''}{_which(node, ill)}"
-    elif missing > 0 and _is_former(node, resource, status):
-        yield "offered under another name now, still held under this one"
-    elif missing > 0:
-        yield f"{missing} of {node.capacity[resource]} not allocatable"
-    elif not resource or (devices and not node.allocatable.get(resource, 0)):
-        yield "not advertised"
-    if status is not None and (why := status.mps.get(resource, "")):
-        yield f"MPS daemon does not serve: {why}"
-    if node.ready is False:
-        yield "node not ready"
-    for problem in status.problems if status is not None else ():
-        yield problem.splitlines()[0]
 
 
 def _device_row(device: GpuDevice) -> DeviceRow:
@@ -220,6 +220,7 @@ def _device_json(device: DeviceRow) -> JsonObject:
         "index": device.index,
         "product": device.product,
         "health": "healthy" if device.healthy else "unhealthy",
+        "state": device.state,
         "reason": device.reason,
         "memory_mib": device.memory_mib,
         "used_mib": device.used_mib,

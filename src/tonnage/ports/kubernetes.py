@@ -56,6 +56,11 @@ class KubernetesReader(Protocol):
     `namespace`: all of them. Selectors are in kubectl's syntax.
     """
 
+    @property
+    def server_ahead_s(self) -> float:
+        """How far the server's clock is ahead of this machine's, by its last answer; 0 before the first."""
+        ...
+
     async def get(self, kind: Kind[T], name: str, namespace: str | None = None) -> T:
         """The object. Raises ApiError 404."""
         ...

@@ -8,6 +8,7 @@ from typing import Final
 from tonnage.model.devices.links import PCI_WORDS
 from tonnage.model.node.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
 from tonnage.model.node.software import UNKNOWN, KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
+from tonnage.reading.object_parts import moment
 from tonnage.wire import objects as w
 
 _LEVELS: Final = {word: level for level, word in PCI_WORDS.items()}
@@ -22,6 +23,7 @@ def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
     return GpuStatus(
         node=status.metadata.name,
         devices=tuple(_device(device) for device in _objects(body.get("devices"))),
+        heartbeat=moment(_text(body.get("heartbeatAt"))),
         problems=(*_refused_config(body.get("config")), *_texts(body.get("problems"))),
         replicas={_text(r.get("name")): _whole(r.get("replicas")) or 1 for r in resources},
         offered={_text(r.get("name")): n for r in resources if (n := _whole(r.get("capacity"))) is not None},

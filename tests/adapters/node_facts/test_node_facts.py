@@ -8,6 +8,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -263,6 +264,7 @@ class Server:
     def __init__(self, answers: dict[str, JsonValue]) -> None:
         self._answers = answers
         self.asked: list[str] = []
+        self.server_ahead_s = 0.0
 
     async def get_raw(self, path: str) -> JsonValue:
         self.asked.append(path)
@@ -284,12 +286,18 @@ async def test_the_cluster_is_asked_for_no_more_than_the_agents_role_allows() ->
             "/api/v1/nodes": {"kind": "NodeList", "items": [node]},
             "/api/v1/pods": {"kind": "PodList", "items": [pod]},
             "/apis/node.k8s.io/v1/runtimeclasses": 403,
+            "/apis/tonnage.dev/v1alpha1/nodegpustatuses": {
+                "kind": "NodeGPUStatusList",
+                "items": [{"metadata": {"name": "a"}, "status": {"heartbeatAt": "2026-05-01T12:00:00Z"}}],
+            },
         }
     )
     found = await asked_cluster(server, "a")
     assert found is not None
     assert (found.labels, found.capacity, found.runtime) == ({"x": "y"}, {"a.com/b": 2}, "containerd://2.1.4")
     assert [(each.namespace, each.name) for each in found.pods] == [("n", "p")]
+    assert found.heartbeat == datetime(2026, 5, 1, 12, tzinfo=UTC)
+    assert found.read_at is not None
     assert server.asked[0] == "/api/v1/nodes?fieldSelector=metadata.name%3Da"
     assert await asked_cluster(server, "b") is None
 

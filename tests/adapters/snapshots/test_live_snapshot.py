@@ -15,6 +15,8 @@ from tonnage.wire.kinds import Kind
 class _Api:
     """A server that counts what it is asked at the same moment; each such request is a connection."""
 
+    server_ahead_s = 0.0
+
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.most = 0

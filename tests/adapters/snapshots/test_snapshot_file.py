@@ -33,6 +33,7 @@ class PagedApi:
         self.refused: dict[str, ApiError] = {}
         self.expired: dict[str, GoneError] = {}
         self.asked: list[str] = []
+        self.server_ahead_s = 0.0
 
     async def get_raw(self, path: str) -> JsonValue:
         self.asked.append(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -249,6 +250,82 @@ def test_names_get_pseudonyms_and_what_points_to_them_still_does() -> None:
     assert latest["spec"]["containers"][0]["image"].endswith(":latest")
     replica_set: Any = redactor.redacted({"metadata": {"name": "acme-rs"}}, KINDS["ReplicaSet"])
     assert meta["ownerReferences"][0]["name"] == replica_set["metadata"]["name"]
+
+
+def _pseudonym(kind: str, body: Body, *path: str | int) -> Any:
+    """What a part of an object becomes."""
+    part: Any = redacted(body, kind, Level.NAMES)
+    for key in path:
+        part = part[key]
+    return part
+
+
+def _name_of(kind: str, name: str = "acme") -> str:
+    return str(_pseudonym(kind, {"metadata": {"name": name}}, "metadata", "name"))
+
+
+@pytest.mark.parametrize("kind", ["NodeGPUStatus", "CSINode"])
+def test_what_is_named_after_a_node_gets_the_pseudonym_of_the_node(kind: str) -> None:
+    assert _name_of(kind) == _name_of("Node")
+
+
+def _pod_asking(resource: str) -> Body:
+    return {"spec": {"containers": [{"resources": {"limits": {resource: "1"}}}]}}
+
+
+IN_CLAIMS, IN_QUOTAS = "deviceclass.resource.kubernetes.io/", ".deviceclass.resource.k8s.io/devices"
+IN_STORAGE = ".storageclass.storage.k8s.io/requests.storage"
+CLASS_RESOURCES = {
+    f"{IN_CLAIMS}acme": f"{IN_CLAIMS}{{DeviceClass}}",
+    f"requests.{IN_CLAIMS}acme": f"requests.{IN_CLAIMS}{{DeviceClass}}",
+    f"acme{IN_QUOTAS}": f"{{DeviceClass}}{IN_QUOTAS}",
+    f"acme{IN_STORAGE}": f"{{StorageClass}}{IN_STORAGE}",
+    "nvidia.com/gpu": "nvidia.com/gpu",
+}
+
+
+@pytest.mark.parametrize("resource", CLASS_RESOURCES)
+def test_the_resource_of_a_class_names_the_class_by_its_pseudonym(resource: str) -> None:
+    names = {kind: _name_of(kind) for kind in ("DeviceClass", "StorageClass")}
+    expected = CLASS_RESOURCES[resource].format(**names)
+    hard = _pseudonym("ResourceQuota", {"spec": {"hard": {resource: "4"}}}, "spec", "hard")
+    limits = _pseudonym("Pod", _pod_asking(resource), "spec", "containers", 0, "resources", "limits")
+    assert (hard, limits) == ({expected: "4"}, {expected: "1"})
+    assert redacted(_pod_asking(resource))["spec"] == _pod_asking(resource)["spec"]
+
+
+def test_a_pods_runtime_class_is_found_by_its_pseudonym() -> None:
+    body: Body = {"spec": {"runtimeClassName": "acme"}}
+    assert _pseudonym("Pod", body, "spec", "runtimeClassName") == _name_of("RuntimeClass")
+
+
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        ("acme/configs[timeslice-4]", r"namespace-[0-9a-f]{12}/configmap-[0-9a-f]{12}\[timeslice-4\]"),
+        ("/etc/acme/config.yaml", r"\[redacted\]"),
+        ("", ""),
+    ],
+)
+def test_the_source_of_a_configuration_keeps_its_key_and_loses_its_names(source: str, kept: str) -> None:
+    body: Body = {"status": {"config": {"source": source, "key": "timeslice-4"}}}
+    config = _pseudonym("NodeGPUStatus", body, "status", "config")
+    assert config["key"] == "timeslice-4"
+    assert re.fullmatch(kept, config["source"])
+
+
+def test_of_a_message_pseudonyms_keep_what_the_catalogue_knows_without_names() -> None:
+    message = "Allocate failed: no binding pod found on node acme-7, which acme made"
+    body: Body = {"status": {"message": message, "conditions": [{"message": "acme waits"}]}}
+    status = _pseudonym("Pod", body, "status")
+    assert status["message"] == "no binding pod found on node [redacted]"
+    assert status["conditions"] == [{"message": "[redacted]"}]
+
+
+def test_what_an_agent_says_of_a_device_stays_without_its_number() -> None:
+    body: Body = {"status": {"devices": [{"uuid": UUID, "reason": f"Xid 79 on {UUID}"}]}}
+    (device,) = _pseudonym("NodeGPUStatus", body, "status", "devices")
+    assert device["reason"] == f"Xid 79 on {device['uuid']}"
 
 
 def test_devices_keep_their_kind_and_lose_their_number() -> None:

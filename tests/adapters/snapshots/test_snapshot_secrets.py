@@ -178,6 +178,8 @@ def objects_with(secret: str, message: str) -> list[tuple[str, Body]]:
 class Recorded:
     """A cluster that has the same few objects of each kind."""
 
+    server_ahead_s = 0.0
+
     def __init__(self, objects: list[tuple[str, Body]]) -> None:
         self._lists = {KINDS[kind].path(None): [body] for kind, body in objects}
 

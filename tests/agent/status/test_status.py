@@ -7,7 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Collection
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -211,12 +211,13 @@ class WaitingClock:
 
     def __init__(self) -> None:
         self.sleepers: list[tuple[float, asyncio.Event]] = []
+        self.passed_s = 0.0
 
     def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC)
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.passed_s)
 
     def monotonic(self) -> float:
-        return 0.0
+        return self.passed_s
 
     async def sleep(self, seconds: float) -> None:
         event = asyncio.Event()
@@ -253,6 +254,7 @@ class Publishing:
         for _ in range(count):
             while due := [each for each in self.clock.sleepers if each[0] < 1]:
                 await self.wake(due)
+            self.clock.passed_s += 60
             await self.wake([each for each in self.clock.sleepers if each[0] == 60.0])
 
     async def wake(self, due: list[tuple[float, asyncio.Event]]) -> None:
@@ -290,18 +292,31 @@ async def test_a_flood_of_changes_is_one_write_in_a_quarter_of_a_second(
     assert cluster.status("node-1")["deviceCount"] == 59
 
 
-async def test_what_has_not_changed_is_written_every_five_minutes_alone(
+async def test_at_rest_a_heartbeat_is_all_that_is_written_in_a_minute(
     cluster: Any, publishing: Publishing
 ) -> None:
     publishing.show(1)
     await cluster.until(lambda: cluster.status("node-1"))
-    written = cluster.version
-    for _ in range(3):
+    first, written = cluster.status("node-1"), cluster.version
+    for minute in range(1, 4):
         publishing.show(1)
         await publishing.minutes(1)
-    assert cluster.version == written
+        assert cluster.version == written + minute
+        status = cluster.status("node-1")
+        assert status == {**first, "heartbeatAt": f"2026-01-01T00:0{minute}:00Z"}, "updatedAt is as it was"
     await publishing.minutes(57)
-    assert cluster.version == written + 12, "twelve in an hour, not sixty"
+    assert cluster.version == written + 60, "one a minute"
+    status = cluster.status("node-1")
+    assert (status["updatedAt"], status["heartbeatAt"]) == ("2026-01-01T01:00:00Z", "2026-01-01T01:00:00Z")
+
+
+async def test_a_heartbeat_is_by_the_clock_of_the_api_server(cluster: Any, publishing: Publishing) -> None:
+    cluster.server_ahead_s = -3600.0
+    publishing.show(1)
+    await cluster.until(lambda: cluster.status("node-1"))
+    assert cluster.status("node-1")["heartbeatAt"] == "2025-12-31T23:00:00Z"
+    await publishing.minutes(1)
+    assert cluster.status("node-1")["heartbeatAt"] == "2025-12-31T23:01:00Z"
 
 
 async def test_a_change_of_what_nobody_tells_is_written_within_a_minute(
@@ -314,11 +329,13 @@ async def test_a_change_of_what_nobody_tells_is_written_within_a_minute(
     assert cluster.status("node-1")["kubelet"]["version"] == "1.36.0"
 
 
-async def test_a_deleted_status_comes_back_within_five_minutes(cluster: Any, publishing: Publishing) -> None:
+async def test_a_deleted_status_comes_back_with_the_next_heartbeat(
+    cluster: Any, publishing: Publishing
+) -> None:
     publishing.show(1)
     await cluster.until(lambda: cluster.status("node-1"))
     cluster.remove(NODE_GPU_STATUS, "node-1")
-    await publishing.minutes(6)
+    await publishing.minutes(1)
     assert cluster.status("node-1")["deviceCount"] == 1
 
 

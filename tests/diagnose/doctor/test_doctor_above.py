@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ from tonnage.model.reasons.node.kubelet_files import (
     PodResourcesMissing,
 )
 from tonnage.model.reasons.node.labels import LabelDrifted
-from tonnage.model.reasons.node.plugin import AgentNotRunning, AgentStateDamaged, TwoPlugins
+from tonnage.model.reasons.node.plugin import AgentNotRunning, AgentSilent, AgentStateDamaged, TwoPlugins
 from tonnage.model.reasons.node.runtime import (
     CdiDisabled,
     CdiUnsupported,
@@ -296,6 +297,12 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         NodeLayer.PLUGIN,
         "no device plugin runs",
     ),
+    "no heartbeat of an agent that runs": (
+        lambda n: n.seen_by_cluster(heartbeat_age=timedelta(minutes=12)),
+        AgentSilent,
+        NodeLayer.PLUGIN,
+        "agent silent for 12m (since 2026-05-01T12:00:00Z)",
+    ),
     "nothing registered": (
         lambda n: (
             n.remove(f"{PLUGINS}/nvidia-gpu.sock"),
@@ -330,6 +337,17 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         LabelDrifted,
         NodeLayer.LABELS,
         "nvidia.com/gpu.product=Tesla-V100, it is Tesla-T4",
+    ),
+    "another product's label where another plugin shares the GPUs": (
+        lambda n: (
+            n.stop_agent(),
+            n.remove("var/lib/tonnage/device-plugin-config"),
+            n.process(60, ["/usr/bin/nvidia-device-plugin"]),
+            n.seen_by_cluster(labels={"nvidia.com/gpu.product": "Tesla-V100-SHARED"}),
+        ),
+        LabelDrifted,
+        NodeLayer.LABELS,
+        "nvidia.com/gpu.product=Tesla-V100-SHARED, it is Tesla-T4",
     ),
     "a label of what is gone": (
         lambda n: n.seen_by_cluster(

@@ -22,6 +22,15 @@ class RawApi(Protocol):
         ...
 
 
+class TimedApi(RawApi, Protocol):
+    """The same with the server's clock."""
+
+    @property
+    def server_ahead_s(self) -> float:
+        """How far the server's clock is ahead of this machine's."""
+        ...
+
+
 @asynccontextmanager
 async def connect(
     kubeconfig: Path | None = None,

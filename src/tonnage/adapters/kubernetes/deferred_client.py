@@ -56,6 +56,10 @@ class LateKubernetes:
             self._open.set()
             await asyncio.Event().wait()
 
+    @property
+    def server_ahead_s(self) -> float:
+        return self._api.server_ahead_s if self._api is not None else 0.0
+
     async def get(self, kind: Kind[T], name: str, namespace: str | None = None) -> T:
         return await (await self._opened()).get(kind, name, namespace)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, MutableSequence, Sequence
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote
 
@@ -48,8 +50,19 @@ class HttpKubernetes:
     def __init__(self, client: httpx2.AsyncClient, *, namespace: str = "default") -> None:
         self._client = client
         self.namespace = namespace
+        self._last_date = ("", 0.0)
+        """When the server gave its last answer, by its own clock and by this machine's."""
         self._pages: dict[type[Object], msgspec.json.Decoder[Any]] = {}
         self._objects: dict[type[Object], msgspec.json.Decoder[Any]] = {}
+
+    @property
+    def server_ahead_s(self) -> float:
+        """How far the server's clock is ahead, to about a second; 0 where it does not say."""
+        date, received = self._last_date
+        try:
+            return parsedate_to_datetime(date).timestamp() - received
+        except ValueError:
+            return 0.0
 
     async def get(self, kind: Kind[T], name: str, namespace: str | None = None) -> T:
         """The object. Raises ApiError 404."""
@@ -227,6 +240,7 @@ class HttpKubernetes:
             )
         except httpx2.HTTPError as error:
             raise unreachable(error, self._client) from None
+        self._last_date = (response.headers.get("Date", ""), time.time())
         if response.status_code >= 400:
             raise refusal(response.status_code, response.content)
         return response.content

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
-from tonnage.adapters.kubernetes.client import RawApi
+from tonnage.adapters.kubernetes.client import TimedApi
+from tonnage.adapters.snapshots.format import HEADER
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.node.facts import ClusterFacts, PodFacts
 from tonnage.model.whole_numbers import whole_number
+from tonnage.reading.object_parts import moment
+from tonnage.wire.kinds import NODE_GPU_STATUS
 
-_KINDS: Final = frozenset({"Node", "Pod", "RuntimeClass"})
+_REPORT: Final = NODE_GPU_STATUS.kind
+_KINDS: Final = frozenset({"Node", "Pod", "RuntimeClass", _REPORT})
 _MOST_PODS: Final = 2000
 _LONGEST: Final = 1000
 
 
-async def asked_cluster(api: RawApi, node: str) -> ClusterFacts | None:
-    """The node with its pods, and the runtime classes where they may be read. Raises ClusterError.
+async def asked_cluster(api: TimedApi, node: str) -> ClusterFacts | None:
+    """The node with its pods, its agent's report and the runtime classes, as far as they may be read.
+
+    Raises ClusterError.
 
     The node is listed, not got: that much the agent's own role allows.
     """
@@ -26,18 +33,25 @@ async def asked_cluster(api: RawApi, node: str) -> ClusterFacts | None:
     for path in (
         f"/api/v1/pods?fieldSelector={quote(f'spec.nodeName={node}')}&limit={_MOST_PODS}",
         "/apis/node.k8s.io/v1/runtimeclasses",
+        f"{NODE_GPU_STATUS.path()}?fieldSelector={quote(f'metadata.name={node}')}",
     ):
         try:
             documents.append(await api.get_raw(path))
         except ApiError as error:
             if error.code not in (403, 404):
                 raise
-    return cluster_facts(documents, node)
+    return cluster_facts(documents, node, datetime.now(UTC) + timedelta(seconds=api.server_ahead_s))
 
 
-def cluster_facts(documents: Iterable[JsonValue], node: str) -> ClusterFacts | None:
-    """Out of objects and Lists of them; None if the node is not among them."""
+def cluster_facts(
+    documents: Iterable[JsonValue], node: str, now: datetime | None = None
+) -> ClusterFacts | None:
+    """Out of objects and Lists of them, as of `now` or the snapshot's first line; None if the node is not
+    among them.
+    """
     objects = [obj for obj in _objects(documents) if _bears_on(obj, node)]
+    times = (moment(_text(obj.get("takenAt"))) for obj in objects if obj.get("kind") == HEADER)
+    report = next((obj for obj in objects if obj.get("kind") == _REPORT), {})
     own = next((obj for obj in objects if obj.get("kind") == "Node"), None)
     if own is None:
         return None
@@ -52,6 +66,8 @@ def cluster_facts(documents: Iterable[JsonValue], node: str) -> ClusterFacts | N
         runtime=_text(_object(status, "nodeInfo").get("containerRuntimeVersion")),
         pods=tuple(pods)[:_MOST_PODS],
         runtime_classes={_name(obj): _text(obj.get("handler")) for obj in classes},
+        heartbeat=moment(_text(_object(report, "status").get("heartbeatAt"))),
+        read_at=now or next(times, None),
     )
 
 
@@ -71,9 +87,9 @@ def _objects(documents: Iterable[JsonValue]) -> Iterator[JsonObject]:
 def _bears_on(document: JsonObject, node: str) -> bool:
     """Whether it is the node, a pod of it, or of another kind that is read: a file may have many more."""
     kind = _text(document.get("kind"))
-    if kind == "Node":
+    if kind in ("Node", _REPORT):
         return _name(document) == node
-    return _is_pod_of(document, node) if kind == "Pod" else kind in _KINDS
+    return _is_pod_of(document, node) if kind == "Pod" else kind in (*_KINDS, HEADER)
 
 
 def _is_pod_of(document: JsonObject, node: str) -> bool:

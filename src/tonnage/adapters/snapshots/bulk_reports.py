@@ -12,6 +12,7 @@ import msgspec
 from tonnage.adapters.snapshots.fast_dataclasses import quickly
 from tonnage.model.node.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
 from tonnage.reading.gpu_status import gpu_status_from, links_from, parts_from
+from tonnage.reading.object_parts import moment
 from tonnage.wire import objects as w
 
 _NONE: Final = msgspec.Raw(b"[]")
@@ -55,6 +56,7 @@ class _Body(w.Wire):
     kubelet: msgspec.Raw = _NULL
     driver_version: msgspec.Raw = _NULL
     cuda_version: msgspec.Raw = _NULL
+    heartbeat_at: str = ""
 
 
 class _Meta(w.Wire):
@@ -69,13 +71,15 @@ class _Report(w.Wire):
 _REST: Final = tuple(
     (name, key)
     for name, key in zip(_Body.__struct_fields__, _Body.__struct_encode_fields__, strict=True)
-    if name != "devices"
+    if name not in ("devices", "heartbeat_at")
 )
 """Fields and their keys."""
 _device: Final = quickly(GpuDevice)
 _report: Final = quickly(GpuStatus)
-_COMMON: Final = tuple(part.name for part in fields(GpuStatus) if part.name not in ("node", "devices"))
-"""What comes after these two."""
+_COMMON: Final = tuple(
+    part.name for part in fields(GpuStatus) if part.name not in ("node", "devices", "heartbeat")
+)
+"""What comes after these three."""
 
 
 class Reports:
@@ -93,7 +97,7 @@ class Reports:
         body = report.status
         devices = tuple([self._device(device) for device in body.devices])
         rest = (bytes(getattr(body, name)) for name, _ in _REST)
-        return _report(report.metadata.name, devices, *self._common(*rest))
+        return _report(report.metadata.name, devices, moment(body.heartbeat_at), *self._common(*rest))
 
     def _device(self, device: _Device) -> GpuDevice:
         once = self._once

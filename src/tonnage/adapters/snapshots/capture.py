@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
-from tonnage.adapters.kubernetes.client import RawApi, server_version
+from tonnage.adapters.kubernetes.client import RawApi, TimedApi, server_version
 from tonnage.adapters.snapshots.format import Absence, Count, Footer, Header, encoded
 from tonnage.adapters.snapshots.kinds import CAPTURED, CapturedKind
 from tonnage.adapters.snapshots.redact import Level, Redactor
 from tonnage.model.errors import ApiError, GoneError
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.timestamps import timestamp
 
 PAGE: Final = 500
 _REFUSED: Final = (401, 403, 405)
@@ -48,7 +49,7 @@ Progress = Callable[[str, int, int], None]
 
 
 async def capture(
-    api: RawApi, order: Order, redactor: Redactor, write: Callable[[bytes], object], progress: Progress
+    api: TimedApi, order: Order, redactor: Redactor, write: Callable[[bytes], object], progress: Progress
 ) -> Captured:
     """Write the lines of a snapshot. Raises ClusterError: the cluster is gone, or lets nothing be read."""
     captured = Captured()
@@ -59,7 +60,7 @@ async def capture(
         )
     header = Header(
         server_version=await server_version(api),
-        taken_at=order.at.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        taken_at=timestamp(order.at + timedelta(seconds=api.server_ahead_s)),
         redact=order.level.value,
         program=order.program,
         namespace=redactor.namespace(order.namespace),

@@ -17,6 +17,8 @@ class FieldMark(Enum):
     """All that is there, of whatever shape."""
     AMOUNTS = auto()
     """Scalars by resource name."""
+    RESOURCE = auto()
+    """The name of a resource; it may have the name of a DeviceClass or StorageClass in it."""
     BY_POD = auto()
     """Scalars by the name of a pod."""
     TEXT = auto()
@@ -31,6 +33,8 @@ class FieldMark(Enum):
     """An object with the `key` of a label and its `value` or `values`: a taint, toleration or requirement."""
     NODE_FIELDS = auto()
     """A requirement on a node's fields: its name."""
+    CONFIG_SOURCE = auto()
+    """Where a device-plugin configuration is from, such as `namespace/configmap[key]`."""
     IMAGE = auto()
     VARIABLE = auto()
     """The name of an environment variable."""

@@ -99,7 +99,7 @@ POD_SPEC: Final[Rules] = {
     "priorityClassName": ObjectName("priorityclass"),
     "preemptionPolicy": FieldMark.SCALAR,
     "restartPolicy": FieldMark.SCALAR,
-    "runtimeClassName": FieldMark.SCALAR,
+    "runtimeClassName": ObjectName("runtimeclass"),
     "overhead": FieldMark.AMOUNTS,
     "resources": AMOUNTS,
     "schedulingGates": {"name": FieldMark.LABEL_KEY},
@@ -165,7 +165,7 @@ POD_STATUS: Final[Rules] = {
         "resourceClaimName": ObjectName("resourceclaim"),
         "requestMappings": {
             "containerName": _CONTAINER_NAME,
-            "resourceName": FieldMark.SCALAR,
+            "resourceName": FieldMark.RESOURCE,
             "requestName": FieldMark.SCALAR,
         },
     },
@@ -278,11 +278,11 @@ _AGENT_DEVICE: Final[Rules] = {
         "memoryMiB": FieldMark.SCALAR,
         "placement": {"start": FieldMark.SCALAR, "size": FieldMark.SCALAR},
         "health": FieldMark.SCALAR,
-        "reason": FieldMark.TEXT,
+        "reason": FieldMark.SCALAR,
         "resource": FieldMark.SCALAR,
     },
     "health": FieldMark.SCALAR,
-    "reason": FieldMark.TEXT,
+    "reason": FieldMark.SCALAR,
     "resource": FieldMark.SCALAR,
     "replicas": FieldMark.SCALAR,
     "holders": {
@@ -295,13 +295,14 @@ _AGENT_DEVICE: Final[Rules] = {
 }
 AGENT_STATUS: Final[Rules] = {
     "updatedAt": FieldMark.SCALAR,
+    "heartbeatAt": FieldMark.SCALAR,
     "driverVersion": FieldMark.SCALAR,
     "cudaVersion": FieldMark.SCALAR,
     "deviceCount": FieldMark.SCALAR,
     "healthyCount": FieldMark.SCALAR,
     "config": {
-        "source": FieldMark.TEXT,
-        "key": FieldMark.TEXT,
+        "source": FieldMark.CONFIG_SOURCE,
+        "key": FieldMark.SCALAR,
         "error": FieldMark.TEXT,
         "migStrategy": FieldMark.SCALAR,
         "deviceList": FieldMark.TEXT,

@@ -30,18 +30,22 @@ from tonnage.reading.volumes import KNOWN_SOURCES
 
 @dataclass(frozen=True, slots=True)
 class CapturedKind:
-    """A kind at its API path, and what is kept of its objects beside the metadata."""
+    """A kind at its API path, and what is kept of its objects beside the metadata.
+
+    `named_after`: the kind whose objects' names its own objects bear, so that their pseudonyms are the same.
+    """
 
     api_version: str
     kind: str
     plural: str
     fields: Rules
     namespaced: bool = True
+    named_after: str = ""
 
     @property
     def rules(self) -> Rules:
         """The allow-list of a whole object."""
-        named = ObjectName(self.kind.lower())
+        named = ObjectName((self.named_after or self.kind).lower())
         return {"metadata": {"name": named, "generateName": named, **META}, **self.fields}
 
     def path(self, namespace: str | None) -> str:
@@ -82,7 +86,7 @@ CAPTURED: Final = (
     }, namespaced=False),
     CapturedKind("tonnage.dev/v1alpha1", "NodeGPUStatus", "nodegpustatuses", {
         "status": AGENT_STATUS,
-    }, namespaced=False),
+    }, namespaced=False, named_after="Node"),
     CapturedKind("v1", "ResourceQuota", "resourcequotas", {
         "spec": {
             "hard": FieldMark.AMOUNTS,
@@ -220,7 +224,7 @@ CAPTURED: Final = (
     }, namespaced=False),
     CapturedKind("storage.k8s.io/v1", "CSINode", "csinodes", {
         "spec": {"drivers": {"name": FieldMark.SCALAR, "allocatable": {"count": FieldMark.SCALAR}}},
-    }, namespaced=False),
+    }, namespaced=False, named_after="Node"),
     CapturedKind("storage.k8s.io/v1", "CSIDriver", "csidrivers", {
         "spec": {"storageCapacity": FieldMark.SCALAR, "preventPodSchedulingIfMissing": FieldMark.SCALAR},
     }, namespaced=False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from tonnage.adapters.kubernetes.client import server_version
@@ -42,7 +42,7 @@ async def read_live(api: HttpKubernetes, events: tuple[str, str] | None = None) 
 
     with collector_paused():
         answers = await asyncio.gather(*map(items, READ_KINDS))
-    now = datetime.now(UTC)
+    now = datetime.now(UTC) + timedelta(seconds=api.server_ahead_s)
     event_objects = await _events(api, *events) if events is not None else ()
     missing = frozenset(kind.kind for kind, answer in zip(READ_KINDS, answers, strict=True) if answer is None)
     return snapshot_from(

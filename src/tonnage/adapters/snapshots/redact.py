@@ -18,6 +18,7 @@ from tonnage.adapters.snapshots.component_messages import OWN_CONDITIONS, is_own
 from tonnage.adapters.snapshots.field_rules import FieldMark, ObjectName, Rule
 from tonnage.adapters.snapshots.fields import CONDITION
 from tonnage.adapters.snapshots.kinds import CapturedKind
+from tonnage.adapters.snapshots.nameless_phrases import nameless_phrases
 from tonnage.adapters.snapshots.quoting import without_values
 from tonnage.adapters.snapshots.secret_values import USERINFO, SecretValues, secret_values, texts_of
 from tonnage.model.catalog.messages import known_phrases
@@ -58,6 +59,12 @@ _PLAIN: Final = re.compile(r"-?[0-9]{1,9}|true|false|", re.IGNORECASE)
 _DEVICE: Final = re.compile(r"\b(GPU|MIG)-[0-9A-Za-z][0-9A-Za-z-]{3,}")
 _VARIABLES: Final = ("NVIDIA_", "CUDA_", "AMD_", "HABANA_", "ROCR_", "HIP_")
 _IMAGE: Final = re.compile(r"(?P<name>.*?)(?::(?P<tag>[^:/@]*))?(?:@(?P<digest>.*))?", re.DOTALL)
+_RESOURCE_OF_CLASS: Final = re.compile(
+    r"(?P<before>(?:requests\.)?deviceclass\.resource\.kubernetes\.io/)(?P<device>.+)"
+    r"|(?P<name>.+)(?P<after>\.(?P<kind>device|storage)class\.(?:resource|storage)\.k8s\.io/.+)"
+)
+"""What DRA and quotas call the resources of a class."""
+_CONFIG_SOURCE: Final = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9.-]+)(?P<key>\[[\w.-]+\])")
 _LATEST: Final = "latest"
 """The tag of an image that names none."""
 _BOUND_VOLUMES: Final = (
@@ -90,7 +97,11 @@ class Redactor:
         self._marks: Mapping[FieldMark, Callable[[JsonValue, Hide], JsonValue]] = {
             FieldMark.SCALAR: lambda value, _: self._scalars(value),
             FieldMark.WHOLE: lambda value, _: self._whole(value),
-            FieldMark.AMOUNTS: lambda value, _: {**_flat(value)},
+            FieldMark.AMOUNTS: lambda value, _: {
+                self._resource(name): amount for name, amount in _flat(value).items()
+            },
+            FieldMark.RESOURCE: lambda value, _: self._texts(value, self._resource),
+            FieldMark.CONFIG_SOURCE: lambda value, _: self._texts(value, self._config_source),
             FieldMark.BY_POD: lambda value, _: {
                 self._name("pod", name): at for name, at in _flat(value).items()
             },
@@ -181,12 +192,18 @@ class Redactor:
         return replace_text(value) if isinstance(value, str) else None
 
     def _text(self, value: JsonValue, hide: Hide) -> JsonValue:
-        return self._texts(value, lambda text: REDACTED if self._names and text else hide(text))
+        if self._names:
+            return self._texts(value, lambda text: self._phrases(text, hide) or (text and REDACTED))
+        return self._texts(value, hide)
 
     def _last_words(self, value: JsonValue, hide: Hide) -> JsonValue:
-        phrases = known_phrases(value[-_LONGEST_WORDS:]) if isinstance(value, str) else ()
-        shown = "\n".join(dict.fromkeys(map(hide, phrases)))
-        return (self._devices(shown) if self._names else shown) or None
+        return (self._phrases(value, hide) or None) if isinstance(value, str) else None
+
+    def _phrases(self, text: str, hide: Hide) -> str:
+        """What the catalogue of messages knows of a text."""
+        phrases = nameless_phrases if self._names else known_phrases
+        shown = "\n".join(dict.fromkeys(map(hide, phrases(text[-_LONGEST_WORDS:]))))
+        return self._devices(shown) if self._names else shown
 
     def _labels(self, value: JsonValue) -> JsonObject:
         labels = {key: text for key, text in _flat(value).items() if isinstance(text, str)}
@@ -259,6 +276,21 @@ class Redactor:
         if not self._names or name in _KEPT_NAMES or not name:
             return name
         return f"{prefix}-{self._mark(name)}" if prefix else name
+
+    def _resource(self, name: str) -> str:
+        match = _RESOURCE_OF_CLASS.fullmatch(name) if self._names else None
+        if match is None:
+            return name
+        group = "device" if match["device"] or match["kind"] == "device" else "storage"
+        renamed = self._name(f"{group}class", match["device"] or match["name"])
+        return f"{match['before'] or ''}{renamed}{match['after'] or ''}"
+
+    def _config_source(self, source: str) -> str:
+        match = _CONFIG_SOURCE.fullmatch(source)
+        if not self._names or match is None:
+            return REDACTED if self._names and source else source
+        namespace, config_map = self.namespace(match["namespace"]), self._name("configmap", match["name"])
+        return f"{namespace}/{config_map}{match['key']}"
 
     def _label_key(self, key: str) -> str:
         domain, slash, _ = key.partition("/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import timedelta
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
@@ -13,18 +14,24 @@ from tonnage.model.actions.cluster import CreateNodeGpuStatus, PatchNodeGpuStatu
 from tonnage.model.devices.inventory import MEMORY_IN_USE, Sample
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports.node import DeviceReader
 
 _LOG: Final = logging.getLogger(__name__)
 _NOT_OFTENER_S: Final = 0.25
 _LOOK_S: Final = 60.0
 _LOOKS: Final = 5
-"""Looks between two writes of what has not changed: every agent of a fleet does so for ever."""
+"""Looks between two writes of all that has not changed; in between a heartbeat says that it still holds."""
+_HEARTBEAT_S: Final = _LOOK_S / 2
+"""A write that is not older serves as the heartbeat of a look."""
 _RETRY_S: Final = 5.0
 
 
 class StatusPublisher:
-    """Keeps the object like the offer; what somebody deleted or changed comes back in five minutes."""
+    """Keeps the object like the offer, and its heartbeat going.
+
+    What somebody deleted comes back with the next heartbeat, what somebody changed in five minutes.
+    """
 
     def __init__(self, world: AgentWorld, board: NodeBoard, backend: DeviceReader) -> None:
         self._board = board
@@ -38,6 +45,8 @@ class StatusPublisher:
         self._complaint = ""
         self._written: JsonObject | None = None
         """What the object says, but for the time; None where that is not known, or to be written again."""
+        self._heartbeat_at = 0.0
+        """When the object was last written, by the monotonic clock."""
         for topic in (board.offer, board.software):
             topic.subscribe(self._dirty.set)
 
@@ -56,7 +65,7 @@ class StatusPublisher:
                 await self._clock.sleep(_NOT_OFTENER_S)
 
     async def _tick(self) -> None:
-        """Memory in use is told by nobody, so it is looked at; what is the same is written now and then."""
+        """Memory in use is told by nobody, so it is looked at, and every look ends in a write."""
         look = 0
         while True:
             await self._clock.sleep(_RETRY_S if self._complaint else _LOOK_S)
@@ -77,22 +86,37 @@ class StatusPublisher:
 
         self._board.samples.publish(await self._sample())
         body = status_of(offer, self._board.samples.value, self._board.software.value, at="").to_json()
-        if body == self._written:
+        heartbeat_due = self._clock.monotonic() - self._heartbeat_at >= _HEARTBEAT_S
+        if body == self._written and not heartbeat_due:
             return
-        self._written = None
-        at = self._clock.now().isoformat(timespec="seconds").replace("+00:00", "Z")
-        publish = PatchNodeGpuStatus(self._node, {"status": {**body, "updatedAt": at}})
+        heartbeat: JsonObject = {"heartbeatAt": timestamp(self._clock.now() + self._server_ahead())}
         try:
-            try:
-                await self._performer.perform(publish)
-            except ApiError as error:
-                if error.code != 404:
-                    raise
-                await self._performer.perform(CreateNodeGpuStatus(self._node))
-                await self._performer.perform(publish)
+            if body != self._written or not await self._patched(heartbeat):
+                self._written = None
+                await self._write({**body, "updatedAt": timestamp(self._clock.now()), **heartbeat})
         except ClusterError as error:
             if str(error) != self._complaint:
                 self._complaint = str(error)
                 _LOG.warning("status not published: node=%s error=%s", self._node, error)
         else:
             self._written, self._complaint = body, ""
+            self._heartbeat_at = self._clock.monotonic()
+
+    def _server_ahead(self) -> timedelta:
+        """Readers compare heartbeats with the API server's clock, since clocks of nodes may be wrong."""
+        return timedelta(seconds=self._api.server_ahead_s if self._api is not None else 0.0)
+
+    async def _write(self, status: JsonObject) -> None:
+        if not await self._patched(status):
+            await self._performer.perform(CreateNodeGpuStatus(self._node))
+            await self._performer.perform(PatchNodeGpuStatus(self._node, {"status": status}))
+
+    async def _patched(self, status: JsonObject) -> bool:
+        """Whether the object is there, which then has this."""
+        try:
+            await self._performer.perform(PatchNodeGpuStatus(self._node, {"status": status}))
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return False
+        return True

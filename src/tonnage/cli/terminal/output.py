@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TextIO
@@ -21,6 +22,8 @@ from tonnage.model.printable import is_printable, printable_line, printable_text
 
 _DELETE: Final = b"\x7f"
 _ERASE_LINE: Final = "\r\x1b[K"
+_CLEAR: Final = "\x1b[H\x1b[2J"
+_LEAST_COLUMNS: Final = 60
 _PLAIN: Final = frozenset(range(0x20, 0x7F)) - frozenset(b"'\\")
 
 
@@ -52,6 +55,19 @@ def progress(content: str, *, end: str = "") -> None:
     """On a terminal one line in place of the one before it; nothing elsewhere."""
     if sys.stderr.isatty():
         click.echo(f"{_ERASE_LINE}{line(content)}{end}", err=True, nl=False, color=True)
+
+
+def redraw(content: str) -> None:
+    """Print a text in place of all that is on the terminal; elsewhere below what was printed before."""
+    clear = _CLEAR if sys.stdout.isatty() else ""
+    click.echo(f"{clear}{printable(content)}", color=colour_wanted(sys.stdout, os.environ))
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal, of which at least 60 are used; None where the output is none."""
+    if not sys.stdout.isatty():
+        return None
+    return max(_LEAST_COLUMNS, shutil.get_terminal_size().columns)
 
 
 def colour_wanted(stream: TextIO, environment: Mapping[str, str]) -> bool:

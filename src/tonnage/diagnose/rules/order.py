@@ -18,6 +18,7 @@ from tonnage.diagnose.rules.devices import (
     product_choice,
     renamed_resource,
     shared_replicas,
+    silent_agents,
     single_request,
 )
 from tonnage.diagnose.rules.resource_claims import cdi_support, claims
@@ -45,6 +46,7 @@ RULES: Final[tuple[Rule, ...]] = (
     not_advertised,
     gpu_config,
     device_faults,
+    silent_agents,
     mig_config,
     single_request,
     shared_replicas,

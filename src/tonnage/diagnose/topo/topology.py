@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from tonnage.decide.node.preference.device_sets import GpuTopology, Joined, best_set, joined
+from tonnage.diagnose.agent_silence import UNKNOWN_AGE, ReportAge, moment_of, report_age
 from tonnage.diagnose.topo.contradictions import topo_doubts
 from tonnage.diagnose.topo.families import (
     Boards,
@@ -52,6 +53,7 @@ class NodeTopology:
     board: GpuTopology
     family: LinkFamily
     rows: tuple[GpuRow, ...] = ()
+    agent: ReportAge = UNKNOWN_AGE
 
     @property
     def healthy(self) -> tuple[int, ...]:
@@ -112,7 +114,7 @@ class FleetTopology:
     silent: tuple[str, ...] = field(default=())
 
 
-def topology_of_status(status: GpuStatus, boards: Boards) -> NodeTopology:
+def topology_of_status(status: GpuStatus, boards: Boards, agent: ReportAge = UNKNOWN_AGE) -> NodeTopology:
     """The topology of a node as its agent describes it. Only devices with an index of their own."""
     devices = numbered(status)
     board = board_of_status(devices, boards)
@@ -131,7 +133,7 @@ def topology_of_status(status: GpuStatus, boards: Boards) -> NodeTopology:
         )
         for device in devices
     )
-    return NodeTopology(status.node, board, family_of(board), rows)
+    return NodeTopology(status.node, board, family_of(board), rows, agent)
 
 
 def topology_of_board(node: str, board: GpuTopology) -> NodeTopology:
@@ -153,7 +155,8 @@ def fleet_topology(snapshot: Snapshot) -> FleetTopology:
         for name, node_status in sorted(snapshot.gpu.items())
         if node_status.devices and name not in stray
     ]
-    topologies = tuple(topology_of_status(status, boards) for status in described)
+    now = moment_of(snapshot)
+    topologies = tuple(topology_of_status(status, boards, report_age(status, now)) for status in described)
     labels = {node.name: node.labels.get(PRODUCT_LABEL, "") for node in snapshot.nodes}
     rows = [
         (topology.node, resource, labels.get(topology.node, ""), topology.family)
@@ -167,6 +170,7 @@ def fleet_topology(snapshot: Snapshot) -> FleetTopology:
         if node.name not in names and any(_is_gpu(name) and n for name, n in node.capacity.items())
     )
     doubts = [names for status in described for names in topo_doubts(status)]
+    doubts += [f"{topology.node}: {words}" for topology in topologies if (words := topology.agent.words)]
     if stray:
         doubts.append(f"NodeGPUStatus of {listed(stray, 3)}: there is no such node, so it is left out")
     return FleetTopology(topologies, (*pools_that_differ(rows), *doubts), silent)
@@ -221,6 +225,7 @@ def node_json(topology: NodeTopology, compared: Comparison | None = None) -> Jso
     best = {str(size): joined_json(best) for size in SIZES if (best := topology.best(size)) is not None}
     body: JsonObject = {
         "node": topology.node,
+        "agent": topology.agent.to_json(),
         "family": {
             "kind": family.kind.value,
             "links": family.links,

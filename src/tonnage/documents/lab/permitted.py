@@ -283,7 +283,7 @@ _ANSWER: Final = {**_OUTPUT, **_switches("-v --verbose")}
 _CAPTURED: Final = {**_ANSWER, **_of(OptionKind.FILE, "--snapshot"), **_texts("--server-version")}
 
 _TONNAGE: Final = {
-    "status": _looks(_CAPTURED, Arguments.NONE),
+    "status": _looks({**_CAPTURED, **_NAMESPACE, **_texts("-l --selector")}),
     "explain": _looks(
         {**_CAPTURED, **_NAMESPACE, **_of(OptionKind.FILE, "-f --filename --scheduler-config")}
     ),

@@ -164,7 +164,17 @@ class KubeletStatus(Document):
 class NodeGPUStatusBody(Document):
     """What the agent of a node knows and no core object carries."""
 
-    updated_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    updated_at: Annotated[
+        str, Field(json_schema_extra={"format": "date-time"}, description="when all this was last written")
+    ]
+    heartbeat_at: Annotated[
+        str | None,
+        Field(
+            json_schema_extra={"format": "date-time"},
+            description="when the agent last looked at the devices, by the API server's clock; "
+            "it is silent when that is three minutes ago",
+        ),
+    ] = None
     driver_version: str = ""
     cuda_version: str = ""
     device_count: int
@@ -196,6 +206,7 @@ def node_gpu_status_crd() -> JsonObject:
         _column("Config", "string", ".status.config.source"),
         _column("Error", "string", ".status.config.error", priority=1),
         _column("Driver", "string", ".status.driverVersion", priority=1),
+        _column("Heartbeat", "date", ".status.heartbeatAt"),
         _column("Age", "date", ".metadata.creationTimestamp"),
     ]
     schema: JsonObject = {

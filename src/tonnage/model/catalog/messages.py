@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -91,5 +91,10 @@ def known_phrases(text: str) -> tuple[str, ...]:
     >>> known_phrases("step 7\\nRuntimeError: CUDA out of memory. Tried to allocate 2 GiB for alice")
     ('CUDA out of memory',)
     """
+    return tuple(dict.fromkeys(match[0] for match in phrase_matches(text)))
+
+
+def phrase_matches(text: str) -> Iterator[re.Match[str]]:
+    """What each pattern that fits finds for itself in a text."""
     matches = (pattern.search(text) for message in messages() for pattern in message.patterns)
-    return tuple(dict.fromkeys(match[0] for match in matches if match is not None))
+    return (match for match in matches if match is not None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from tonnage.model.devices.inventory import GpuProcess, Inventory
 from tonnage.model.devices.sharing import Hold, PluginConfig
@@ -231,7 +232,8 @@ class PodFacts:
 class ClusterFacts:
     """What the API server says of the node. `conditions` are (status, message) by type.
 
-    `runtime` is such as `containerd://2.1.4`; `runtime_classes` are handlers by name.
+    `runtime` is such as `containerd://2.1.4`; `runtime_classes` are handlers by name. `heartbeat` is the
+    agent's last one and `read_at` when this was read, both by the API server's clock.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -241,6 +243,8 @@ class ClusterFacts:
     runtime: str = ""
     pods: tuple[PodFacts, ...] = ()
     runtime_classes: Mapping[str, str] = field(default_factory=dict)
+    heartbeat: datetime | None = None
+    read_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from tonnage.model.devices.links import PciLevel
 from tonnage.model.node.software import NodeSoftware
@@ -74,6 +75,8 @@ class GpuStatus:
 
     node: str
     devices: tuple[GpuDevice, ...] = ()
+    heartbeat: datetime | None = None
+    """When the agent last looked, by the API server's clock; None where an older agent does not say."""
     problems: tuple[str, ...] = ()
     """What the agent complains about, a configuration that it refuses among them."""
     replicas: Mapping[str, int] = field(default_factory=dict)

@@ -45,6 +45,11 @@ class LocalKubernetes:
         self._options = Options(field_manager=manager)
         self._follow = follow
 
+    @property
+    def server_ahead_s(self) -> float:
+        """Both have one clock."""
+        return 0.0
+
     def acting_as(self, user: User) -> LocalKubernetes:
         """The same client under another name. What it may do is not asked: it is part of the server."""
         return LocalKubernetes(self._verbs, self._options.field_manager, user, self._follow)

@@ -44,11 +44,15 @@ def judge_labels(
         why = "the node has no labels of GPU feature discovery" if inventory.devices else "none, and no GPU"
         return Judgement(_LAYER, because=f"{why} (tonnage node --labels)")
     used = config or PluginConfig()
+    of_hardware = gpu_labels(inventory, used, share(inventory, used), machine)
     expected = {
         key: value
-        for key, value in gpu_labels(inventory, used, share(inventory, used), machine).items()
+        for key, value in of_hardware.items()
         if key.startswith(_PREFIX if config is not None else _OF_HARDWARE) and key not in _BY_HAND
     }
+    product = of_hardware.get(_SIGN, "")
+    if not f"{labels[_SIGN]}-".startswith(f"{product}-"):  # what follows says how another plugin shares it
+        expected[_SIGN] = product
     findings = tuple(_drift(labels, expected, strange=config is not None))
     return Judgement(_LAYER, findings, _summary(labels, expected))
 

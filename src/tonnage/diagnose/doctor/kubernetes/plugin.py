@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from tonnage.diagnose.agent_silence import heartbeat_age
 from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed
 from tonnage.diagnose.doctor.kubernetes.agent_metrics import Samples, samples_of
 from tonnage.diagnose.doctor.kubernetes.registration import registration_findings
@@ -15,6 +16,7 @@ from tonnage.model.reasons.gpu.devices import GpuConfigRefused
 from tonnage.model.reasons.node.plugin import (
     AgentNotReady,
     AgentNotRunning,
+    AgentSilent,
     AgentStateDamaged,
     DevicesNotAllocatable,
     GpuConfigUnreadable,
@@ -40,6 +42,7 @@ def judge_plugin(facts: NodeFacts, plugin: PluginFacts, *, gpus: bool, sound: bo
     if plugin.running and others:
         findings.append(_two(plugin))
     findings += [*_config(plugin, facts, samples), *_state(plugin)]
+    findings += [*_silent(facts.cluster, plugin)]
     findings += [*_offered(facts.cluster, samples), *_refused(facts.cluster), *_counted(samples)]
     if plugin.running is None and not others:
         return Judgement(_LAYER, tuple(findings), because=f"whether the agent runs: {plugin.lock_trouble}")
@@ -68,6 +71,24 @@ def _running(plugin: PluginFacts, *, others: bool, gpus: bool) -> Iterator[NodeF
             where="/var/lib/tonnage/agent.lock",
             why="nobody holds the agent's lock, and no other plugin is among the processes: the node offers"
             " no GPU",
+        )
+
+
+def _silent(cluster: ClusterFacts | None, plugin: PluginFacts) -> Iterator[NodeFinding]:
+    """An agent that is known not to run needs no other sign of it."""
+    if cluster is None or plugin.running is False:
+        return
+    age = heartbeat_age(cluster.heartbeat, cluster.read_at)
+    if age.silent and age.age is not None:
+        yield finding(
+            AgentSilent(
+                message=age.words,
+                remedy=_LOGS,
+                nodes=(),
+                age_s=int(age.age.total_seconds()),
+            ),
+            where="NodeGPUStatus status.heartbeatAt",
+            why="it hangs or cannot reach the API server, so that the cluster judges by what was so then",
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.diagnose.agent_silence import silence, silent_agents
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.explain.bound.bound_pods import ADMISSION, rejection_to_come
 from tonnage.diagnose.explain.bound.device_preparation import driver_gone, handler_missing
@@ -55,9 +56,15 @@ def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanatio
         message=reason.message if reason else _state_text(pod, placement) + (held.summary if held else ""),
         upstream_message=pod.status.message or next((w.message for w in pod.status.waiting if w.message), ""),
         placement=placement,
-        reasons=(reason,) if reason else tuple(note for note, _ in besides),
+        reasons=((reason,) if reason else tuple(note for note, _ in besides)) + _old_facts(pod, snapshot),
         remedies=_remedies(pod, reason, snapshot) if reason else tuple(remedy for _, remedy in besides),
     )
+
+
+def _old_facts(pod: Pod, snapshot: Snapshot) -> tuple[Reason, ...]:
+    """That what the agent says of the pod's devices is old, where it is silent."""
+    silent = silent_agents(snapshot, (pod.node_name,)) if device_needs(pod) else ()
+    return (silence(snapshot, silent),) if silent else ()
 
 
 def _remedies(pod: Pod, reason: Reason, snapshot: Snapshot) -> tuple[Remedy, ...]:

@@ -35,6 +35,18 @@ class AgentNotRunning(NodePluginReason):
 
 
 @reason
+class AgentSilent(NodePluginReason):
+    """Agents of nodes have given no heartbeat for three minutes: what they reported may no longer be so."""
+
+    code: ClassVar[str] = "agent-silent"
+    advice: ClassVar[str] = "look at its pod and its log"
+    severity: ClassVar[Severity] = Severity.WARNING
+    lasting: bool = False
+    nodes: tuple[str, ...]
+    age_s: int
+
+
+@reason
 class AgentStateDamaged(NodePluginReason):
     """A file in which the agent keeps something is damaged, or was and is set aside."""
 
@@ -90,6 +102,7 @@ class TwoPlugins(NodePluginReason):
 REASONS: Final[tuple[type[NodeReason], ...]] = (
     AgentNotReady,
     AgentNotRunning,
+    AgentSilent,
     AgentStateDamaged,
     DevicesNotAllocatable,
     GpuConfigUnreadable,

@@ -1,0 +1,45 @@
+"""A table that fits the terminal; one that is too wide becomes a paragraph a row."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tonnage.cli.terminal.output import SafeText, line, lines, table
+
+_MARGIN: Final = "  "
+_NOTHING: Final = ("", "-")
+
+
+def fitted_table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> SafeText:
+    """The table, or where a line of it has more columns than `width`, rows as paragraphs.
+
+    >>> print(fitted_table(["NODE", "GPUS", "HEALTH"], [["a100-0", "4", "healthy"]], 12))
+    a100-0
+      gpus 4,
+      health
+      healthy
+    """
+    cells = [[*row] for row in rows]
+    whole = table(head, cells)
+    if width is None or all(len(row) <= width for row in whole.splitlines()):
+        return whole
+    return lines(SafeText(text) for row in cells for text in _paragraph(head, row, width))
+
+
+def _paragraph(head: Sequence[str], row: Sequence[str], width: int) -> Iterable[str]:
+    """The first cell, and below it the others with their heads; empty ones are left out."""
+    yield str(line(row[0]))
+    named = (
+        f"{name.lower()} {line(cell)}"
+        for name, cell in zip(head[1:], row[1:], strict=True)
+        if cell not in _NOTHING
+    )
+    yield from textwrap.wrap(
+        ", ".join(named),
+        width,
+        initial_indent=_MARGIN,
+        subsequent_indent=_MARGIN,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,1 @@
+"""What status says of a fleet beside its rows: troubles, totals, labels that are wrong."""

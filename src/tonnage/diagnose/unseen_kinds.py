@@ -1,0 +1,31 @@
+"""Kinds of which nothing was seen: what they would tell is unknown, and not nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.model.kubernetes.cluster import Snapshot
+
+_MISSING_WORDS: Final = {
+    "Node": "capacity, allocatable, labels and conditions of nodes are not known",
+    "Pod": "what is allocated, and to whom, is not known",
+    "NodeGPUStatus": "devices, their health and who holds them are not known",
+}
+
+
+def unseen_kinds(snapshot: Snapshot) -> tuple[str, ...]:
+    """Those of Node, Pod and NodeGPUStatus that were not read, or that a list of objects has none of.
+
+    Every cluster has nodes and pods; one without agents has no NodeGPUStatus.
+    """
+    objects = {"Node": snapshot.nodes, "Pod": snapshot.pods}
+    return tuple(
+        kind
+        for kind in _MISSING_WORDS
+        if kind in snapshot.missing or (not snapshot.complete and kind in objects and not objects[kind])
+    )
+
+
+def unseen_words(kind: str) -> str:
+    """What is not known without a kind."""
+    return f"no {kind} was seen: {_MISSING_WORDS[kind]}"
