@@ -34,17 +34,19 @@ def command(common: Common) -> int:
     """Exit status 1 when something that is there is not offered or not healthy."""
     from tonnage.diagnose.status import fleet
 
-    snapshot = asyncio.run(snapshot_of(common))
+    snapshot = asyncio.run(snapshot_of(common, "status"))
     rows = fleet(snapshot)
-    unread = unread_of(snapshot, "Node", "Pod", "NodeGPUStatus")
+    unread = unread_of(snapshot, "status", "Node", "Pod", "NodeGPUStatus")
     if common.output in ("json", "yaml"):
         items: JsonObject = {"items": [row.to_json() for row in rows]}
         emit({**items, "unread": [*unread]} if unread else items, common.output)
+    elif not rows and "Node" in unread:
+        say("UNKNOWN: the fleet is made of Node objects, which were not read.", err=True)
     elif not rows:
         say("No node has or offers a GPU.", err=True)
     else:
         say(fleet_table(rows, wide=common.output == "wide"))
-    return 0 if all(row.in_order for row in rows) else 1
+    return 0 if all(row.in_order for row in rows) and "Node" not in unread else 1
 
 
 def fleet_table(rows: Sequence[FleetRow], *, wide: bool) -> SafeText:

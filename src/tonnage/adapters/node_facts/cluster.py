@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
 
@@ -23,16 +24,21 @@ async def asked_cluster(api: RawApi, node: str) -> ClusterFacts | None:
     The node is listed, not got: that much the agent's own role allows.
     """
     documents = [await api.get_raw(f"/api/v1/nodes?fieldSelector={quote(f'metadata.name={node}')}")]
-    for path in (
-        f"/api/v1/pods?fieldSelector={quote(f'spec.nodeName={node}')}&limit={_MOST_PODS}",
-        "/apis/node.k8s.io/v1/runtimeclasses",
-    ):
+    paths = {
+        "Pod": f"/api/v1/pods?fieldSelector={quote(f'spec.nodeName={node}')}&limit={_MOST_PODS}",
+        "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
+    }
+    forbidden = set()
+    for kind, path in paths.items():
         try:
             documents.append(await api.get_raw(path))
         except ApiError as error:
             if error.code not in (403, 404):
                 raise
-    return cluster_facts(documents, node)
+            if error.code == 403:
+                forbidden.add(kind)
+    facts = cluster_facts(documents, node)
+    return None if facts is None else replace(facts, forbidden=frozenset(forbidden))
 
 
 def cluster_facts(documents: Iterable[JsonValue], node: str) -> ClusterFacts | None:

@@ -241,6 +241,8 @@ class ClusterFacts:
     runtime: str = ""
     pods: tuple[PodFacts, ...] = ()
     runtime_classes: Mapping[str, str] = field(default_factory=dict)
+    forbidden: frozenset[str] = frozenset()
+    """Kinds that the API server refused to list."""
 
 
 @dataclass(frozen=True, slots=True)
