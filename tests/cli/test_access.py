@@ -13,6 +13,7 @@ import yaml
 from tonnage.adapters.node_facts.cluster import asked_cluster
 from tonnage.adapters.snapshots.kinds import CAPTURED
 from tonnage.cli.access.unseen import rights_of
+from tonnage.cli.locations.library import labs_folder
 from tonnage.cli.main import run
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonValue
@@ -146,3 +147,18 @@ def test_what_hangs_on_what_may_not_be_seen_is_unknown(
         assert "kind: ClusterRole" in said.err
         assert "nodegpustatuses" in said.err
     assert len(said.err) < 1500
+
+
+def test_the_lab_hands_out_the_role_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["access", "explain"], "tonnage") == 0
+    assert capsys.readouterr().out == (labs_folder() / "restricted-user" / "role.yaml").read_text()
+
+
+@pytest.mark.parametrize("words", ["status --as-group team", "status --as a\nb"])
+def test_a_group_needs_a_user_and_neither_a_second_line(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text("{}")
+    assert run([*words.split(" "), "--kubeconfig", str(kubeconfig)], "tonnage") == 2
+    assert "--as" in capsys.readouterr().err

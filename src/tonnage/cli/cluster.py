@@ -9,6 +9,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import click
+
 from tonnage.adapters.snapshots.limit import SizeLimit
 from tonnage.cli.locations.folders import state_folder
 from tonnage.cli.locations.state import StateFolder
@@ -33,11 +35,29 @@ async def connected(
     from tonnage.adapters.kubernetes.client import connect
 
     kubeconfig = common.kubeconfig or _embedded_kubeconfig(os.environ)
-    async with connect(kubeconfig, common.context, program=program, on_answer=on_answer) as api:
+    client = connect(
+        kubeconfig,
+        common.context,
+        program=program,
+        on_answer=on_answer,
+        impersonation=_impersonation(common),
+    )
+    async with client as api:
         try:
             yield api
         except ApiError as error:
             raise _with_remedy(error, api.server) from None
+
+
+def _impersonation(common: Common) -> tuple[tuple[str, str], ...]:
+    """The headers that `--as` and `--as-group` mean. Raises UsageError for a group without a user."""
+    if common.as_user is None and common.as_groups:
+        raise click.UsageError("--as-group needs --as USER: the API server takes no group without a user")
+    names = (common.as_user or "", *common.as_groups)
+    if common.as_user is not None and not all(name and name.isprintable() for name in names):
+        raise click.UsageError("--as and --as-group: give names without control characters")
+    groups = tuple(("Impersonate-Group", group) for group in common.as_groups)
+    return () if common.as_user is None else (("Impersonate-User", common.as_user), *groups)
 
 
 def _with_remedy(error: ApiError, server: str) -> ClusterError:

@@ -31,7 +31,7 @@ async def given_for(common: Common, sheets: Sequence[Sheet]) -> LintContext:
         ConfigError: an unreadable snapshot.
         ClusterError: the cluster cannot be reached.
     """
-    if common.snapshot is None and common.kubeconfig is None and common.context is None:
+    if all(word is None for word in (common.snapshot, common.kubeconfig, common.context, common.as_user)):
         minor = _MINOR
         if common.server_version is not None:
             from tonnage.decide.kubernetes.versions import profile_for
