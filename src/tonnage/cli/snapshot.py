@@ -24,24 +24,25 @@ if TYPE_CHECKING:
 
 _PSEUDONYM_BYTES = 32
 _FORBIDDEN = "Forbidden"
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command(
     help="Capture the cluster, redacted, for --snapshot and for bug reports.",
     epilog=examples(
-        "tonnage snapshot -o cluster.jsonl.gz",
-        "tonnage snapshot -o report.jsonl.gz --redact names   # to give away",
+        "tonnage snapshot --file cluster.jsonl.gz",
+        "tonnage snapshot --file report.jsonl.gz --redact names   # to give away",
         "tonnage snapshot | tonnage status --snapshot -",
     ),
 )
 @click.option(
-    "-o",
-    "--output",
+    "--file",
     "target",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=_FILE,
     metavar="FILE",
     help="File to write, packed when it ends in .gz [default: stdout].",
 )
+@click.option("-o", "--output", "older_target", type=_FILE, metavar="FILE", hidden=True)
 @click.option(
     "--redact",
     type=click.Choice(["values", "names"]),
@@ -49,8 +50,9 @@ _FORBIDDEN = "Forbidden"
     help="Leave out what may hold a secret (values), or give names pseudonyms too [default: values].",
 )
 @common_options(cluster=True, namespace=True)
-def command(common: Common, target: Path | None, redact: str) -> int:
-    """Exit status 1 when a part of the cluster could not be read."""
+def command(common: Common, target: Path | None, older_target: Path | None, redact: str) -> int:
+    """Exit status 1 when a part of the cluster could not be read. `older_target`: `-o`, as it was before."""
+    target = target or older_target
     with _opened(target) as write:
         captured = asyncio.run(_captured(common, redact, write))
     progress("")

@@ -40,7 +40,7 @@ T = TypeVar("T")
 _AT_BYTE: Final = re.compile(r"\(byte ([0-9]+)\)")
 _NAMESPACED: Final = frozenset(kind.kind for kind in READ_KINDS if kind.namespaced)
 _END: Final = (API_VERSION, FOOTER)
-_TAKE_AGAIN: Final = "take it again: tonnage snapshot -o FILE"
+_TAKE_AGAIN: Final = "take it again: tonnage snapshot --file FILE"
 
 
 def decompressed(stream: IO[bytes]) -> io.BufferedReader:

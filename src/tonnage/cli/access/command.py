@@ -25,7 +25,7 @@ _OF_COMMANDS: Final = ", ".join(COMMAND_KINDS)
 
 
 @click.command(
-    help="Print the ClusterRole that Tonnage's commands need, or check which of its rights you have.\n\n"
+    help="Print the ClusterRole that the commands need, or check which rights you have.\n\n"
     f"COMMAND is one of {_OF_COMMANDS}; without it the role is for all of them. It grants get and list, "
     "never Secrets and ConfigMaps. With --namespace it is a Role, for what lies in that namespace.",
     epilog=examples(
