@@ -26,8 +26,8 @@ TWIN: Final = ROOT / "src" / "tonnage" / "twin" / "agent.json"
 RELEASE: Final = "tonnage"
 NAMESPACE: Final = "tonnage-system"
 _HEAD: Final = "# Written by scripts/render_chart.py from deploy/helm/tonnage.\n"
-TWIN_VALUES: Final = ("migManager.enabled=true", "migManager.evictPods=true")
-"""On the twin agents divide GPUs, and may evict pods for it."""
+TWIN_VALUES: Final = ("migManager.enabled=true", "migManager.evictPods=true", "readerRole.create=false")
+"""On the twin agents divide GPUs, and may evict pods for it; its user needs no role to read."""
 _TWIN_KINDS: Final = (
     *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
     "DaemonSet",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -243,3 +244,17 @@ def test_a_command_that_an_image_leaves_out_says_so(missing: str, monkeypatch: p
     else:
         with pytest.raises(ModuleNotFoundError):
             tonnage.main(["up"], standalone_mode=False)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_is_valid_and_comes_without_a_word_beside_it(
+    shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = shutil.which(shell)
+    monkeypatch.setenv("PATH", "/nonexistent")  # where click would miss a bash, and say so
+    assert run(["completion", shell], "tonnage") == 0
+    written = capsys.readouterr()
+    assert written.err == ""
+    assert "_TONNAGE_COMPLETE" in written.out
+    if program is not None:
+        subprocess.run([program, "-n"], input=written.out, text=True, check=True)

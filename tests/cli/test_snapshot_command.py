@@ -87,7 +87,9 @@ def test_a_fleet_without_its_pods_is_told_with_that_gap(
     path = tmp_path / "c.jsonl"
     path.write_bytes(content(missing=[{"kind": "Pod", "apiVersion": "v1", "reason": "Forbidden"}]))
     assert run(["status", "--snapshot", str(path)], "tonnage") == 0
-    assert capsys.readouterr().err == "not read: Pod. What follows is told without them.\n"
+    said = capsys.readouterr().err
+    assert said.startswith("Not seen, the API server forbids it: pods.\n")
+    assert "resources: [pods]" in said, "the role grants what is lacking, and no more"
     run(["status", "--snapshot", str(path), "-o", "json"], "tonnage")
     assert json.loads(capsys.readouterr().out)["unread"] == ["Pod"]
 

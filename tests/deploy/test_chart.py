@@ -12,7 +12,9 @@ from click.testing import CliRunner
 from scripts.generate_chart_reference import values
 from scripts.generate_crds import main as generate_crds
 from support.helm import CHART, IMAGE, Helm, assert_valid
+from tonnage.cli.access.unseen import rights_of
 from tonnage.cli.main import tonnage
+from tonnage.diagnose.access import rules_of
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
 
 EVERYTHING = """
@@ -257,3 +259,17 @@ def test_no_workload_selects_pods_of_another(helm4: Helm) -> None:
             if selects <= other["template"]["metadata"]["labels"].items()
         ]
         assert chosen == [number]
+
+
+def test_the_chart_ships_the_role_that_the_command_line_needs(helm4: Helm) -> None:
+    (role,) = [r for r in helm4.rendered().of("ClusterRole") if r["metadata"]["name"].endswith("-reader")]
+    assert role["rules"] == rules_of(rights_of("")), "as tonnage access prints it"
+    assert not [label for label in role["metadata"]["labels"] if "aggregate" in label]
+    bound = helm4.rendered().of("ClusterRoleBinding")
+    assert role["metadata"]["name"] not in {binding["roleRef"]["name"] for binding in bound}
+    aggregated = helm4.rendered("readerRole: {aggregateTo: [view]}").of("ClusterRole")
+    assert "rbac.authorization.k8s.io/aggregate-to-view" in {
+        label for found in aggregated for label in found["metadata"]["labels"]
+    }
+    roles = helm4.rendered("readerRole: {create: false}").of("ClusterRole")
+    assert not [found for found in roles if found["metadata"]["name"].endswith("-reader")]

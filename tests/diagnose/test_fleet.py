@@ -139,6 +139,7 @@ def test_a_kind_that_was_refused_is_not_seen_though_others_are() -> None:
     assert unseen_kinds(nodes) == ()
     refused = snapshot_from_documents([{"kind": "List", "items": [node("a", 4)]}])
     assert unseen_kinds(Snapshot(nodes=refused.nodes, complete=frozenset({"Node", "Pod"}))) == ()
+    assert unseen_kinds(replace(refused, missing=frozenset(), scopes={"Pod": "ml"})) == ("Pod",)
     missing = Snapshot(nodes=refused.nodes, complete=frozenset({"Node"}), missing=frozenset({"Pod"}))
     assert [row.allocated for row in fleet(missing)] == [None]
 

@@ -18,6 +18,7 @@ from tonnage.cli.locations.library import (
     load_scenario,
     scenario_names,
 )
+from tonnage.cli.main import run
 from tonnage.documents.lab.permitted import PERMITTED
 from tonnage.documents.lab.review import manifest_files
 from tonnage.documents.lab.steps import parse_lab
@@ -167,4 +168,15 @@ def test_labs_are_listed_for_people_and_for_scripts(tonnage: Path) -> None:
         )
         for name in lab_names():
             assert name in process.stdout
-    assert [row["name"] for row in json.loads(process.stdout)] == list(lab_names())
+    assert [row["name"] for row in json.loads(process.stdout)["items"]] == list(lab_names())
+
+
+def test_a_lab_is_shown_without_being_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lab", "show", "restricted-user"], "tonnage") == 0
+    shown = capsys.readouterr().out
+    assert "$ kubectl create quota gpus" in shown
+    assert "as user jane: --as jane" in shown
+    assert "$ kubectl delete $NAMESPACE --ignore-not-found" in shown, "the clean-up too"
+    assert run(["lab", "show", "restricted-user", "-o", "json"], "tonnage") == 0
+    steps = json.loads(capsys.readouterr().out)["steps"]
+    assert {step.get("as") for step in steps} == {None, "jane"}

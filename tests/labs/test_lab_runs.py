@@ -28,6 +28,7 @@ LONGEST = frozenset(
         "pending-pod",
         "priority",
         "repartitioned-pool",
+        "restricted-user",
         "sharing-by-tier",
         "slow-placement",
     }

@@ -17,11 +17,13 @@ class Right(NamedTuple):
 
 
 def granted(objects: Iterable[Mapping[str, Any]]) -> set[Right]:
-    """Every right of every Role and ClusterRole among the objects, one by one."""
+    """Every right of every Role and ClusterRole that is bound among the objects, one by one."""
+    known = list(objects)
+    bound = {found["roleRef"]["name"] for found in known if found["kind"].endswith("RoleBinding")}
     return {
         Right(verb, group, resource, role["metadata"].get("namespace", ""), name)
-        for role in objects
-        if role["kind"] in ("Role", "ClusterRole")
+        for role in known
+        if role["kind"] in ("Role", "ClusterRole") and role["metadata"]["name"] in bound
         for rule in role["rules"]
         for verb in rule["verbs"]
         for group in rule["apiGroups"]

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import click
 
 from tonnage.adapters.snapshots.limit import SizeLimit
 from tonnage.cli.locations.folders import state_folder
 from tonnage.cli.locations.state import StateFolder
 from tonnage.cli.options import Common
 from tonnage.cli.terminal.output import say
-from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.errors import ApiError, ClusterError, ConfigError, Problem
 
 if TYPE_CHECKING:
     from tonnage.adapters.kubernetes.http import HttpKubernetes
@@ -32,8 +35,48 @@ async def connected(
     from tonnage.adapters.kubernetes.client import connect
 
     kubeconfig = common.kubeconfig or _embedded_kubeconfig(os.environ)
-    async with connect(kubeconfig, common.context, program=program, on_answer=on_answer) as api:
-        yield api
+    client = connect(
+        kubeconfig,
+        common.context,
+        program=program,
+        on_answer=on_answer,
+        impersonation=_impersonation(common),
+    )
+    async with client as api:
+        try:
+            yield api
+        except ApiError as error:
+            raise _with_remedy(error, api.server) from None
+
+
+def _impersonation(common: Common) -> tuple[tuple[str, str], ...]:
+    """The headers that `--as` and `--as-group` mean. Raises UsageError for a group without a user."""
+    if common.as_user is None and common.as_groups:
+        raise click.UsageError("--as-group needs --as USER: the API server takes no group without a user")
+    names = (common.as_user or "", *common.as_groups)
+    if common.as_user is not None and not all(name and name.isprintable() for name in names):
+        raise click.UsageError("--as and --as-group: give names without control characters")
+    groups = tuple(("Impersonate-Group", group) for group in common.as_groups)
+    return () if common.as_user is None else (("Impersonate-User", common.as_user), *groups)
+
+
+def _with_remedy(error: ApiError, server: str) -> ClusterError:
+    """The server's refusal with what to do about it, where that does not hang on the command."""
+    match error.code:
+        case HTTPStatus.UNAUTHORIZED:
+            refusal = "the API server does not accept who you are", f"it answers 401: {error.message}"
+            remedy = "log in again, or renew the token or certificate of this context: kubectl auth whoami"
+        case HTTPStatus.FORBIDDEN:
+            refusal = "the API server forbids it", error.message
+            remedy = "tonnage access --check says which rights you have, tonnage access which are needed"
+        case HTTPStatus.TOO_MANY_REQUESTS:
+            refusal, remedy = ("the API server has too much to do", error.message), "ask again in a minute"
+        case code if code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            refusal = f"the API server failed ({code} {error.reason})", error.message
+            remedy = "ask again; if it stays so, look at the API server: kubectl get --raw '/readyz?verbose'"
+        case _:
+            return error
+    return ClusterError(Problem(refusal[0], server, refusal[1], remedy))
 
 
 def _embedded_kubeconfig(environment: Mapping[str, str]) -> Path | None:
@@ -51,14 +94,35 @@ def _embedded_kubeconfig(environment: Mapping[str, str]) -> Path | None:
     return Path(running.kubeconfig) if running else None
 
 
-async def snapshot_of(common: Common) -> Snapshot:
-    """The cluster as it is, or as `--snapshot` says it was."""
+async def snapshot_of(common: Common, command: str) -> Snapshot:
+    """What `command` needs of the cluster as it is, or as `--snapshot` says it was."""
     if common.snapshot is not None:
         return read_snapshot(common.snapshot, common.limit)
-    from tonnage.adapters.snapshots.live import read_live
-
     async with connected(common) as api:
-        return await read_live(api)
+        return await seen_of(api, command, common.namespace or api.namespace or "default")
+
+
+async def seen_of(
+    api: HttpKubernetes, command: str, namespace: str, events: tuple[str, str] | None = None
+) -> Snapshot:
+    """What `command` may see of a live cluster; where lists of all namespaces are refused, of this one.
+
+    `events`: a namespace and a field selector, for the Events that are read too.
+
+    Raises ClusterError: nothing may be seen, or the cluster cannot be reached.
+    """
+    from tonnage.adapters.snapshots.live import read_live
+    from tonnage.cli.access.unseen import nothing_seen
+    from tonnage.reading.command_kinds import kinds_of
+    from tonnage.wire.kinds import EVENT
+
+    kinds = [kind for kind in kinds_of(command) if kind is not EVENT]
+    try:
+        return await read_live(api, events, kinds=kinds, namespace=namespace)
+    except ApiError as error:
+        if error.code == HTTPStatus.FORBIDDEN:
+            raise nothing_seen(error, command, namespace) from None
+        raise
 
 
 def read_snapshot(path: Path, limit: SizeLimit = _USUAL) -> Snapshot:
@@ -94,10 +158,13 @@ def with_profiles(snapshot: Snapshot, path: Path | None) -> Snapshot:
     return with_schedulers(snapshot, scheduler_profiles(read_text(path), str(path)))
 
 
-def unread_of(snapshot: Snapshot, *kinds: str) -> tuple[str, ...]:
+def unread_of(snapshot: Snapshot, command: str, *kinds: str) -> tuple[str, ...]:
     """Those of `kinds` that could not be read; said on stderr, as what follows lacks them."""
+    from tonnage.cli.access.unseen import say_unseen
+
     unread = tuple(kind for kind in kinds if kind in snapshot.missing)
-    if unread:
-        warning = f"not read: {', '.join(unread)}. What follows is told without them."
-        say(warning, err=True)
+    others = [kind for kind in unread if kind not in snapshot.forbidden]
+    if others:
+        say(f"not read: {', '.join(others)}. What follows is told without them.", err=True)
+    say_unseen(snapshot, command)
     return unread

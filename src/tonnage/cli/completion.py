@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import ShellComplete, get_completion_class
 
 from tonnage.cli.options import examples
 from tonnage.cli.terminal.output import printable, say
@@ -25,4 +25,5 @@ def command(shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    say(printable(kind(tonnage, {}, "tonnage", "_TONNAGE_COMPLETE").source()))
+    # click's own for bash asks the bash that it finds for its version, and complains where there is none
+    say(printable(ShellComplete.source(kind(tonnage, {}, "tonnage", "_TONNAGE_COMPLETE"))))

@@ -40,6 +40,10 @@ COMMANDS: Final = {
         "Try out what would be: other nodes or workloads, or a trace of jobs.",
     ),
     "doctor": ("tonnage.cli.doctor.command", "Say what is wrong with a node: the first failing layer first."),
+    "access": (
+        "tonnage.cli.access.command",
+        "Print the ClusterRole that the commands need, or check which rights you have.",
+    ),
     "mig": ("tonnage.cli.mig.command", "Plan MIG layouts, and check the configurations that name them."),
     "hardware": ("tonnage.cli.hardware", "Show, break, mend or divide GPUs of the embedded cluster."),
     "node": ("tonnage.cli.node.command", "Run the node agent (what the DaemonSet starts)."),

@@ -28,6 +28,8 @@ class Common:
     server_version: str | None = None
     verbose: bool = False
     max_size: int | None = None
+    as_user: str | None = None
+    as_groups: tuple[str, ...] = ()
 
     @property
     def limit(self) -> SizeLimit:
@@ -62,6 +64,12 @@ _CLUSTER: Final = (
         help="Kubeconfig file to use.",
     ),
     click.option("--context", metavar="NAME", help="Context of the kubeconfig to use."),
+)
+_ACTING: Final = (
+    click.option("--as", "as_user", metavar="USER", help="Ask the cluster as this user."),
+    click.option(
+        "--as-group", "as_groups", multiple=True, metavar="GROUP", help="And as this group. Repeatable."
+    ),
 )
 _LONGEST_WORD: Final = 100
 _LARGEST_SIZE: Final = 1 << 40
@@ -177,6 +185,7 @@ def common_options(
     """Give a command the named families of options; it receives them together as `common`."""
     options = [
         *(_CLUSTER if cluster else ()),
+        *(_ACTING if cluster and (namespace or snapshot) else ()),
         *(_NAMESPACE if namespace else ()),
         *(_SNAPSHOT if snapshot else ()),
         *(_MAX_SIZE if snapshot or max_size else ()),

@@ -13,33 +13,36 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage import __version__
+from tonnage.cli.access.unseen import nothing_seen, say_forbidden
 from tonnage.cli.cluster import connected
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit_json_lines, progress, say
-from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.errors import ApiError, ConfigError, Problem
 
 if TYPE_CHECKING:
     from tonnage.adapters.snapshots.capture import Captured
 
 _PSEUDONYM_BYTES = 32
+_FORBIDDEN = "Forbidden"
+_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command(
     help="Capture the cluster, redacted, for --snapshot and for bug reports.",
     epilog=examples(
-        "tonnage snapshot -o cluster.jsonl.gz",
-        "tonnage snapshot -o report.jsonl.gz --redact names   # to give away",
+        "tonnage snapshot --file cluster.jsonl.gz",
+        "tonnage snapshot --file report.jsonl.gz --redact names   # to give away",
         "tonnage snapshot | tonnage status --snapshot -",
     ),
 )
 @click.option(
-    "-o",
-    "--output",
+    "--file",
     "target",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=_FILE,
     metavar="FILE",
     help="File to write, packed when it ends in .gz [default: stdout].",
 )
+@click.option("-o", "--output", "older_target", type=_FILE, metavar="FILE", hidden=True)
 @click.option(
     "--redact",
     type=click.Choice(["values", "names"]),
@@ -47,16 +50,25 @@ _PSEUDONYM_BYTES = 32
     help="Leave out what may hold a secret (values), or give names pseudonyms too [default: values].",
 )
 @common_options(cluster=True, namespace=True)
-def command(common: Common, target: Path | None, redact: str) -> int:
-    """Exit status 1 when a part of the cluster could not be read."""
+def command(common: Common, target: Path | None, older_target: Path | None, redact: str) -> int:
+    """Exit status 1 when a part of the cluster could not be read. `older_target`: `-o`, as it was before."""
+    target = target or older_target
     with _opened(target) as write:
         captured = asyncio.run(_captured(common, redact, write))
     progress("")
     counted = ", ".join(f"{n.objects:,} {kind}" for kind, n in captured.counts.items() if n.objects)
     say(f"Captured {counted}.", err=True)
-    for refusal in captured.refusals:
-        say(f"not read: {refusal}", err=True)
-    return 1 if captured.refusals else 0
+    _say_missing(captured)
+    return 1 if captured.missing else 0
+
+
+def _say_missing(captured: Captured) -> None:
+    for absence in captured.missing:
+        if absence.reason != _FORBIDDEN:
+            say(f"not read: {absence.kind} ({absence.reason})", err=True)
+    scopes = {absence.kind: absence.namespace for absence in captured.missing if absence.namespace}
+    forbidden = [absence.kind for absence in captured.missing if absence.reason == _FORBIDDEN]
+    say_forbidden(forbidden, scopes, "snapshot")
 
 
 async def _captured(common: Common, redact: str, write: Callable[[bytes], object]) -> Captured:
@@ -64,10 +76,17 @@ async def _captured(common: Common, redact: str, write: Callable[[bytes], object
     from tonnage.adapters.snapshots.redact import Level, Redactor
 
     program = f"tonnage {__version__}"
-    order = Order(Level(redact), datetime.now(UTC), program, common.namespace or "")
-    redactor = Redactor(order.level, secrets.token_bytes(_PSEUDONYM_BYTES))
     async with connected(common) as api:
-        return await capture(api, order, redactor, write, _progress)
+        order = Order(
+            Level(redact), datetime.now(UTC), program, common.namespace or "", api.namespace or "default"
+        )
+        redactor = Redactor(order.level, secrets.token_bytes(_PSEUDONYM_BYTES))
+        try:
+            return await capture(api, order, redactor, write, _progress)
+        except ApiError as error:
+            if error.reason == _FORBIDDEN:
+                raise nothing_seen(error, "snapshot", order.namespace or order.fallback) from None
+            raise
 
 
 def _progress(kind: str, done: int, total: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
@@ -47,15 +47,16 @@ def command(common: Common, nodes: tuple[str, ...], selector: str, watched: bool
     if watched:
         asyncio.run(
             watch(
-                lambda: snapshot_of(common),
+                lambda: snapshot_of(common, "status"),
                 lambda snapshot: _text_of(snapshot, _rows(snapshot, common, nodes, selector), common),
                 lambda: asyncio.sleep(_WATCH_S),
             )
         )
-    snapshot = asyncio.run(snapshot_of(common))
+    snapshot = asyncio.run(snapshot_of(common, "status"))
     rows = _rows(snapshot, common, nodes, selector)
-    _show(snapshot, rows, common)
-    return 0 if all(row.in_order for row in rows) else 1
+    unread = unread_of(snapshot, "status", "Node", "Pod", "NodeGPUStatus")
+    _show(snapshot, rows, common, unread)
+    return 0 if all(row.in_order for row in rows) and "Node" not in unread else 1
 
 
 async def watch(
@@ -103,12 +104,11 @@ def _selected(snapshot: Snapshot, selector: str) -> set[str]:
     return {node.name for node in snapshot.nodes if matches_labels(requirements, node.labels)}
 
 
-def _show(snapshot: Snapshot, rows: Sequence[FleetRow], common: Common) -> None:
+def _show(snapshot: Snapshot, rows: Sequence[FleetRow], common: Common, unread: Collection[str]) -> None:
     from tonnage.diagnose.fleet.totals import totals_of
     from tonnage.diagnose.unseen_kinds import unseen_kinds
 
-    unseen = unseen_kinds(snapshot)
-    unread_of(snapshot, "Node", "Pod", "NodeGPUStatus")
+    unseen = dict.fromkeys((*unseen_kinds(snapshot), *unread))
     if common.output in ("json", "yaml"):
         body: JsonObject = {
             "items": [row.to_json() for row in rows],
@@ -118,6 +118,8 @@ def _show(snapshot: Snapshot, rows: Sequence[FleetRow], common: Common) -> None:
     elif common.output == "name":
         for name in dict.fromkeys(row.node for row in rows):
             say(f"node/{name}")
+    elif not rows and "Node" in unread:
+        say("UNKNOWN: the fleet is made of Node objects, which were not read.", err=True)
     elif not rows:
         where = f" in namespace {common.namespace}" if common.namespace is not None else ""
         say(f"No pod{where} holds a GPU." if where else "No node has or offers a GPU.", err=True)
@@ -134,7 +136,7 @@ def _text_of(snapshot: Snapshot, rows: Sequence[FleetRow], common: Common) -> Sa
     if common.namespace is None and len(rows) > 1:
         parts += ["", *(total.words for total in totals_of(rows))]
     if unseen := unseen_kinds(snapshot):
-        parts += ["", *map(unseen_words, unseen)]
+        parts += ["", *(unseen_words(kind, snapshot.scopes.get(kind, "")) for kind in unseen)]
     return lines(parts)
 
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli.access.unseen import not_seen
 from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, lines, printable, say, table
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.json import JsonObject
 
 if TYPE_CHECKING:
     from tonnage.diagnose.topo.topology import Comparison, FleetTopology, NodeTopology
@@ -51,11 +53,13 @@ def command(
     if devices is not None:
         topology = asyncio.run(_this_machine(devices, driver_root))
         return _show_node(common, topology, comparison(topology, _on(topology, indices)) if indices else None)
-    snapshot = asyncio.run(snapshot_of(common))
-    unread_of(snapshot, "NodeGPUStatus", "Node")
+    snapshot = asyncio.run(snapshot_of(common, "topo"))
+    unread = unread_of(snapshot, "topo", "NodeGPUStatus", "Node")
     fleet = fleet_topology(snapshot)
     if node is None and indices is None:
-        return _show_fleet(common, fleet)
+        return max(_show_fleet(common, fleet, unread), int(bool(unread)))
+    if "NodeGPUStatus" in unread and node not in {topology.node for topology in fleet.nodes}:
+        raise not_seen("NodeGPUStatus", snapshot, f"how the GPUs of {node or 'a node'} are joined", "topo")
     topology = _node(fleet, node)
     return _show_node(common, topology, comparison(topology, _on(topology, indices)) if indices else None)
 
@@ -110,12 +114,18 @@ async def _this_machine(devices: str, driver_root: Path | None) -> NodeTopology:
     return topology_of_board(socket.gethostname(), board_of(inventory.devices, inventory.links))
 
 
-def _show_fleet(common: Common, fleet: FleetTopology) -> int:
+def _show_fleet(common: Common, fleet: FleetTopology, unread: tuple[str, ...]) -> int:
     from tonnage.diagnose.topo.topology import node_json
 
     if common.output != "text":
         nodes = [node_json(topology) for topology in fleet.nodes]
-        emit({"items": [*nodes], "notes": [*fleet.notes], "unknown": [*fleet.silent]}, common.output)
+        answer: JsonObject = {
+            "items": [*nodes],
+            "notes": [*fleet.notes],
+            "unknown": [*fleet.silent],
+            **({"unread": [*unread]} if unread else {}),
+        }
+        emit(answer, common.output)
         return 0
     rows = [
         (
@@ -130,6 +140,8 @@ def _show_fleet(common: Common, fleet: FleetTopology) -> int:
     ]
     if rows:
         say(table(("NODE", "GPUS", "PRODUCT", "JOINED BY", "NUMA", "FASTEST PAIR"), rows))
+    elif "NodeGPUStatus" in unread:
+        say("UNKNOWN: how GPUs are joined stands in NodeGPUStatus objects, which were not read.", err=True)
     else:
         say("No agent says how any GPU is joined.", err=True)
     for note in fleet.notes:
@@ -137,7 +149,8 @@ def _show_fleet(common: Common, fleet: FleetTopology) -> int:
         say(note)
     if fleet.silent:
         say()
-        say(f"unknown, no agent says: {', '.join(fleet.silent[:20])}")
+        why = "not read" if "NodeGPUStatus" in unread else "no agent says"
+        say(f"unknown, {why}: {', '.join(fleet.silent[:20])}")
     return 0
 
 

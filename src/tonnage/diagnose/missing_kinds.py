@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tonnage.decide.kubernetes.volumes import NAME as VOLUMES
 from tonnage.decide.kubernetes.volumes import UNBOUND
 from tonnage.diagnose.case import Case, device_needs
-from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.pod.pods import KindNotRead
 from tonnage.model.reasons.reason import Reason
@@ -23,7 +23,7 @@ def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[R
     `new`: the pod is a manifest, which the API server has yet to accept.
     """
     snapshot = case.view.snapshot
-    for kind in sorted(snapshot.missing):
+    for kind in sorted(snapshot.unread_in(case.pod.namespace)):
         match kind:
             case "Node":
                 yield _reason(case, kind, "where it could run is not known"), True
@@ -125,11 +125,42 @@ def _by_labels(pod: Pod) -> bool:
     return any(term.namespace_selector is not None for term in terms)
 
 
+def unread_text(kind: str, snapshot: Snapshot) -> str:
+    """That objects of a kind are not here, and whether the API server refused them.
+
+    >>> unread_text("Node", Snapshot(forbidden=frozenset({"Node"})))
+    'Node objects were not seen (forbidden)'
+    >>> unread_text("Pod", Snapshot(forbidden=frozenset({"Pod"}), scopes={"Pod": "ml"}))
+    'Pod objects outside namespace ml were not seen (forbidden)'
+    """
+    if kind in snapshot.unserved:
+        return f"the API server has no {kind} at version resource.k8s.io/v1"
+    if kind not in snapshot.forbidden:
+        return f"objects of kind {kind} were not read"
+    scope = snapshot.scopes.get(kind)
+    return f"{kind} objects{f' outside namespace {scope}' if scope else ''} were not seen (forbidden)"
+
+
+def unread_remedy(kind: str, snapshot: Snapshot) -> str:
+    """Who could give them."""
+    if kind in snapshot.unserved:
+        return "upgrade to Kubernetes 1.34, or ask for devices by resource name (nvidia.com/gpu)"
+    if kind in snapshot.forbidden:
+        return "ask an administrator for the role that tonnage access prints"
+    return f"give the objects of kind {kind} too, or ask with the right to list them in all namespaces"
+
+
+def cluster_unseen(snapshot: Snapshot) -> bool:
+    """Whether what the nodes are, or what runs on them, is not known: then nothing can be counted."""
+    return bool(snapshot.missing & {"Node", "Pod"})
+
+
 def _reason(case: Case, kind: str, message: str, layer: Layer = Layer.SCHEDULER) -> Reason:
+    snapshot = case.view.snapshot
     return KindNotRead(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
-        message=f"objects of kind {kind} were not read: {message}",
-        remedy=f"give the objects of kind {kind} too, or ask with the right to list them in all namespaces",
+        message=f"{unread_text(kind, snapshot)}: {message}",
+        remedy=unread_remedy(kind, snapshot),
         source="the API server's refusal",
         layer=layer,
         kind=kind,

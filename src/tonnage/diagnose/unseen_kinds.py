@@ -14,7 +14,7 @@ _MISSING_WORDS: Final = {
 
 
 def unseen_kinds(snapshot: Snapshot) -> tuple[str, ...]:
-    """Those of Node, Pod and NodeGPUStatus that were not read, or that a list of objects has none of.
+    """Those of Node, Pod and NodeGPUStatus that were not read in full, or that a list of objects has none of.
 
     Every cluster has nodes and pods; one without agents has no NodeGPUStatus.
     """
@@ -22,10 +22,13 @@ def unseen_kinds(snapshot: Snapshot) -> tuple[str, ...]:
     return tuple(
         kind
         for kind in _MISSING_WORDS
-        if kind in snapshot.missing or (not snapshot.complete and kind in objects and not objects[kind])
+        if kind in snapshot.missing
+        or kind in snapshot.scopes
+        or (not snapshot.complete and kind in objects and not objects[kind])
     )
 
 
-def unseen_words(kind: str) -> str:
-    """What is not known without a kind."""
-    return f"no {kind} was seen: {_MISSING_WORDS[kind]}"
+def unseen_words(kind: str, namespace: str = "") -> str:
+    """What is not known without a kind; `namespace` is the only one of which it was read."""
+    extent = f"{kind} was read in namespace {namespace} alone" if namespace else f"no {kind} was seen"
+    return f"{extent}: {_MISSING_WORDS[kind]}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
@@ -21,14 +21,19 @@ class ObjectNames:
     kinds: frozenset[str] = frozenset()
     namespace: str = ""
     names: frozenset[Name] = frozenset()
+    scopes: Mapping[str, str] = field(default_factory=dict)
+    """Kind -> the one namespace in which it was looked at."""
 
     def existing(self, objects: Iterable[Name]) -> dict[Name, bool]:
         """Whether each of those, and of the file's own, is there; without those of which it cannot say."""
         return {
             obj: obj in self.names
             for obj in {*objects, *self.names}
-            if obj[0] in self.kinds and (not obj[1] or self.namespace in ("", obj[1]))
+            if obj[0] in self.kinds and (not obj[1] or self._scope(obj[0]) in ("", obj[1]))
         }
+
+    def _scope(self, kind: str) -> str:
+        return self.scopes.get(kind, self.namespace)
 
 
 def names_in(documents: Iterable[JsonValue], missing: frozenset[str]) -> ObjectNames:

@@ -73,6 +73,9 @@ DISRUPTION_BUDGET = Kind(
     "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True, o.PodDisruptionBudget
 )
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases", True, r.Lease)
+ACCESS_REVIEW = Kind(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False, r.AccessReview
+)
 CUSTOM_RESOURCE = Kind(
     "apiextensions.k8s.io",
     "v1",

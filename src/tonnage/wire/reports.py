@@ -1,6 +1,6 @@
-"""What components report: Events about objects, and Leases that say that they live.
+"""What components report: Events about objects, Leases that say that they live, answers about access.
 
-Source: core/v1 and coordination.k8s.io/v1 of the Kubernetes API, v1.35.
+Source: core/v1, coordination.k8s.io/v1 and authorization.k8s.io/v1 of the Kubernetes API, v1.35.
 """
 
 from __future__ import annotations
@@ -41,3 +41,13 @@ class LeaseSpec(Wire):
 
 class Lease(Object):
     spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
+
+
+class AccessAnswer(Wire):
+    allowed: bool = False
+
+
+class AccessReview(Object):
+    """authorization.k8s.io/v1 SelfSubjectAccessReview: whether whoever sends it may do a thing."""
+
+    status: AccessAnswer = msgspec.field(default_factory=AccessAnswer)

@@ -165,6 +165,33 @@ async def test_a_wrong_token_is_unauthorized(running: Running) -> None:
         assert (refused.value.code, refused.value.reason) == (401, "Unauthorized")
 
 
+async def test_a_user_who_acts_as_another_is_that_user_for_the_server(running: Running) -> None:
+    document = yaml.safe_load(running.kubeconfig().read_text())
+    document["users"][0]["user"] |= {"as": "jane", "as-groups": ["team", "system:authenticated"]}
+    path = _write(running.kubeconfig().with_name("jane"), document)
+    async with connect(path) as api:
+        with pytest.raises(ApiError, match='User "jane" cannot list resource "namespaces"') as caught:
+            await api.list(NAMESPACE)
+    assert caught.value.code == 403
+
+
+@pytest.mark.parametrize(
+    ("user", "why"),
+    [
+        pytest.param({"as-groups": ["system:masters"]}, "need `as`", id="a group alone"),
+        pytest.param({"as": "jane", "as-groups": "team"}, "hold lists", id="a group that is no list"),
+        pytest.param({"as": "jane\r\nX: y"}, "control characters", id="a second header"),
+        pytest.param({"as": ["jane"]}, "must be a text", id="a user that is a list"),
+    ],
+)
+def test_whom_to_act_as_must_be_said_in_full(user: dict[str, Any], why: str, tmp_path: Path) -> None:
+    document = _config("a")
+    document["users"][0]["user"] |= user
+    with pytest.raises(ConfigError) as caught:
+        target(_write(tmp_path / "config", document), None, {})
+    assert why in str(caught.value)
+
+
 async def test_another_clusters_authority_is_not_trusted_and_said_so(running: Running) -> None:
     other = Authority.generate(datetime.now(UTC))
     stranger = Endpoint(running.endpoint.url, other.certificate_pem, running.endpoint.token)

@@ -262,3 +262,28 @@ def test_a_folder_of_very_many_files_is_no_lab(tmp_path: Path) -> None:
         (folder / f"{number}.yaml").touch()
     with pytest.raises(ConfigError, match="more than 500 files"):
         load_lab(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("run", "arguments"),
+    [
+        pytest.param("kubectl get pods", ("--as=jane", "get", "pods"), id="kubectl"),
+        pytest.param(
+            "kubectl exec p -- ls -l", ("--as=jane", "exec", "p", "--", "ls", "-l"), id="a container"
+        ),
+        pytest.param("tonnage status", ("status", "--as=jane"), id="tonnage"),
+        pytest.param("helm list", ("--kube-as-user=jane", "list"), id="helm"),
+    ],
+)
+def test_a_step_acts_as_the_user_that_it_names(run: str, arguments: tuple[str, ...], tmp_path: Path) -> None:
+    step = lab(f"name: x\ntitle: X\nscenario: inference\nsteps: [{{run: {run}, as: jane}}]\n").steps[0]
+    inside = Surroundings(tmp_path, {name: (name,) for name in ("kubectl", "tonnage", "helm")}, {})
+    assert inside.argv(step.command, {}, step.user)[1:] == arguments
+
+
+@pytest.mark.parametrize(
+    "user", ["system:admin", "system:serviceaccount:kube-system:x", "--as", "a b", "Jane"]
+)
+def test_a_step_acts_as_no_user_of_kubernetes_own(user: str) -> None:
+    with pytest.raises(ConfigError, match="as"):
+        lab(f"name: x\ntitle: X\nscenario: inference\nsteps: [{{run: kubectl get pods, as: '{user}'}}]\n")

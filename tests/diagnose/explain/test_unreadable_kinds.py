@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from tonnage.diagnose.explain.explain import explain_manifest
+from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.reasons.pod.admission import Unreadable
 from tonnage.model.reasons.pod.pods import KindNotRead
 from tonnage.model.reasons.pod.scheduling import NodeUnschedulable
 from tonnage.model.verdict import Explanation, Verdict
+from tonnage.reading.coverage import Coverage, with_coverage
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
 Body = dict[str, Any]
@@ -176,3 +177,62 @@ def test_what_cannot_be_read_of_a_node_is_no_reason_that_is_counted() -> None:
     assert told.message == (
         f"no node of 2 takes it: 1 too small in {GPU}, 1 with the untolerated taint k:NoSchedule"
     )
+
+
+def restricted(body: Body, *, condition: str = "", scope: str = "default") -> Explanation:
+    """What a user with rights in one namespace learns of a pod in `default`."""
+    if condition:
+        unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        body = {**body, "status": {"phase": "Pending", "conditions": [{**unscheduled, "message": condition}]}}
+    given = snapshot_from_documents([body], server_version="1.35")
+    kinds = frozenset({"Node", "Pod", "ResourceQuota"})
+    coverage = Coverage(
+        read=frozenset({"Pod", "ResourceQuota"}),
+        missing=frozenset({"Node"}),
+        scopes={"Pod": scope, "ResourceQuota": scope},
+        forbidden=kinds,
+    )
+    snapshot = with_coverage(given, coverage)
+    pod = find_pod(snapshot, "default", "p")
+    assert pod is not None
+    return explain(pod, snapshot)
+
+
+def test_where_nodes_are_forbidden_the_schedulers_own_words_are_all_that_is_known() -> None:
+    words = "0/6 nodes are available: 6 Insufficient nvidia.com/gpu."
+    answer = restricted(manifest(1), condition=words)
+    assert (answer.verdict, answer.upstream_message) == (Verdict.UNKNOWN, words)
+    assert [reason.code for reason in answer.reasons] == [KindNotRead.code], "no count is held against theirs"
+    assert answer.message.startswith("Node objects were not seen (forbidden)")
+    assert [remedy.action for remedy in answer.remedies] == [
+        "ask an administrator for the role that tonnage access prints"
+    ]
+    assert restricted(manifest(1)).upstream_message == "", "no scheduler has said anything yet"
+
+
+@pytest.mark.parametrize(
+    ("scope", "kinds"),
+    [
+        pytest.param("default", ["Pod"], id="quotas of the pod's own namespace are enough"),
+        pytest.param("other", ["Pod", "ResourceQuota"], id="quotas of another say nothing"),
+    ],
+)
+def test_what_was_read_in_one_namespace_counts_there_alone(scope: str, kinds: list[str]) -> None:
+    given = snapshot_from_documents([node("a", "4")], server_version="1.35")
+    scopes = {"Pod": scope, "ResourceQuota": scope}
+    coverage = Coverage(frozenset({"Node", *scopes}), scopes=scopes, forbidden=frozenset(scopes))
+    (made,) = manifests_from_documents([manifest(1)])
+    answer = explain_manifest(made, with_coverage(given, coverage))
+    assert answer.verdict is Verdict.UNKNOWN
+    assert [r.kind for r in answer.reasons if isinstance(r, KindNotRead)] == kinds
+    assert f"Pod objects outside namespace {scope} were not seen (forbidden)" in answer.message
+
+
+def test_claims_of_an_api_that_the_server_has_at_an_older_version_are_not_called_absent() -> None:
+    given = snapshot_from_documents([node("a", "4")], server_version="1.33")
+    snapshot = replace(given, unserved=frozenset({"ResourceClaim"}))
+    claim = {"name": "gpu", "resourceClaimName": "mine"}
+    (made,) = manifests_from_documents([manifest(1, resourceClaims=[claim])])
+    answer = explain_manifest(made, snapshot)
+    assert answer.verdict is Verdict.UNKNOWN
+    assert "the API server has no ResourceClaim at version resource.k8s.io/v1" in answer.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -38,11 +39,12 @@ async def connect(
     *,
     program: str = "tonnage",
     on_answer: OnAnswer | None = None,
+    impersonation: tuple[tuple[str, str], ...] = (),
 ) -> AsyncIterator[HttpKubernetes]:
     """The Kubernetes port over HTTPS, of the cluster that kubectl would choose (or the pod's own).
 
     Nothing is sent before the first call. The server's logs name the caller `program`; `on_answer` is told
-    of every answer.
+    of every answer. `impersonation`: headers instead of those that the kubeconfig asks for.
     Raises ConfigError for an unusable kubeconfig.
     """
     from tonnage.adapters.kubernetes.http import HttpKubernetes
@@ -50,6 +52,8 @@ async def connect(
     from tonnage.adapters.kubernetes.transport import open_client
 
     chosen = target(kubeconfig, context, os.environ)
+    if impersonation:
+        chosen = replace(chosen, impersonation=impersonation)
     async with open_client(chosen, program, on_answer) as client:
         yield HttpKubernetes(client, namespace=chosen.config.namespace)
 

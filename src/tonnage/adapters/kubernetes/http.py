@@ -45,11 +45,15 @@ _MANAGER: Final = {"fieldManager": "tonnage"}
 
 
 class HttpKubernetes:
-    """A client of one API server. `namespace` is the one that its kubeconfig's context names."""
+    """A client of one API server. `namespace` is the one that its kubeconfig's context names.
+
+    `server` is its address.
+    """
 
     def __init__(self, client: httpx2.AsyncClient, *, namespace: str = "default") -> None:
         self._client = client
         self.namespace = namespace
+        self.server = str(client.base_url).rstrip("/")
         self._last_date = ("", 0.0)
         """When the server gave its last answer, by its own clock and by this machine's."""
         self._pages: dict[type[Object], msgspec.json.Decoder[Any]] = {}
@@ -102,12 +106,14 @@ class HttpKubernetes:
             obj.api_version, obj.kind = kind.api_version, kind.kind  # items of a list do not carry them
         return Listing(items, page.metadata.resource_version)
 
-    async def read_all(self, kind: Kind[Any], read: Callable[[bytes], R]) -> Sequence[R]:
+    async def read_all(
+        self, kind: Kind[Any], read: Callable[[bytes], R], *, namespace: str | None = None
+    ) -> Sequence[R]:
         """What `read` makes of the JSON text of every object: as `list`, but never holds more than a page.
 
         `read` may raise what is UNDECODABLE. Objects of a list do not say of which kind they are.
         """
-        path = kind.path()
+        path = _path(kind, namespace)
         try:
             return await self._read_pages(path, {"limit": str(PAGE)}, read)
         except GoneError:

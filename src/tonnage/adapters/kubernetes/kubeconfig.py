@@ -7,10 +7,11 @@ places, `proxy-url`, `tls-server-name`, and refusals that say what to do.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
@@ -39,6 +40,8 @@ class ClusterTarget:
     tls_server_name: str | None
     where: str
     """The file or place that said so, for messages."""
+    impersonation: tuple[tuple[str, str], ...] = ()
+    """Headers by which the user acts as another: `as`, `as-uid`, `as-groups`, `as-user-extra`."""
 
 
 def target(
@@ -228,4 +231,39 @@ def _chosen(merged: dict[str, Any], context: str | None, where: str) -> ClusterT
     except (LightkubeConfigError, msgspec.ValidationError) as error:
         raise ConfigError(Problem("the kubeconfig cannot be used", where=where, why=str(error))) from None
     assert config is not None  # the context was looked up above
-    return ClusterTarget(config, cluster.get("proxy-url"), cluster.get("tls-server-name"), where)
+    impersonation = tuple(_impersonation(document["users"][0]["user"], where))
+    return ClusterTarget(
+        config, cluster.get("proxy-url"), cluster.get("tls-server-name"), where, impersonation
+    )
+
+
+def _impersonation(user: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
+    """What kubectl sends for a user who acts as another.
+
+    Source: client-go transport/round_trippers.go (impersonatingRoundTripper), v1.35.
+    """
+    extra = user.get("as-user-extra") or {}
+    lists = {"Impersonate-Group": user.get("as-groups") or []}
+    if isinstance(extra, dict):
+        lists |= {f"Impersonate-Extra-{quote(str(key).lower(), safe='')}": extra[key] for key in extra}
+    named = {"Impersonate-User": user.get("as"), "Impersonate-Uid": user.get("as-uid")}
+    headers = [(key, value) for key, value in named.items() if value]
+    headers += [(key, value) for key, values in lists.items() for value in _texts(values, where)]
+    if headers and not user.get("as"):
+        why = "`as-uid`, `as-groups` and `as-user-extra` need `as`, the user to act as"
+        raise ConfigError(Problem("the kubeconfig cannot be used", where=where, why=why))
+    for key, value in headers:
+        if not isinstance(value, str) or not value.isprintable():
+            why = f"{key} must be a text without control characters"
+            raise ConfigError(Problem("the kubeconfig cannot be used", where=where, why=why))
+        yield key, value
+
+
+def _texts(values: object, where: str) -> list[Any]:
+    if isinstance(values, list):
+        return values
+    raise ConfigError(
+        Problem(
+            "the kubeconfig cannot be used", where=where, why="`as-groups` and `as-user-extra` hold lists"
+        )
+    )

@@ -47,7 +47,14 @@ def open_client(target: ClusterTarget, program: str, on_answer: OnAnswer | None 
     client = httpx2.AsyncClient(
         **options,
         limits=httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=20),
-        headers={"User-Agent": f"{program}/{__version__}", "Accept": "application/json"},
+        headers=httpx2.Headers(
+            [
+                ("User-Agent", f"{program}/{__version__}"),
+                ("Accept", "application/json"),
+                *target.impersonation,
+            ],
+            encoding="utf-8",
+        ),
     )
     client.event_hooks = _hooks(target.tls_server_name, on_answer)
     return client

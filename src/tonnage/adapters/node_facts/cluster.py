@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import quote
@@ -30,17 +31,23 @@ async def asked_cluster(api: TimedApi, node: str) -> ClusterFacts | None:
     The node is listed, not got: that much the agent's own role allows.
     """
     documents = [await api.get_raw(f"/api/v1/nodes?fieldSelector={quote(f'metadata.name={node}')}")]
-    for path in (
-        f"/api/v1/pods?fieldSelector={quote(f'spec.nodeName={node}')}&limit={_MOST_PODS}",
-        "/apis/node.k8s.io/v1/runtimeclasses",
-        f"{NODE_GPU_STATUS.path()}?fieldSelector={quote(f'metadata.name={node}')}",
-    ):
+    paths = {
+        "Pod": f"/api/v1/pods?fieldSelector={quote(f'spec.nodeName={node}')}&limit={_MOST_PODS}",
+        "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
+        NODE_GPU_STATUS.kind: f"{NODE_GPU_STATUS.path()}?fieldSelector={quote(f'metadata.name={node}')}",
+    }
+    forbidden = set()
+    for kind, path in paths.items():
         try:
             documents.append(await api.get_raw(path))
         except ApiError as error:
             if error.code not in (403, 404):
                 raise
-    return cluster_facts(documents, node, datetime.now(UTC) + timedelta(seconds=api.server_ahead_s))
+            if error.code == 403:
+                forbidden.add(kind)
+    now = datetime.now(UTC) + timedelta(seconds=api.server_ahead_s)
+    facts = cluster_facts(documents, node, now)
+    return None if facts is None else replace(facts, forbidden=frozenset(forbidden))
 
 
 def cluster_facts(

@@ -21,27 +21,37 @@ from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import timestamp
 
 PAGE: Final = 500
-_REFUSED: Final = (401, 403, 405)
+_REFUSED: Final = (403, 405)
+_NO_SUCH_KIND: Final = 404
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to capture, when and by whom. `namespace` empty: the whole cluster."""
+    """What to capture, when and by whom. `namespace` empty: the whole cluster.
+
+    `fallback`: the namespace of which a kind is captured that may not be listed across namespaces.
+    """
 
     level: Level
     at: datetime
     program: str
     namespace: str = ""
+    fallback: str = ""
     kinds: tuple[CapturedKind, ...] = CAPTURED
 
 
 @dataclass(slots=True)
 class Captured:
-    """What came of it, for a person: counts by kind, and what could not be read, with the server's words."""
+    """What came of it, for a person: counts by kind, what could not be read, and the first refusal."""
 
     counts: dict[str, Count] = field(default_factory=dict)
     missing: list[Absence] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
+    refusal: str = ""
+
+    def refused(self, kind: CapturedKind, error: ApiError, namespace: str = "") -> None:
+        """Note that a kind could not be read, or only in a namespace."""
+        self.missing.append(Absence(kind.kind, kind.api_version, error.reason, namespace))
+        self.refusal = self.refusal or error.message
 
 
 Progress = Callable[[str, int, int], None]
@@ -54,53 +64,66 @@ async def capture(
     """Write the lines of a snapshot. Raises ClusterError: the cluster is gone, or lets nothing be read."""
     captured = Captured()
     readable = [kind async for kind in _readable(api, order, captured)]
-    if not any(kind.kind in ("Node", "Pod") for kind in readable):
-        raise ApiError(
-            403, "Forbidden", "neither nodes nor pods may be listed: " + "; ".join(captured.refusals)
-        )
+    if not any(kind.kind in ("Node", "Pod") for kind, _ in readable):
+        raise ApiError(403, "Forbidden", captured.refusal)
     header = Header(
         server_version=await server_version(api),
         taken_at=timestamp(order.at + timedelta(seconds=api.server_ahead_s)),
         redact=order.level.value,
         program=order.program,
         namespace=redactor.namespace(order.namespace),
-        kinds=[f"{kind.api_version}/{kind.kind}" for kind in readable],
-        missing=list(captured.missing),
+        kinds=[f"{kind.api_version}/{kind.kind}" for kind, _ in readable],
+        missing=[_redacted(absence, redactor) for absence in captured.missing],
     )
     write(encoded(header))
     incomplete: list[Absence] = []
-    for kind in readable:
+    for kind, namespace in readable:
         count = Count()
         captured.counts[kind.kind] = count
         try:
-            async for page in _pages(api, kind, order.namespace, count):
+            async for page in _pages(api, kind, namespace, count):
                 for obj in _objects(page):
                     write(encoded(redactor.redacted(obj, kind)))
                     count.objects += 1
                 progress(kind.kind, count.objects, count.objects + _remaining(page))
         except ApiError as error:
-            incomplete.append(Absence(kind.kind, kind.api_version, error.reason))
-            captured.refusals.append(f"{kind.plural}: {error.message}")
-    # After the header is written, which could not know of these: they stand in the last line.
-    captured.missing += incomplete
+            # The header is written, and could not know of it: it stands in the last line.
+            captured.refused(kind, error)
+            incomplete.append(captured.missing[-1])
     write(encoded(Footer(objects=captured.counts, incomplete=incomplete)))
     return captured
 
 
-async def _readable(api: RawApi, order: Order, captured: Captured) -> AsyncIterator[CapturedKind]:
-    """Kinds that can be listed. One that the cluster does not have is no loss; one that it refuses is."""
+async def _readable(api: RawApi, order: Order, captured: Captured) -> AsyncIterator[tuple[CapturedKind, str]]:
+    """Kinds that can be listed, and in which namespace (empty: in all).
+
+    A kind that the cluster does not have is no loss; one that it refuses is.
+    """
     for kind in order.kinds:
-        try:
-            await api.get_raw(f"{kind.path(order.namespace or None)}?limit=1")
-        except ApiError as error:
-            if error.code == 404:
-                continue
-            if error.code not in _REFUSED:
-                raise
-            captured.missing.append(Absence(kind.kind, kind.api_version, error.reason))
-            captured.refusals.append(f"{kind.plural}: {error.message}")
-            continue
-        yield kind
+        refusal = await _refusal(api, kind, order.namespace)
+        if refusal is None:
+            yield kind, order.namespace
+        elif refusal.code != _NO_SUCH_KIND:
+            narrowed = order.fallback if kind.namespaced and not order.namespace else ""
+            within = narrowed if narrowed and await _refusal(api, kind, narrowed) is None else ""
+            captured.refused(kind, refusal, within)
+            if within:
+                yield kind, within
+
+
+async def _refusal(api: RawApi, kind: CapturedKind, namespace: str) -> ApiError | None:
+    """Why a kind cannot be listed. Raises ApiError: the server fails, or does not know who asks (401)."""
+    try:
+        await api.get_raw(f"{kind.path(namespace or None)}?limit=1")
+    except ApiError as error:
+        if error.code not in (*_REFUSED, _NO_SUCH_KIND):
+            raise
+        return error
+    return None
+
+
+def _redacted(absence: Absence, redactor: Redactor) -> Absence:
+    return Absence(absence.kind, absence.api_version, absence.reason, redactor.namespace(absence.namespace))
 
 
 async def _pages(api: RawApi, kind: CapturedKind, namespace: str, count: Count) -> AsyncIterator[JsonObject]:

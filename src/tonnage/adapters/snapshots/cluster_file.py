@@ -53,7 +53,8 @@ class ClusterFile:
         if self.header.redact == "names":  # they are pseudonyms: nothing can be said of any
             return ObjectNames()
         kinds = frozenset(kind.rpartition("/")[2] for kind in self.header.kinds)
-        return ObjectNames(kinds - self.snapshot.missing, self.header.namespace, names_of(self.snapshot))
+        names, scopes = names_of(self.snapshot), self.snapshot.scopes
+        return ObjectNames(kinds - self.snapshot.missing, self.header.namespace, names, scopes)
 
 
 def read_cluster(path: Path, limit: SizeLimit) -> ClusterFile:

@@ -19,12 +19,16 @@ class Line(msgspec.Struct, rename="camel", kw_only=True):
     kind: str = ""
 
 
-class Absence(msgspec.Struct, rename="camel", frozen=True):
-    """A kind that could not be read, or not to its end, and the server's reason in one word."""
+class Absence(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A kind that could not be read, or not to its end, and the server's reason in one word.
+
+    `namespace` set: the objects of that namespace were read, and no others.
+    """
 
     kind: str
     api_version: str = ""
     reason: str = ""
+    namespace: str = ""
 
 
 class Count(msgspec.Struct, rename="camel"):

@@ -8,7 +8,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import IO, Any, Final, TypeVar, cast
 
 import msgspec
@@ -26,6 +26,8 @@ from tonnage.adapters.snapshots.objects import (
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.reading.cluster import Readable, snapshot_from
+from tonnage.reading.coverage import OF_CLAIMS, Coverage, with_coverage
+from tonnage.reading.documents import READ_KINDS
 from tonnage.reading.object_parts import moment
 from tonnage.wire.decode import UNDECODABLE
 
@@ -36,10 +38,9 @@ _MOST_HEADS: Final = 1000
 _LONGEST_HEAD: Final = 1000
 T = TypeVar("T")
 _AT_BYTE: Final = re.compile(r"\(byte ([0-9]+)\)")
-_BEYOND_ITS_NAMESPACE: Final = ("Pod", "PodDisruptionBudget", "ResourceClaim")
-"""Kinds of which the other namespaces' objects bear on a placement."""
+_NAMESPACED: Final = frozenset(kind.kind for kind in READ_KINDS if kind.namespaced)
 _END: Final = (API_VERSION, FOOTER)
-_TAKE_AGAIN: Final = "take it again: tonnage snapshot -o FILE"
+_TAKE_AGAIN: Final = "take it again: tonnage snapshot --file FILE"
 
 
 def decompressed(stream: IO[bytes]) -> io.BufferedReader:
@@ -93,12 +94,7 @@ class _Loading:
         footer: list[Footer] = []
         objects = self._objects(footer)
         snapshot = snapshot_from(objects, server_version=header.server_version, now=moment(header.taken_at))
-        missing = {absence.kind for absence in (*header.missing, *footer[0].incomplete)}
-        complete = {kind.rpartition("/")[2] for kind in header.kinds} - missing
-        if header.namespace:
-            missing.update(_BEYOND_ITS_NAMESPACE)
-            complete = set()
-        return header, replace(snapshot, missing=frozenset(missing), complete=frozenset(complete))
+        return header, with_coverage(snapshot, _coverage(header, footer[0]))
 
     def _header(self) -> Header:
         line = self._line()
@@ -187,3 +183,20 @@ class _Loading:
 
     def _error(self, problem: str, why: str = "", remedy: str = "", *, column: str = "") -> ConfigError:
         return ConfigError(Problem(problem, f"{self.source}:{self.number}{column}", why, remedy))
+
+
+def _coverage(header: Header, footer: Footer) -> Coverage:
+    """What the file says that it holds of the cluster."""
+    read = frozenset(kind.rpartition("/")[2] for kind in header.kinds)
+    absences = (*header.missing, *footer.incomplete)
+    within = {absence.kind: absence.namespace for absence in absences if absence.namespace}
+    if header.namespace:
+        within |= dict.fromkeys(_NAMESPACED, header.namespace)
+    missing = frozenset(absence.kind for absence in absences if not absence.namespace)
+    return Coverage(
+        read=read,
+        missing=missing,
+        scopes=within,
+        forbidden=frozenset(absence.kind for absence in absences if absence.reason == "Forbidden"),
+        unserved=OF_CLAIMS - read - missing,
+    )

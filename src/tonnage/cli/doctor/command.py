@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
 
+from tonnage.cli.access.unseen import say_forbidden
 from tonnage.cli.locations.folders import state_folder
 from tonnage.cli.locations.twin_nodes import HARDWARE, node_folder
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, say
-from tonnage.model.errors import ClusterError, ConfigError, Problem
+from tonnage.model.errors import ApiError, ClusterError, ConfigError, Problem
 from tonnage.model.json import JsonValue
 
 if TYPE_CHECKING:
@@ -187,17 +188,24 @@ async def _gathered(looking: Looking, common: Common) -> NodeFacts:
     from tonnage.adapters.node_facts.gather import NodeLook
 
     progress: list[str] = []
+    forbidden: set[str] = set()
 
     async def cluster() -> ClusterFacts | None:
         try:
             return await _cluster(looking.node, common)
         except (ClusterError, ConfigError) as error:
+            if isinstance(error, ApiError) and error.reason == "Forbidden":
+                forbidden.add("Node")
             gathering.cluster_silent(error.problems[0].what)
             return None
 
     gathering = NodeLook(looking, cluster, progress.append)
     async with _telling(progress):
-        return await gathering.facts()
+        facts = await gathering.facts()
+    if facts.cluster is not None:
+        forbidden |= facts.cluster.forbidden
+    say_forbidden(forbidden, {}, "doctor")
+    return facts
 
 
 @asynccontextmanager

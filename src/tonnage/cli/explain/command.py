@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from tonnage.cli.cluster import connected, snapshot_of, with_profiles
+from tonnage.cli.access.unseen import lacks_objects, not_seen, say_unseen
+from tonnage.cli.cluster import connected, seen_of, snapshot_of, with_profiles
 from tonnage.cli.explain.message import WORD, explain_message
 from tonnage.cli.options import Common, common_options, examples, profiles_option
 from tonnage.cli.terminal.output import emit, line, lines, printable, say, styled
@@ -82,6 +83,15 @@ def _explanations(
 ) -> tuple[Explanation, ...]:
     snapshot, namespace = asyncio.run(_ask(common, target))
     snapshot = with_profiles(snapshot, scheduler_config)
+    explanations = _explained(common, target, filename, snapshot, namespace)
+    if any(lacks_objects(explanation) for explanation in explanations):
+        say_unseen(snapshot, "explain")
+    return explanations
+
+
+def _explained(
+    common: Common, target: tuple[str, str] | None, filename: Path | None, snapshot: Snapshot, namespace: str
+) -> tuple[Explanation, ...]:
     version = common.server_version or ""
     if filename is not None:
         from tonnage.cli.explain.file import explain_file
@@ -114,17 +124,15 @@ def _target(words: tuple[str, ...], filename: Path | None) -> tuple[str, str] | 
 async def _ask(common: Common, target: tuple[str, str] | None) -> tuple[Snapshot, str]:
     """(the snapshot, of a live cluster with Events about the target; the namespace that is meant)."""
     if common.snapshot is not None:
-        return await snapshot_of(common), common.namespace or "default"
-    from tonnage.adapters.snapshots.live import read_live
-
+        return await snapshot_of(common, "explain"), common.namespace or "default"
     async with connected(common) as api:
         namespace = common.namespace or api.namespace or "default"
         if target is None:
-            return await read_live(api), namespace
+            return await seen_of(api, "explain", namespace), namespace
         kind, name = target
         of_pod = f"involvedObject.kind=Pod,involvedObject.name={name}"
         selector = of_pod if kind == "Pod" else "reason=FailedCreate"
-        return await read_live(api, (namespace, selector)), namespace
+        return await seen_of(api, "explain", namespace, (namespace, selector)), namespace
 
 
 def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explanation:
@@ -137,6 +145,8 @@ def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explana
     elsewhere = [other.namespace for other in snapshot.pods if other.name == name]
     near = get_close_matches(name, names, n=1)
     remedy = f"did you mean {near[0]}?" if near else "kubectl get pods -A"
+    if "Pod" in snapshot.missing and snapshot.scopes.get("Pod") != namespace:
+        raise not_seen("Pod", snapshot, f"pod {name}", "explain")
     raise ConfigError(
         Problem(
             f'pod "{name}" not found',
@@ -161,8 +171,8 @@ def _workload(target: tuple[str, str], snapshot: Snapshot, namespace: str, versi
     near = get_close_matches(name, [other.name for other in keys if other.namespace == namespace], n=1)
     elsewhere = [other.namespace for other in keys if other.name == name]
     remedy = f"did you mean {near[0]}?" if near else f"kubectl get {kind.lower()}s -A"
-    if kind in snapshot.missing:
-        remedy = f"{kind} objects may not be listed: ask with the right to do so"
+    if kind in snapshot.unread_in(namespace):
+        raise not_seen(kind, snapshot, f"{kind.lower()} {name}", "explain")
     raise ConfigError(
         Problem(
             f'{kind.lower()} "{name}" not found',

@@ -47,12 +47,33 @@ def list_labs(common: Common) -> None:
             {"name": lab.name, "title": lab.title, "scenario": lab.scenario, "covers": list(lab.covers)}
             for lab in labs
         ]
-        emit(rows, common.output)
+        emit({"items": rows}, common.output)
         return
     width = max((len(lab.name) for lab in labs), default=0)
     for lab in labs:
         say(f"{lab.name:{width}}  {lab.title}")
         say(f"{'':{width}}  covers {', '.join(lab.covers)}; scenario {lab.scenario}")
+
+
+@command.command(
+    "show",
+    help="Show the steps of a lab, and run none.",
+    epilog=examples("tonnage lab show pending-pod", "tonnage lab show ./my-lab -o json"),
+)
+@click.argument("name", metavar="NAME", shell_complete=complete_lab)
+@common_options(output=("text", "json", "yaml"))
+def show(common: Common, name: str) -> None:
+    """Each command with its reason, and the clean-up."""
+    lab_folder = load_lab(name)
+    lab = lab_folder.lab
+    if common.output != "text":
+        emit(lab.model_dump(mode="json", by_alias=True, exclude_defaults=True), common.output)
+        return
+    where = line("scenario ", lab.scenario)
+    say(render_head(lab, shell_word(str(lab_folder.folder)), where))
+    for part in (lab.steps, lab.cleanup):
+        for number, step in enumerate(part, start=1):
+            say(render_command(step, number, len(part)))
 
 
 @command.command(

@@ -55,7 +55,8 @@ def _changes(place: str, step: LabStep, folder: Path) -> Iterator[str]:
     reviewed = review(step.command)
     if not reviewed.changes:
         return
-    yield f"{place}: {' '.join(step.run.replace(chr(92) + chr(10), ' ').split())}"
+    acting = f" (as user {step.user})" if step.user else ""
+    yield f"{place}{acting}: {' '.join(step.run.replace(chr(92) + chr(10), ' ').split())}"
     for name in reviewed.files:
         yield f"  {name}: {', '.join(_objects(folder / name))}".removesuffix(": ")
     for name in reviewed.charts:

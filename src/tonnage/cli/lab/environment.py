@@ -37,14 +37,24 @@ class Surroundings:
     programs: Mapping[str, tuple[str, ...]]
     environment: Mapping[str, str]
 
-    def argv(self, command: Command, values: Mapping[str, str]) -> tuple[str, ...]:
-        """The process to start.
+    def argv(self, command: Command, values: Mapping[str, str], user: str = "") -> tuple[str, ...]:
+        """The process to start; `user`: whom it acts as.
 
         Raises:
             FieldError: with these values the command is not permitted.
         """
         review(command, values)
-        return (*self.programs[command.program], *command.arguments(values))
+        arguments = command.arguments(values)
+        match command.program, user:
+            case _, "":
+                pass
+            case "tonnage", _:
+                arguments = (*arguments, f"--as={user}")
+            case "helm", _:
+                arguments = (f"--kube-as-user={user}", *arguments)
+            case _:
+                arguments = (f"--as={user}", *arguments)
+        return (*self.programs[command.program], *arguments)
 
 
 @contextmanager

@@ -105,7 +105,8 @@ def render_command(step: LabStep, number: int, total: int) -> SafeText:
     title = styled(f"[{number}/{total}] {step.title}".rstrip(), bold=True)
     reason = [f"  {row}" for row in step.explain.strip().splitlines()]
     command = "\n    ".join(row.strip() for row in step.run.strip().splitlines())
-    return lines(["", title, *reason, line("  $ ", styled(printable(command), fg="cyan"))])
+    acting = [f"  as user {step.user}: --as {step.user}"] if step.user else []
+    return lines(["", title, *reason, *acting, line("  $ ", styled(printable(command), fg="cyan"))])
 
 
 def render_outcome(report: StepReport) -> SafeText:

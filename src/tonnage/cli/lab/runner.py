@@ -91,7 +91,7 @@ async def run_step(
 ) -> StepReport:
     """Run a step, again until all its expectations come true or their time is up; may add to `values`."""
     try:
-        argv, expect = surroundings.argv(step.command, values), step.expect.filled(values)
+        argv, expect = surroundings.argv(step.command, values, step.user), step.expect.filled(values)
     except DocumentFieldError as error:
         refused = Check("runs what a lab may run", str(error), False)
         return StepReport(step.title, step.run, attempts=1, checks=(refused,))

@@ -31,7 +31,7 @@ async def given_for(common: Common, sheets: Sequence[Sheet]) -> LintContext:
         ConfigError: an unreadable snapshot.
         ClusterError: the cluster cannot be reached.
     """
-    if common.snapshot is None and common.kubeconfig is None and common.context is None:
+    if all(word is None for word in (common.snapshot, common.kubeconfig, common.context, common.as_user)):
         minor = _MINOR
         if common.server_version is not None:
             from tonnage.decide.kubernetes.versions import profile_for
@@ -51,14 +51,14 @@ async def given_for(common: Common, sheets: Sequence[Sheet]) -> LintContext:
         items = _items(sheets, namespace)
         return _context(common, items, file.snapshot, names.existing(named_objects(items)), namespace, names)
     from tonnage.adapters.kubernetes.existence import known_objects
-    from tonnage.adapters.snapshots.live import read_live
-    from tonnage.cli.cluster import connected
+    from tonnage.cli.cluster import connected, seen_of
 
     async with connected(common) as api:
         namespace = common.namespace or api.namespace or "default"
         items = _items(sheets, namespace)
         existing = await known_objects(api, named_objects(items))
-        return _context(common, items, await read_live(api), existing, namespace)
+        snapshot = await seen_of(api, "lint", namespace)
+        return _context(common, items, snapshot, existing, namespace)
 
 
 def _items(sheets: Sequence[Sheet], namespace: str) -> list[ManifestObject]:
@@ -75,9 +75,11 @@ def _context(
     names: ObjectNames | None = None,
 ) -> LintContext:
     """The cluster as if the claims, templates and classes of the texts were there, as far as they are any."""
+    from tonnage.cli.access.unseen import say_unseen
     from tonnage.diagnose.cluster_view import ground_of
     from tonnage.reading.documents import with_readable_claims
 
+    say_unseen(snapshot, "lint")
     snapshot = with_readable_claims([entry.value for entry in items], snapshot, namespace=namespace)
     ground = ground_of(snapshot, version=common.server_version or "")
     kinds, only = (names.kinds, names.namespace) if names is not None else (None, "")

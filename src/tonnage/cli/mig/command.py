@@ -164,12 +164,17 @@ def _gpus(common: Common, node: str | None, product: str, count: int) -> _Gpus:
         return _Gpus(pretended, resets_among(pretended))
     from tonnage.cli.cluster import snapshot_of
 
-    statuses = asyncio.run(snapshot_of(common)).gpu
+    snapshot = asyncio.run(snapshot_of(common, "mig plan"))
+    statuses = snapshot.gpu
+    if node not in statuses and "NodeGPUStatus" in snapshot.missing:
+        from tonnage.cli.access.unseen import not_seen
+
+        raise not_seen("NodeGPUStatus", snapshot, f"node {node[:253]}", "mig plan")
     if node not in statuses:
         near = get_close_matches(node, statuses, n=1)
-        remedy = (
-            f"did you mean {near[0]}?" if near else f"nodes whose agent does: {', '.join([*statuses][:10])}"
-        )
+        agents = f"nodes whose agent does: {', '.join([*statuses][:10])}"
+        none = "no node has an agent: install Tonnage's chart, or name a --product"
+        remedy = f"did you mean {near[0]}?" if near else agents if statuses else none
         raise ConfigError(Problem(f"no agent tells of the GPUs of node {node[:253]}", remedy=remedy))
     gpus = gpus_of(statuses[node])
     return _Gpus(gpus, resets_among(gpus, statuses[node]), statuses[node])

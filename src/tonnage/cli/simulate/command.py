@@ -83,6 +83,7 @@ command.add_command(trace)
 
 def _answer(common: Common, flags: ChangeFlags, filename: Path | None, profiles: Path | None) -> WhatIf:
     from tonnage.adapters.snapshots.objects import collector_paused
+    from tonnage.cli.access.unseen import not_seen, say_unseen
     from tonnage.cli.cluster import snapshot_of, with_profiles
 
     try:
@@ -93,7 +94,10 @@ def _answer(common: Common, flags: ChangeFlags, filename: Path | None, profiles:
     namespace = common.namespace or "default"
     alternatives = alternatives_of(flags, filename, namespace)
     folder = filename.parent if filename is not None else Path()
-    snapshot = with_profiles(asyncio.run(snapshot_of(common)), profiles)
+    snapshot = with_profiles(asyncio.run(snapshot_of(common, "simulate")), profiles)
+    if "Node" in snapshot.missing:
+        raise not_seen("Node", snapshot, "the fleet", "simulate")
+    say_unseen(snapshot, "simulate")
     alternatives, snapshot = with_manifests(alternatives, snapshot, namespace, folder)
     try:
         with collector_paused():  # nothing that is made goes in circles

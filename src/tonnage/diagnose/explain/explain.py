@@ -33,7 +33,7 @@ from tonnage.diagnose.explain.nodes.claims import devices_for
 from tonnage.diagnose.explain.nodes.undecided_nodes import Unpromised, unpromised
 from tonnage.diagnose.explain.nodes.verdicts import unread_amounts
 from tonnage.diagnose.explain.template_claims import with_made_claims
-from tonnage.diagnose.missing_kinds import nodes_not_given, unread_kinds
+from tonnage.diagnose.missing_kinds import cluster_unseen, nodes_not_given, unread_kinds
 from tonnage.diagnose.remedies.remedies import one_of_each, remedies_for
 from tonnage.diagnose.remedies.scheduler_names import served
 from tonnage.diagnose.rules.devices.numa import candidates_of, kubelet_takes
@@ -201,7 +201,7 @@ def _explain_waiting(
     )
     reasons = tuple(reason for rule in RULES for reason in rule.reasons(case))
     verdict = _verdict(case, reasons)
-    unread = tuple(unread_kinds(case, verdict, new=new))
+    unread = sorted(unread_kinds(case, verdict, new=new), key=lambda entry: not entry[1])
     reasons = (*(reason for reason, _ in unread), *reasons)
     undecided = any(decides for _, decides in unread)
     if undecided:
@@ -224,13 +224,21 @@ def _explain_waiting(
         phase=pod.status.phase,
         needs=device_needs(original),
         message=_message(case, placement, verdict, reasons),
-        upstream_message="" if _counts_unread(case) else decision.message,
+        upstream_message=_upstream_message(case),
         nodes=(Unpromised(nodes) if open_everywhere else nodes) if tried else (),
         classes=unpromised(case.classes) if open_everywhere else case.classes,
         placement=placement,
         reasons=reasons,
         remedies=_with_last_words(remedies, reasons, case, verdict),
     )
+
+
+def _upstream_message(case: Case) -> str:
+    """The scheduler's words; where it sees what is not seen here, those that it wrote into the pod."""
+    decision, written = case.decision, case.pod.status.unschedulable_message
+    if cluster_unseen(case.view.snapshot) and not (decision.gates or decision.held):
+        return written
+    return "" if _counts_unread(case) else decision.message
 
 
 def _counts_unread(case: Case) -> bool:

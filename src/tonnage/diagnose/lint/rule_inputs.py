@@ -68,7 +68,8 @@ class LintCluster:
             return False
         if namespace and self.namespace not in ("", namespace):
             return False
-        return kind not in self.ground.view.snapshot.missing
+        snapshot = self.ground.view.snapshot
+        return kind not in (snapshot.unread_in(namespace) if namespace else snapshot.missing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.view import ClusterView, view_of
 from tonnage.diagnose.cluster_view import LARGE, Ground, marks_of
-from tonnage.diagnose.missing_kinds import OF_CLAIMS
+from tonnage.diagnose.missing_kinds import OF_CLAIMS, unread_text
 from tonnage.diagnose.notable_nodes import notable_nodes_of
 from tonnage.diagnose.simulate.changed_cluster import (
     DisplacementCause,
@@ -150,7 +150,7 @@ def _unread(snapshot: Snapshot) -> tuple[str, ...]:
     """What keeps every pod's place from being known."""
     effects = {"Node": "where pods could run", "Pod": "what the nodes have free"}
     return tuple(
-        f"objects of kind {kind} were not read: {effect} is not known"
+        f"{unread_text(kind, snapshot)}: {effect} is not known"
         for kind, effect in effects.items()
         if kind in snapshot.missing
     )

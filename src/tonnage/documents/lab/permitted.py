@@ -302,6 +302,7 @@ _TONNAGE: Final = {
         },
         Arguments.NONE,
     ),
+    "access": _looks({**_ANSWER, **_NAMESPACE, **_switches("--check"), **_texts("--user --group")}),
     "simulate trace": _looks({**_ANSWER, **_texts("--policy --seeds --arrivals")}, Arguments.FILES),
     "mig profiles": _looks({**_ANSWER, **_texts("--product")}, Arguments.NONE),
     "mig layouts": _looks({**_ANSWER, **_texts("--product"), **_switches("--media")}, Arguments.NONE),

@@ -25,6 +25,8 @@ SERVERS: Final = {"prometheus": "PROMETHEUS_URL"}
 """Server that a lab may ask for -> the variable with its address."""
 _CASE: Final = r"^[A-Z]{3}-[0-9]{1,3}$"
 _NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+_USER: Final = r"^([a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?)?$"
+"""No name of Kubernetes' own has this form: those have colons."""
 _REFERENCE: Final = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 _KEY: Final = re.compile(r"\.?([\w-]+)|\[([0-9]+)\]|\[\"([^\"]+)\"\]")
 
@@ -161,6 +163,8 @@ class LabStep(Document):
     explain: Text = ""
     """For the reader: why this step, and what to look at."""
     run: Annotated[str, AfterValidator(_runnable)]
+    user: Annotated[str, Field(pattern=_USER, alias="as")] = ""
+    """Whom the command acts as, instead of the user of the kubeconfig; no group is taken but everybody's."""
     timeout: Annotated[float, Field(gt=0, le=LONGEST_WAIT_S)] = 60
     """Seconds after which one run of the command is given up."""
     expect: Expectation = Expectation()

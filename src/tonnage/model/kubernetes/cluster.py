@@ -393,8 +393,19 @@ class Snapshot:
     now: datetime | None = None
     missing: frozenset[str] = frozenset()
     complete: frozenset[str] = frozenset()
+    scopes: Mapping[str, str] = field(default_factory=dict)
+    """Kind -> the one namespace whose objects are here, for kinds that were not read in the others."""
+    forbidden: frozenset[str] = frozenset()
+    """Kinds that the API server refused to list, at least across namespaces."""
+    unserved: frozenset[str] = frozenset()
+    """Kinds of resource.k8s.io that the API server does not have at the version that is read."""
     problems: tuple[Problem, ...] = ()
 
     def was_read(self, kind: str) -> bool:
         """Whether what is not here of a kind is taken not to exist. Lists of objects have all that counts."""
         return kind not in self.missing and (not self.complete or kind in self.complete)
+
+    def unread_in(self, namespace: str) -> frozenset[str]:
+        """Kinds of which objects that bear on a pod of this namespace may be absent here."""
+        elsewhere = {kind for kind, scope in self.scopes.items() if scope != namespace}
+        return self.missing | self.unserved | elsewhere

@@ -243,6 +243,8 @@ class ClusterFacts:
     runtime: str = ""
     pods: tuple[PodFacts, ...] = ()
     runtime_classes: Mapping[str, str] = field(default_factory=dict)
+    forbidden: frozenset[str] = frozenset()
+    """Kinds that the API server refused to list."""
     heartbeat: datetime | None = None
     read_at: datetime | None = None
 

@@ -46,9 +46,10 @@ def judge_plugin(facts: NodeFacts, plugin: PluginFacts, *, gpus: bool, sound: bo
     findings += [*_offered(facts.cluster, samples), *_refused(facts.cluster), *_counted(samples)]
     if plugin.running is None and not others:
         return Judgement(_LAYER, tuple(findings), because=f"whether the agent runs: {plugin.lock_trouble}")
-    return Judgement(
-        _LAYER, tuple(findings), _summary(facts, plugin, [plugin_found.name for plugin_found in others])
-    )
+    summary = _summary(facts, plugin, [plugin_found.name for plugin_found in others])
+    unseen = facts.cluster is not None and "Pod" in facts.cluster.forbidden
+    because = "which pods kubelet refused: Pod objects were not seen (forbidden)" if unseen else ""
+    return Judgement(_LAYER, tuple(findings), summary, because)
 
 
 def _summary(facts: NodeFacts, plugin: PluginFacts, others: list[str]) -> str:

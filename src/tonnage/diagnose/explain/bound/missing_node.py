@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tonnage.diagnose.missing_kinds import unread_remedy, unread_text
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.pod.kubelet import NodeMissing
@@ -22,8 +23,8 @@ def node_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
     if "Node" in snapshot.missing or not nodes_read:
         return KindNotRead(
             subject=subject,
-            message=f"objects of kind Node were not read: whether its node {node} is there is not known",
-            remedy="give the nodes too, or ask with the right to list Node objects",
+            message=f"{unread_text('Node', snapshot)}: whether its node {node} is there is not known",
+            remedy=unread_remedy("Node", snapshot),
             source="nodes of the snapshot",
             layer=Layer.SCHEDULER,
             kind="Node",

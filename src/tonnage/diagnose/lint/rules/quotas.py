@@ -195,8 +195,8 @@ def _gap(hard: JsonObject, place: Path, manifest: ManifestObject, world: LintWor
 
 
 def _ways_in(world: LintWorld) -> frozenset[str] | None:
-    """By what other names the cluster has GPUs; None when no cluster is known."""
-    if world.cluster is None:
+    """By what other names the cluster has GPUs; None when no cluster is known, or not its nodes."""
+    if world.cluster is None or not world.cluster.looked_at("Node"):
         return None
     view = world.cluster.ground.view
     names = {name for node in view.nodes.values() for name, n in node.node.allocatable.items() if n > 0}

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.diagnose.case import Case
+from tonnage.diagnose.missing_kinds import cluster_unseen
 from tonnage.diagnose.scheduler_message import SchedulerMessage, parsed_message
 from tonnage.model.kubernetes.scheduler_profile import DEFAULT_NAME
 from tonnage.model.name_lists import listed
@@ -30,7 +31,7 @@ def reasons(case: Case) -> Iterator[Reason]:
         gone = "the gates are gone" if not decision.gates else "it has gates now"
         yield _reason(case, gone)
         return
-    if decision.gates or decision.held:
+    if decision.gates or decision.held or cluster_unseen(case.view.snapshot):
         return
     theirs, ours = parsed_message(text), parsed_message(decision.message)
     differences = "; ".join(_differences(case, theirs, ours))

@@ -1,0 +1,117 @@
+"""`tonnage access`: the rights that commands need, as a role to apply; and which of them the user has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tonnage.cli.access.unseen import rights_of
+from tonnage.cli.cluster import connected
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.terminal.output import SafeText, emit, lines, say, table, yaml_text
+from tonnage.diagnose.access import Subjects, role_lines, role_name, role_objects
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.reading.command_kinds import COMMAND_KINDS, kinds_of
+
+if TYPE_CHECKING:
+    from tonnage.wire.kinds import Kind
+
+_EVERYWHERE: Final = "everywhere"
+_NOWHERE: Final = "no"
+_OF_COMMANDS: Final = ", ".join(COMMAND_KINDS)
+
+
+@click.command(
+    help="Print the ClusterRole that the commands need, or check which rights you have.\n\n"
+    f"COMMAND is one of {_OF_COMMANDS}; without it the role is for all of them. It grants get and list, "
+    "never Secrets and ConfigMaps. With --namespace it is a Role, for what lies in that namespace.",
+    epilog=examples(
+        "tonnage access | kubectl apply -f -",
+        "tonnage access explain --user jane | kubectl apply -f -   # role and binding",
+        "tonnage access status --service-account ml:ci -o json",
+        "tonnage access --check -n ml                              # what you may see, and what not",
+    ),
+)
+@click.argument("words", nargs=-1, metavar="[COMMAND]")
+@click.option("--user", "users", multiple=True, metavar="NAME", help="Bind the role to a user. Repeatable.")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="Bind it to a group. Repeatable.")
+@click.option(
+    "--service-account",
+    "accounts",
+    multiple=True,
+    metavar="NAMESPACE:NAME",
+    help="Bind it to a service account. Repeatable.",
+)
+@click.option("--check", is_flag=True, help="Ask the cluster which of these rights you have.")
+@common_options(output=("text", "yaml", "json"), cluster=True, namespace=True)
+def command(
+    common: Common,
+    words: tuple[str, ...],
+    users: tuple[str, ...],
+    groups: tuple[str, ...],
+    accounts: tuple[str, ...],
+    check: bool,
+) -> int:
+    """Exit status 1 when --check finds a right that is lacking."""
+    name = " ".join(words)
+    if name and name not in COMMAND_KINDS:
+        raise click.UsageError(f"{name[:60]} reads no cluster, or is no command: name one of {_OF_COMMANDS}")
+    wrong = [account for account in accounts if not all(account.partition(":"))]
+    if wrong:
+        raise click.UsageError(f"--service-account {wrong[0][:100]}: write NAMESPACE:NAME")
+    if check:
+        return _show_check(common, name, asyncio.run(_extents(common, kinds_of(name))))
+    _show_role(common, name, Subjects(users, groups, accounts))
+    return 0
+
+
+def _show_role(common: Common, name: str, subjects: Subjects) -> None:
+    objects = role_objects(role_name(name), rights_of(name), subjects, common.namespace or "")
+    if common.output == "json":
+        items: list[JsonValue] = [*objects]
+        emit(
+            objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": items}, "json"
+        )
+        return
+    say(SafeText("\n---\n".join(_yaml(obj) for obj in objects)))
+
+
+def _yaml(obj: JsonObject) -> SafeText:
+    """A ClusterRole a rule to a line; what holds words of a person as YAML is written in full."""
+    own = obj["kind"] == "ClusterRole"
+    return lines(role_lines(obj)) if own else SafeText(yaml_text(obj).rstrip())
+
+
+async def _extents(common: Common, kinds: Sequence[Kind[Any]]) -> dict[Kind[Any], str]:
+    """How far each kind may be listed: everywhere, in one namespace (its name), or nowhere."""
+    from tonnage.adapters.kubernetes.access_reviews import listable
+
+    async with connected(common) as api:
+        namespace = common.namespace or api.namespace or "default"
+        everywhere = dict(zip(kinds, await listable(api, kinds, None), strict=True))
+        others = [kind for kind in kinds if kind.namespaced and not everywhere[kind]]
+        within = dict(zip(others, await listable(api, others, namespace), strict=True))
+    return {
+        kind: _EVERYWHERE if everywhere[kind] else f"in {namespace}" if within.get(kind) else _NOWHERE
+        for kind in kinds
+    }
+
+
+def _show_check(common: Common, name: str, extents: dict[Kind[Any], str]) -> int:
+    lacking = [kind.kind for kind, extent in extents.items() if extent != _EVERYWHERE]
+    (role,) = role_objects(role_name(name), rights_of(name, lacking), Subjects())
+    if common.output != "text":
+        items: list[JsonValue] = [
+            {"group": kind.group, "resource": kind.plural, "list": extent} for kind, extent in extents.items()
+        ]
+        answer: JsonObject = {"items": items, "lacking": role if lacking else None}
+        emit(answer, common.output)
+    else:
+        rows = [(right.name, extents[kind]) for right, kind in zip(rights_of(name), extents, strict=True)]
+        say(table(("RESOURCE", "LIST"), rows))
+        if lacking:
+            say(lines(["", "This role grants what is lacking:", "", *role_lines(role)]))
+    return 1 if lacking else 0

@@ -1,0 +1,36 @@
+"""The kinds that each command reads of a live cluster; `tonnage access` asks for the right to no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tonnage.reading.documents import READ_KINDS
+from tonnage.wire import kinds
+from tonnage.wire.kinds import Kind
+
+STATUS_KINDS: Final[tuple[Kind[Any], ...]] = (kinds.POD, kinds.NODE, kinds.NODE_GPU_STATUS)
+TOPOLOGY_KINDS: Final[tuple[Kind[Any], ...]] = (kinds.NODE, kinds.NODE_GPU_STATUS)
+MIG_KINDS: Final[tuple[Kind[Any], ...]] = (kinds.NODE_GPU_STATUS,)
+COMMAND_KINDS: Final[Mapping[str, tuple[Kind[Any], ...]]] = {
+    "explain": (*READ_KINDS, kinds.EVENT),
+    "status": STATUS_KINDS,
+    "topo": TOPOLOGY_KINDS,
+    "mig plan": MIG_KINDS,
+    "doctor": (kinds.NODE, kinds.POD, kinds.RUNTIME_CLASS),
+    "lint": READ_KINDS,
+    "simulate": READ_KINDS,
+    "snapshot": tuple(kind for kind in READ_KINDS if kind is not kinds.DEVICE_TAINT_RULE),
+}
+"""By command."""
+
+
+def kinds_of(command: str = "") -> tuple[Kind[Any], ...]:
+    """Those of one command; of all commands where none is named.
+
+    >>> [kind.plural for kind in kinds_of("mig plan")]
+    ['nodegpustatuses']
+    """
+    if command:
+        return COMMAND_KINDS[command]
+    return tuple(dict.fromkeys(kind for group in COMMAND_KINDS.values() for kind in group))

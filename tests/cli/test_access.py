@@ -1,0 +1,166 @@
+"""`tonnage access`, and what commands say of objects that they may not see."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from tonnage.adapters.node_facts.cluster import asked_cluster
+from tonnage.adapters.snapshots.kinds import CAPTURED
+from tonnage.cli.access.unseen import rights_of
+from tonnage.cli.locations.library import labs_folder
+from tonnage.cli.main import run
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonValue
+from tonnage.reading.command_kinds import COMMAND_KINDS
+from tonnage.reading.documents import READ_KINDS
+
+Objects = list[dict[str, Any]]
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Objects:
+    assert run(["access", *words], "tonnage") == 0
+    return list(yaml.safe_load_all(capsys.readouterr().out))
+
+
+def granted(role: dict[str, Any]) -> set[tuple[str, str]]:
+    assert all(rule["verbs"] == ["get", "list"] for rule in role["rules"]), "nothing but reading"
+    return {
+        (group, name) for rule in role["rules"] for group in rule["apiGroups"] for name in rule["resources"]
+    }
+
+
+def test_the_role_of_all_commands_grants_what_each_of_them_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    (role,) = printed(capsys)
+    assert (role["kind"], role["metadata"]) == ("ClusterRole", {"name": "tonnage-reader"})
+    assert granted(role) == {(k.group, k.plural) for kinds in COMMAND_KINDS.values() for k in kinds}
+    assert not {"secrets", "configmaps"} & {name for _, name in granted(role)}
+    assert {(kind.group, kind.plural) for kind in READ_KINDS} <= granted(role)
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "names"),
+    [
+        pytest.param(["mig", "plan"], "ClusterRole", {"nodegpustatuses"}, id="two words"),
+        pytest.param(["status"], "ClusterRole", {"nodes", "pods", "nodegpustatuses"}, id="a command"),
+        pytest.param(["status", "-n", "ml"], "Role", {"pods"}, id="what lies in a namespace"),
+        pytest.param(["topo", "-o", "json"], "ClusterRole", {"nodes", "nodegpustatuses"}, id="as JSON"),
+    ],
+)
+def test_the_role_of_a_command_grants_no_more(
+    words: list[str], kind: str, names: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (role,) = printed(capsys, *words)
+    assert role["kind"] == kind
+    assert {name for _, name in granted(role)} == names
+
+
+def test_the_binding_names_whoever_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    subjects = ["--user", "jane", "--group", "ml: team", "--service-account", "ml:ci"]
+    role, binding = printed(capsys, "explain", *subjects)
+    assert (binding["kind"], binding["roleRef"]["name"]) == ("ClusterRoleBinding", role["metadata"]["name"])
+    assert [(s["kind"], s["name"]) for s in binding["subjects"]] == [
+        ("User", "jane"), ("Group", "ml: team"), ("ServiceAccount", "ci"),
+    ]  # fmt: skip
+    role, binding = printed(capsys, "explain", "-n", "a, b: [c]", "--user", "jane")
+    assert {obj["metadata"]["namespace"] for obj in (role, binding)} == {"a, b: [c]"}
+
+
+@pytest.mark.parametrize(
+    "words", [["nope"], ["mig"], ["--service-account", "ci"], ["--service-account", "ml:"]], ids=" ".join
+)
+def test_what_is_no_command_or_account_is_refused(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["access", *words], "tonnage") == 2
+    assert not capsys.readouterr().out
+
+
+async def test_doctor_asks_for_nothing_beyond_its_role() -> None:
+    asked: list[str] = []
+
+    class _Api:
+        server_ahead_s = 0.0
+
+        async def get_raw(self, path: str) -> JsonValue:
+            asked.append(urlsplit(path).path.rpartition("/")[2])
+            if "pods" in path:
+                raise ApiError(403, "Forbidden", "no")
+            return {"kind": "NodeList", "items": [{"metadata": {"name": "a"}}]}
+
+    facts = await asked_cluster(_Api(), "a")
+    assert facts is not None
+    assert facts.forbidden == {"Pod"}
+    assert set(asked) == {right.resource for right in rights_of("doctor")}
+
+
+def test_snapshot_captures_nothing_beyond_its_role() -> None:
+    assert {kind.plural for kind in CAPTURED} == {right.resource for right in rights_of("snapshot")}
+
+
+def _cluster(path: Path, **header: Any) -> Path:
+    """A snapshot that a user with rights in namespace ml took: her pod, and nothing of the cluster."""
+    head = {
+        "apiVersion": "tonnage.dev/v1alpha1", "kind": "Snapshot", "format": 1, "serverVersion": "v1.35.0",
+        "kinds": ["v1/Pod"], "missing": [
+            {"kind": "Node", "apiVersion": "v1", "reason": "Forbidden"},
+            {"kind": "NodeGPUStatus", "apiVersion": "tonnage.dev/v1alpha1", "reason": "Forbidden"},
+            {"kind": "Pod", "apiVersion": "v1", "reason": "Forbidden", "namespace": "ml"},
+        ], **header,
+    }  # fmt: skip
+    pod = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train", "namespace": "ml"},
+        "spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}]},
+        "status": {"phase": "Pending"},
+    }  # fmt: skip
+    end = {"apiVersion": "tonnage.dev/v1alpha1", "kind": "SnapshotEnd", "objects": {"Pod": {"objects": 1}}}
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in (head, pod, end)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "shown"),
+    [
+        pytest.param("explain pod train -n ml", 1, "UNKNOWN", id="her own pod"),
+        pytest.param(
+            "explain pod other -n ml", 2, 'pod "other" not found', id="no such pod, and she would see it"
+        ),
+        pytest.param("explain pod train -n default", 3, "pod train was not seen", id="a pod elsewhere"),
+        pytest.param("status", 1, "UNKNOWN: the fleet is made of Node objects", id="the fleet"),
+        pytest.param("topo", 1, "UNKNOWN: how GPUs are joined", id="the topology of the fleet"),
+        pytest.param("topo a100-0", 3, "how the GPUs of a100-0 are joined was not seen", id="that of a node"),
+        pytest.param("mig plan --node a100-0 --layout all-balanced", 3, "was not seen", id="a plan"),
+        pytest.param("simulate --cordon a*", 3, "the fleet was not seen", id="a simulation"),
+    ],
+)
+def test_what_hangs_on_what_may_not_be_seen_is_unknown(
+    words: str, status: int, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot = _cluster(tmp_path / "c.jsonl")
+    assert run([*words.split(), "--snapshot", str(snapshot)], "tonnage") == status
+    said = capsys.readouterr()
+    assert shown in said.out + said.err
+    if status != 2:
+        assert "kind: ClusterRole" in said.err
+        assert "nodegpustatuses" in said.err
+    assert len(said.err) < 1500
+
+
+def test_the_lab_hands_out_the_role_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["access", "explain"], "tonnage") == 0
+    assert capsys.readouterr().out == (labs_folder() / "restricted-user" / "role.yaml").read_text()
+
+
+@pytest.mark.parametrize("words", ["status --as-group team", "status --as a\nb"])
+def test_a_group_needs_a_user_and_neither_a_second_line(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text("{}")
+    assert run([*words.split(" "), "--kubeconfig", str(kubeconfig)], "tonnage") == 2
+    assert "--as" in capsys.readouterr().err
