@@ -86,11 +86,10 @@ class ClusterPolicyDeprecated(ConfigurationReason):
 
 @reason
 class ClusterPolicyIncomplete(ConfigurationReason):
-    """A section is missing that the CRD requires."""
+    """A section is missing without which the API server refuses a ClusterPolicy."""
 
     code: ClassVar[str] = "cluster-policy-incomplete"
     advice: ClassVar[str] = "write it, `{}` for its defaults"
-    severity: ClassVar[Severity] = Severity.NOTE
     rule: ClassVar[LintRule] = LintRule("A ClusterPolicy without a required section.", GPU_OPERATOR)
     missing: tuple[str, ...]
 
