@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final
 
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import FactUnit
-from tonnage.model.reasons.lint.lint_rule import DEVICE_PLUGIN, GPU_OPERATOR, MIG_PARTED, LintRule
+from tonnage.model.reasons.lint.lint_rule import DEVICE_PLUGIN, GPU_OPERATOR, KUBELET, MIG_PARTED, LintRule
 from tonnage.model.reasons.reason import ManifestFault, Reason, reason
 from tonnage.model.severity import Severity
 
@@ -113,6 +113,16 @@ class ClusterPolicyValueInvalid(ConfigurationReason):
     rule: ClassVar[LintRule] = LintRule("A value that ClusterPolicy does not take.", GPU_OPERATOR)
 
 
+@reason
+class KubeletConfigInvalid(ConfigurationReason):
+    """Policies or reservations of a KubeletConfiguration that kubelet refuses, or that align too little."""
+
+    code: ClassVar[str] = "kubelet-config-invalid"
+    advice: ClassVar[str] = "as the finding says"
+    layer: Layer = Layer.KUBELET
+    rule: ClassVar[LintRule] = LintRule("A kubelet's policy or reservation that is refused.", KUBELET)
+
+
 REASONS: Final[tuple[type[Reason], ...]] = (
     GpuConfigInvalid,
     SharingWithoutRename,
@@ -123,4 +133,5 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     ClusterPolicyIncomplete,
     ClusterPolicyKeyUnknown,
     ClusterPolicyValueInvalid,
+    KubeletConfigInvalid,
 )
