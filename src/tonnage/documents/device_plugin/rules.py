@@ -17,6 +17,8 @@ from tonnage.model.errors import Problem
 from tonnage.model.names import GPU, MIG_PREFIX, SHARED_SUFFIX, ResourceName, parse_resource_name
 from tonnage.model.node.plugin_settings import DRIVER_ROOT_IN_CONTAINER, MigStrategy, SharingKind
 
+MPS_ROOT_MISSING = "using MPS requires --mps-root to be specified"
+"""Both charts can give the folder by a flag instead, so a text alone cannot tell whether it is missing."""
 _LATER = "not supported by this version of Tonnage"
 
 
@@ -85,7 +87,7 @@ def _mps_problems(
         )
     if not flags.mps_root:
         yield Problem(
-            "using MPS requires --mps-root to be specified",
+            MPS_ROOT_MISSING,
             located.where(at),
             remedy="set flags.mpsRoot, such as /run/nvidia/mps",
         )

@@ -18,14 +18,14 @@ CPU: Final = "cpuManagerPolicy"
 MEMORY: Final = "memoryManagerPolicy"
 TOPOLOGY: Final = "topologyManagerPolicy"
 SCOPE: Final = "topologyManagerScope"
-_POLICIES: Final[Mapping[str, tuple[str, ...]]] = {
+POLICIES: Final[Mapping[str, tuple[str, ...]]] = {
     TOPOLOGY: ("none", "best-effort", "restricted", "single-numa-node"),
     SCOPE: ("container", "pod"),
     CPU: ("none", "static"),
     MEMORY: ("None", "Static", "BestEffort"),
 }
 """What each may be; the first is the default."""
-_API_VERSION: Final = "kubelet.config.k8s.io/v1beta1"
+API_VERSION: Final = "kubelet.config.k8s.io/v1beta1"
 _LONGEST: Final = 60
 
 
@@ -48,12 +48,12 @@ def kubelet_config(text: str, source: str) -> NamedPolicies:
     value = parse_yaml(text, source=source).value
     if not isinstance(value, dict) or value.get("kind") != "KubeletConfiguration":
         raise ConfigError(Problem("no KubeletConfiguration", source))
-    if value.get("apiVersion") != _API_VERSION:
+    if value.get("apiVersion") != API_VERSION:
         problem = f"a KubeletConfiguration of apiVersion {str(value.get('apiVersion'))[:_LONGEST]!r}"
-        raise ConfigError(Problem(problem, source, f"known here: {_API_VERSION}"))
+        raise ConfigError(Problem(problem, source, f"known here: {API_VERSION}"))
     policies: dict[str, str] = {}
     problems: list[Problem] = []
-    for name, choices in _POLICIES.items():
+    for name, choices in POLICIES.items():
         policy = _policy(name, value.get(name) or choices[0], source)
         if isinstance(policy, Problem):
             problems.append(policy)
@@ -82,6 +82,6 @@ def manager_policy(name: str, text: str, source: str) -> str:
 
 
 def _policy(name: str, value: object, source: str) -> str | Problem:
-    if isinstance(value, str) and value in _POLICIES[name]:
+    if isinstance(value, str) and value in POLICIES[name]:
         return value
     return Problem(f"{name} is none that kubelet has: {str(value)[:_LONGEST]!r}", source)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft, QuoteText, RenameKey, SetBare, TextRepair
-from tonnage.diagnose.lint.manifest_objects import ManifestObject, at_path, mapping
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, at_path, mapping, mappings
 from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
@@ -40,13 +40,26 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     crd = policy_fields()
     yield from _Walk(at).of(spec, crd.fields, at)
     missing = [name for name in crd.required if name not in spec]
-    if missing:
-        message = f"the CRD requires {', '.join(missing)} too"
-        remedy = "write {} for every default"
+    if missing and "spec" in manifest.value:  # without a spec at all the CRD requires nothing of it
+        message = f"the ClusterPolicy lacks {', '.join(missing)}, which its CRD requires"
+        remedy = f"add {', '.join(f'{name}: {{}}' for name in missing)}; {{}} stands for every default"
         reason = ClusterPolicyIncomplete(message=message, remedy=remedy, missing=tuple(missing))
-        yield Draft(reason, at, on_key=True)
+        yield Draft(reason, at, "the API server refuses the object", on_key=True)
+    yield from _nameless_variables(spec, at)
     yield from _together(spec, at)
     yield from _config_maps(manifest, spec, at, world)
+
+
+def _nameless_variables(value: JsonValue, at: Path) -> Iterator[Draft]:
+    """Variables of the environment of any part; all but their names may be left out."""
+    for key, child in mapping(value).items():
+        if key != "env":
+            yield from _nameless_variables(child, (*at, key))
+            continue
+        for index, variable in mappings(child):
+            if "name" not in variable:
+                why = "the API server refuses the object"
+                yield _invalid((*at, key, index), "a variable without a name", "write name and value", why)
 
 
 class _Walk:

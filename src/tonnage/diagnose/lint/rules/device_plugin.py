@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft
@@ -11,11 +12,13 @@ from tonnage.diagnose.lint.manifest_objects import ManifestObject, mapping, mapp
 from tonnage.diagnose.lint.reader_problems import PLACED, refused
 from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
+from tonnage.documents.device_plugin.rules import MPS_ROOT_MISSING
 from tonnage.documents.device_plugin.schema import DevicePluginConfig
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonValue
 from tonnage.model.reasons.lint.configurations import GpuConfigInvalid, MigConfigInvalid, SharingWithoutRename
+from tonnage.model.severity import Severity
 
 _SECTIONS: Final = frozenset({"flags", "resources", "sharing", "imex", "health"})
 _MEANT: Final = (
@@ -48,9 +51,18 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
         parse_device_plugin_config(manifest.sheet.text, source=manifest.sheet.name)
     except ConfigError as error:
         left = [problem for problem in error.problems if problem not in manifest.sheet.problems]
-        if left:
-            yield from refused(ConfigError(*left), manifest, DevicePluginConfig, GpuConfigInvalid)
+        for draft in refused(ConfigError(*left), manifest, DevicePluginConfig, GpuConfigInvalid):
+            yield _from_chart(draft) if draft.reason.message == MPS_ROOT_MISSING else draft
     yield from _not_renamed(manifest)
+
+
+def _from_chart(draft: Draft) -> Draft:
+    """The folder of MPS comes from the chart most often: NVIDIA's always gives it."""
+    message = "the configuration names no mpsRoot: it works where the chart's mps.root gives the folder"
+    remedy = "NVIDIA's chart gives /run/nvidia/mps by default; of Tonnage's set mps.root"
+    return replace(
+        draft, reason=replace(draft.reason, message=message, remedy=remedy), severity=Severity.NOTE
+    )
 
 
 def _unreadable(manifest: ManifestObject) -> Iterator[Draft]:

@@ -6,24 +6,21 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.decide.node.labels.syntax import LONGEST, sanitised
+from tonnage.decide.node.labels.syntax import LONGEST
 from tonnage.diagnose.lint.finding import Draft, SetText, field_draft
 from tonnage.diagnose.lint.manifest_objects import PodSite, at_path, is_variable, mapping, sequence
 from tonnage.diagnose.lint.node_terms import requirements
+from tonnage.diagnose.lint.product_names import is_label, nearest_label, product_meaning
 from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.pods.node_placement import node_affinity_faults, node_selector_faults
 from tonnage.documents.yaml.reader import Path
-from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import PRODUCT_LABEL
 from tonnage.model.reasons.lint.manifests import NodeAffinityInvalid
-from tonnage.model.reasons.lint.placements import ComparisonNotInteger, ProductNotTheLabel
+from tonnage.model.reasons.lint.placements import ComparisonNotInteger, ProductNotTheLabel, ProductUnknown
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _SUFFIX: Final = re.compile(r"((?:-MIG-[0-9a-z.+-]+)?(?:-SHARED)?)$")
-_MEMORY: Final = re.compile(r"([0-9]{2,3})(GB|G)?")
-_SOCKETS: Final = {"ampere": "SXM4", "hopper": "SXM5", "blackwell": "SXM6"}
-_EMPTY_WORDS: Final = frozenset({"NVIDIA", "TESLA", "GPU", "SXM"})
 _VALUE: Final = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 _TERMS: Final = ("requiredDuringSchedulingIgnoredDuringExecution",)
 
@@ -69,13 +66,15 @@ def _product(value: JsonValue, path: Path, world: LintWorld) -> Iterator[Draft]:
         return
     bare = _SUFFIX.sub("", value)
     ending = value[len(bare) :]
-    meaning = meant(bare)
-    if not meaning:
+    if not bare or is_variable(value) or is_label(bare):
         return
-    models, certain = meaning
-    labels = [f"{sanitised(model.product)}{ending}" for model in models]
+    meaning = product_meaning(bare)
+    if not meaning.labels:
+        yield _unknown(value, bare, path)
+        return
+    labels = [f"{label}{ending}" for label in meaning.labels]
     reason = ProductNotTheLabel(
-        message=f"{value[:100]} is not what the label {PRODUCT_LABEL} says of any GPU",
+        message=f"{value[:100]} is not what the label {PRODUCT_LABEL} says of any GPU that lint knows",
         remedy=f"write {' or '.join(labels)}",
         value=value,
         labels=tuple(labels),
@@ -84,8 +83,19 @@ def _product(value: JsonValue, path: Path, world: LintWorld) -> Iterator[Draft]:
         reason,
         path,
         "the label is the product's name as NVML gives it, with - for blanks",
-        SetText(path, labels[0]) if certain else None,
+        SetText(path, labels[0]) if meaning.certain else None,
     )
+
+
+def _unknown(value: str, bare: str, path: Path) -> Draft:
+    near = nearest_label(bare)
+    ask = f"compare it with the nodes: kubectl get nodes -L {PRODUCT_LABEL}"
+    reason = ProductUnknown(
+        message=f"lint does not know the GPU {value[:100]}",
+        remedy=f"did you mean {near}? Or {ask}" if near else ask,
+        value=value,
+    )
+    return Draft(reason, path, "of a product that no node has, the pod waits for ever")
 
 
 def _is_on_a_node(value: str, world: LintWorld) -> bool:
@@ -94,43 +104,3 @@ def _is_on_a_node(value: str, world: LintWorld) -> bool:
     return any(
         node.node.labels.get(PRODUCT_LABEL) == value for node in world.cluster.ground.view.nodes.values()
     )
-
-
-def meant(value: str) -> tuple[list[GpuModel], bool] | None:
-    """The models that a name of no product may mean, and whether that is certain; None for anything else.
-
-    A name with a word that is not theirs (PCIe, NVL) is another product, which the catalogue may not have.
-
-    >>> [model.product for model in meant("NVIDIA-H100-SXM5-80GB")[0]], meant("NVIDIA-H100-PCIe")
-    (['NVIDIA H100 80GB HBM3'], None)
-    """
-    models = gpu_models().values()
-    labels = {sanitised(model.product): model for model in models}
-    if value in labels or f"NVIDIA-{value}" in labels:  # drivers before 470 leave the vendor out
-        return None
-    for label, model in labels.items():
-        if label.lower() == sanitised(value).lower():
-            return [model], True
-    words = {word for word in value.upper().replace("_", "-").split("-") if word}
-    candidates = [model for model in models if _may_mean(words, model)]
-    if not candidates:
-        return None
-    sockets = any(word.startswith("SXM") for word in words)
-    return candidates, len(candidates) == 1 and (sockets or candidates[0].nvswitch_links == 0)
-
-
-def _may_mean(words: set[str], model: GpuModel) -> bool:
-    family = model.key.split("-", maxsplit=1)[0].upper()
-    if family not in words:
-        return False
-    own = set(sanitised(model.product).upper().split("-")) | {_SOCKETS.get(model.architecture, "")}
-    for word in words - own - _EMPTY_WORDS - {family}:
-        memory = _MEMORY.fullmatch(word)
-        if memory is None or abs(int(memory[1]) - _marketed_gb(model)) > 1:
-            return False
-    return True
-
-
-def _marketed_gb(model: GpuModel) -> int:
-    named = _MEMORY.search(model.product.upper().replace(model.key.split("-", maxsplit=1)[0].upper(), ""))
-    return int(named[1]) if named and named[2] else round(model.memory_mib / 1024)

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final
 
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import FactUnit
-from tonnage.model.reasons.lint.lint_rule import DEVICE_PLUGIN, GPU_OPERATOR, MIG_PARTED, LintRule
+from tonnage.model.reasons.lint.lint_rule import DEVICE_PLUGIN, GPU_OPERATOR, KUBELET, MIG_PARTED, LintRule
 from tonnage.model.reasons.reason import ManifestFault, Reason, reason
 from tonnage.model.severity import Severity
 
@@ -86,11 +86,10 @@ class ClusterPolicyDeprecated(ConfigurationReason):
 
 @reason
 class ClusterPolicyIncomplete(ConfigurationReason):
-    """A section is missing that the CRD requires."""
+    """A section is missing without which the API server refuses a ClusterPolicy."""
 
     code: ClassVar[str] = "cluster-policy-incomplete"
     advice: ClassVar[str] = "write it, `{}` for its defaults"
-    severity: ClassVar[Severity] = Severity.NOTE
     rule: ClassVar[LintRule] = LintRule("A ClusterPolicy without a required section.", GPU_OPERATOR)
     missing: tuple[str, ...]
 
@@ -114,6 +113,16 @@ class ClusterPolicyValueInvalid(ConfigurationReason):
     rule: ClassVar[LintRule] = LintRule("A value that ClusterPolicy does not take.", GPU_OPERATOR)
 
 
+@reason
+class KubeletConfigInvalid(ConfigurationReason):
+    """Policies or reservations of a KubeletConfiguration that kubelet refuses, or that align too little."""
+
+    code: ClassVar[str] = "kubelet-config-invalid"
+    advice: ClassVar[str] = "as the finding says"
+    layer: Layer = Layer.KUBELET
+    rule: ClassVar[LintRule] = LintRule("A kubelet's policy or reservation that is refused.", KUBELET)
+
+
 REASONS: Final[tuple[type[Reason], ...]] = (
     GpuConfigInvalid,
     SharingWithoutRename,
@@ -124,4 +133,5 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     ClusterPolicyIncomplete,
     ClusterPolicyKeyUnknown,
     ClusterPolicyValueInvalid,
+    KubeletConfigInvalid,
 )

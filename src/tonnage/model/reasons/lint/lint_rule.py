@@ -15,6 +15,7 @@ QUOTAS: Final = "Kubernetes ResourceQuota, pod evaluator"
 SCHEDULER: Final = "kube-scheduler"
 DEVICE_PLUGIN: Final = "NVIDIA/k8s-device-plugin, api/config/v1"
 MIG_PARTED: Final = "NVIDIA/mig-parted, api/spec/v1"
+KUBELET: Final = "kubelet, validation of its configuration"
 GPU_OPERATOR: Final = "NVIDIA/gpu-operator, nvidia.com/v1"
 
 

@@ -40,6 +40,17 @@ class ProductNotTheLabel(PlacementReason):
 
 
 @reason
+class ProductUnknown(PlacementReason):
+    """A GPU product that lint does not know; no node may ever have the label."""
+
+    code: ClassVar[str] = "product-unknown"
+    advice: ClassVar[str] = "compare it with the nodes' labels"
+    severity: ClassVar[Severity] = Severity.WARNING
+    rule: ClassVar[LintRule] = LintRule("A GPU product that lint does not know.", "GPU feature discovery")
+    value: str
+
+
+@reason
 class SelectsNoNode(PlacementReason):
     """A node selector or affinity that no node meets; what nodes have is told."""
 
@@ -100,6 +111,7 @@ class WholeAndShared(PlacementReason):
 REASONS: Final[tuple[type[Reason], ...]] = (
     ComparisonNotInteger,
     ProductNotTheLabel,
+    ProductUnknown,
     SelectsNoNode,
     SingleNode,
     TolerationMatchesNothing,
