@@ -17,7 +17,7 @@ COMMAND_KINDS: Final[Mapping[str, tuple[Kind[Any], ...]]] = {
     "status": STATUS_KINDS,
     "topo": TOPOLOGY_KINDS,
     "mig plan": MIG_KINDS,
-    "doctor": (kinds.NODE, kinds.POD, kinds.RUNTIME_CLASS),
+    "doctor": (kinds.NODE, kinds.POD, kinds.RUNTIME_CLASS, kinds.NODE_GPU_STATUS),
     "lint": READ_KINDS,
     "simulate": READ_KINDS,
     "snapshot": tuple(kind for kind in READ_KINDS if kind is not kinds.DEVICE_TAINT_RULE),
