@@ -30,6 +30,7 @@ LONGEST = frozenset(
         "repartitioned-pool",
         "sharing-by-tier",
         "slow-placement",
+        "whole-workload",
     }
 )
 """Two thirds of what all labs need."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from tonnage.cli.api_rules import api_server
 from tonnage.cli.locations.library import read_text
 from tonnage.diagnose.explain.admission.refused_objects import explain_objects, refused_objects
-from tonnage.diagnose.explain.explain import explain_manifests
+from tonnage.diagnose.explain.replicas.answers import explain_together
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Explanation
 from tonnage.reading.documents import objects_in
@@ -25,5 +25,5 @@ def explain_file(path: Path, snapshot: Snapshot, namespace: str, version: str) -
     manifests, snapshot = added_manifests(documents, str(path), snapshot, namespace, refused)
     return (
         *explain_objects(refused, manifests),
-        *explain_manifests(manifests, snapshot, version=version, server=server),
+        *explain_together(manifests, snapshot, version=version, server=server),
     )

@@ -76,7 +76,7 @@ def _context(
 ) -> LintContext:
     """The cluster as if the claims, templates and classes of the texts were there, as far as they are any."""
     from tonnage.diagnose.cluster_view import ground_of
-    from tonnage.reading.documents import with_readable_claims
+    from tonnage.reading.added_objects import with_readable_claims
 
     snapshot = with_readable_claims([entry.value for entry in items], snapshot, namespace=namespace)
     ground = ground_of(snapshot, version=common.server_version or "")

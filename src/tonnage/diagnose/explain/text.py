@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tonnage.diagnose.wording import shared_sentence
-from tonnage.model.name_lists import listed
+from tonnage.model.name_lists import MOST_NAMED, listed, shown_of
 from tonnage.model.reasons.pod.admission import FieldReason
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, NodeClass, PodGroup, Remedy, Verdict
@@ -29,7 +29,7 @@ def explanation_lines(explanation: Explanation) -> list[str]:
         ("Pods", _pods(explanation.pods)),
         ("Why", _reasons(explanation.reasons)),
         ("Nodes", () if placed else _nodes(explanation.classes, explanation.subject.namespace)),
-        ("Scores", _scores(explanation) if placed else ()),
+        ("Scores", _scores(explanation) if placed and not explanation.pods else ()),
         ("What to do", _remedies(explanation.remedies)),
         ("In Kubernetes' words", explanation.upstream_message.splitlines()),
     ):
@@ -51,9 +51,10 @@ def _pods(groups: tuple[PodGroup, ...]) -> Iterator[str]:
     """A workload's pods, the worst first."""
     for group in groups:
         explanation = group.explanation
-        alike = len(group.names) == 1 or explanation.verdict is not Verdict.FITS
+        alike = group.count == 1 or explanation.verdict is not Verdict.FITS or not explanation.phase
         text = explanation.message if alike else f"{explanation.phase}, each on its node"
-        yield f"{listed(group.names)}: {explanation.verdict}, {text}"
+        names = shown_of([*group.names[:MOST_NAMED]], group.count)
+        yield f"{names}: {explanation.verdict}, {text}"
 
 
 def _reasons(reasons: Iterable[Reason]) -> Iterator[str]:
