@@ -14,8 +14,10 @@ from tonnage.model.reasons.reason import Reason
 
 
 class Verdict(StrEnum):
-    """What may be hoped for."""
+    """What may be hoped for. A pod that the scheduler is done with, and that nothing ails, runs or has ended."""
 
+    ENDED = "ENDED"
+    RUNNING = "RUNNING"
     FITS = "FITS"
     NOT_NOW = "NOT_NOW"
     """Something must end, be freed or be repaired first."""
@@ -23,6 +25,11 @@ class Verdict(StrEnum):
     """This manifest on this cluster: one of the two must be changed."""
     UNKNOWN = "UNKNOWN"
     """Something needed for the answer is missing, and is named."""
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is in the way."""
+        return self in (Verdict.FITS, Verdict.RUNNING, Verdict.ENDED)
 
 
 @dataclass(frozen=True, slots=True)

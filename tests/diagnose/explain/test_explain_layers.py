@@ -177,7 +177,7 @@ def test_a_running_pod_is_shown_with_its_devices() -> None:
     explanation = explained(
         "p", node("a", A100, devices={GPU: "1"}), pod("p", on="a"), status_of("a", devices=devices)
     )
-    assert (explanation.verdict, explanation.phase) == (Verdict.FITS, "Running")
+    assert (explanation.verdict, explanation.phase) == (Verdict.RUNNING, "Running")
     assert explanation.placement.node == "a"
     assert explanation.placement.devices == {GPU: ("GPU-1",)}
     assert explanation.message == "runs on a with nvidia.com/gpu: GPU-1"

@@ -28,6 +28,8 @@ _TYPES = {
 """What each kind may be called; the names are kubectl's."""
 _KINDS = tuple(names[0] for kind, names in _TYPES.items() if kind != "Pod")
 _COLOURS = {
+    Verdict.ENDED: "green",
+    Verdict.RUNNING: "green",
     Verdict.FITS: "green",
     Verdict.NOT_NOW: "yellow",
     Verdict.NEVER: "red",
@@ -65,7 +67,7 @@ def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> li
 def command(
     common: Common, words: tuple[str, ...], filename: Path | None, scheduler_config: Path | None
 ) -> int:
-    """Exit status 1 when a verdict is anything but FITS."""
+    """Exit status 1 when a verdict is anything but FITS, RUNNING or ENDED."""
     if words[:1] == (WORD,) and filename is None:
         return explain_message(words[1:], common.output)
     target = _target(words, filename)
@@ -74,7 +76,7 @@ def command(
     with collector_paused():  # nothing that is made goes in circles
         explanations = _explanations(common, target, filename, scheduler_config)
     _show(explanations, common.output)
-    return 0 if all(explanation.verdict is Verdict.FITS for explanation in explanations) else 1
+    return 0 if all(explanation.verdict.good for explanation in explanations) else 1
 
 
 def _explanations(

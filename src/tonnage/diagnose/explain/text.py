@@ -13,6 +13,8 @@ from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, NodeClass, PodGroup, Remedy, Verdict
 
 _HEADLINES = {
+    Verdict.ENDED: "it has ended well",
+    Verdict.RUNNING: "it has a place and runs",
     Verdict.FITS: "it has a place",
     Verdict.NOT_NOW: "something must end, be freed or be repaired first",
     Verdict.NEVER: "the manifest or the cluster must be changed",
@@ -51,7 +53,7 @@ def _pods(groups: tuple[PodGroup, ...]) -> Iterator[str]:
     """A workload's pods, the worst first."""
     for group in groups:
         explanation = group.explanation
-        alike = group.count == 1 or explanation.verdict is not Verdict.FITS or not explanation.phase
+        alike = group.count == 1 or not explanation.verdict.good or not explanation.phase
         text = explanation.message if alike else f"{explanation.phase}, each on its node"
         names = shown_of([*group.names[:MOST_NAMED]], group.count)
         yield f"{names}: {explanation.verdict}, {text}"

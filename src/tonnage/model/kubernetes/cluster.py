@@ -223,7 +223,7 @@ class Pod:
 
     @property
     def key(self) -> tuple[str, str]:
-            return self.namespace, self.name
+        return self.namespace, self.name
 
     @property
     def finished(self) -> bool:

@@ -69,7 +69,7 @@ class _Case:
         missing = self._missing()
         states = tuple(self._for_no_node(state) for state in state_reasons(self.family))
         cause = self._why_missing(missing) if missing and not states else None
-        bad = tuple(group for group in groups if group.explanation.verdict is not Verdict.FITS)
+        bad = tuple(group for group in groups if not group.explanation.verdict.good)
         asides = tuple(aside_reasons(self.family))
         sentences = [state.message for state in states]
         sentences += [f"{missing} of {head.desired} pods are not there: {cause.message}"] if cause else []
@@ -79,6 +79,7 @@ class _Case:
         verdicts = [group.explanation.verdict for group in bad]
         verdicts += [cause.verdict] if cause else []
         verdicts += [Verdict.NEVER if state.lasting else Verdict.NOT_NOW for state in states]
+        verdicts = verdicts or [group.explanation.verdict for group in groups]
         first = cause or (bad[0].explanation if bad else None)
         return Explanation(
             subject=self.subject,

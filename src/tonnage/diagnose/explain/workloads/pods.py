@@ -22,7 +22,14 @@ _OWN_LABELS: Final = (
     "batch.kubernetes.io/job-completion-index",
 )
 """What alone tells pods of one workload apart."""
-_WORST: Final = (Verdict.NEVER, Verdict.UNKNOWN, Verdict.NOT_NOW, Verdict.FITS)
+_WORST: Final = (
+    Verdict.NEVER,
+    Verdict.UNKNOWN,
+    Verdict.NOT_NOW,
+    Verdict.FITS,
+    Verdict.RUNNING,
+    Verdict.ENDED,
+)
 
 
 @dataclass(frozen=True, slots=True)
