@@ -14,7 +14,7 @@ from tonnage.model.reasons.reason import Reason
 
 
 class Verdict(StrEnum):
-    """What may be hoped for. A pod that the scheduler is done with, and that nothing ails, runs or has ended."""
+    """What may be hoped for; of a pod that is well and has a node, that it runs or has ended."""
 
     ENDED = "ENDED"
     RUNNING = "RUNNING"

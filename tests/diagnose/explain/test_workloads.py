@@ -169,8 +169,11 @@ def test_pods_that_are_alike_are_told_together_the_worst_first() -> None:
         (Verdict.NOT_NOW, ("w-1-c", "w-1-d", "w-1-e")),
         (Verdict.RUNNING, ("w-1-a", "w-1-b")),
     ]
-    assert (told.verdict, told.layer) == (Verdict.NOT_NOW, Layer.SCHEDULER)
-    assert told.message.startswith("3 of 5 pods: ")
+    assert (told.verdict, told.layer) == (Verdict.NEVER, Layer.SCHEDULER)
+    assert told.message.startswith("2 of 5 pods have a place; 3 of 5 pods: ")
+    assert told.message.endswith("; even with nothing else in it, the cluster has room for 2 of 5")
+    assert [remedy.action for remedy in told.remedies][-1] == "ask for 2 replicas, not 5"
+    assert told.remedies[-1].patch == {"spec": {"replicas": 2}}
     assert told.to_json()["pods"][0]["count"] == 3  # type: ignore[index,call-overload]
     assert "w-1-a, w-1-b: RUNNING, Running, each on its node" in "\n".join(explanation_lines(told))
 

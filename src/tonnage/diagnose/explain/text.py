@@ -43,7 +43,9 @@ def explanation_lines(explanation: Explanation) -> list[str]:
 
 def _head(explanation: Explanation) -> Iterator[str]:
     layer = f" (layer: {explanation.layer})" if explanation.layer else ""
-    yield f"{explanation.subject}: {explanation.verdict}, {_HEADLINES[explanation.verdict]}{layer}"
+    verdict = explanation.verdict
+    room = explanation.subject.kind == "Node" and verdict is Verdict.FITS
+    yield f"{explanation.subject}: {verdict}, {'it has room' if room else _HEADLINES[verdict]}{layer}"
     yield f"  {explanation.message}"
     if explanation.needs:
         yield f"  needs {', '.join(f'{n} {name}' for name, n in explanation.needs.items())}"

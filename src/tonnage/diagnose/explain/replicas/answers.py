@@ -165,7 +165,9 @@ class _Answer:
             for name in (series.name(index),)
         )[:_MOST_NAMES]
         group = PodGroup(names, _bare(first), waits - len(names))
-        remedies = remedies_of(fate, first, self.queue.base, room if lasting else None, self.version)
+        limit = room if lasting else None
+        base, there = self.queue.base, len(fate.nodes)
+        remedies = remedies_of(series, there, first.remedies, base, limit, self.version)
         placed = (self._placed_group(),) if fate.nodes else ()
         return replace(
             first,

@@ -53,12 +53,15 @@ def short_of(fate: SeriesFate, first: Explanation, room: ClusterCapacity | None)
     series, there = fate.series, len(fate.nodes)
     some = f"{there:,} of {series.count:,} pods fit{'s' if there == 1 else ''}"
     head = some if there else f"none of the {series.count:,} pods fits"
-    tail = ""
-    if room is not None:
-        tail = f"; even with nothing else in it, the cluster has room for {room.pods:,} of {series.count:,}"
+    tail = f"; {at_most(room, series.count)}" if room is not None else ""
     refused = fate.shortage is not None and fate.shortage.refusal is not None
     why = first.reasons[0].message if refused and first.reasons else first.message
     return f"{head}; {_rest(fate)}: {why}{tail}"
+
+
+def at_most(room: ClusterCapacity, count: int) -> str:
+    """How many pods the cluster holds, whatever else ends."""
+    return f"even with nothing else in it, the cluster has room for {room.pods:,} of {count:,}"
 
 
 def in_turn(shortage: Shortage) -> str:
