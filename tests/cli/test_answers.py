@@ -161,6 +161,29 @@ def test_an_unusable_snapshot_is_named(
     assert name in shown
 
 
+def test_values_of_a_wrong_type_are_all_named_with_line_and_column(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "wrong.yaml"
+    wrong = HALF.replace("gpu: 0.5}", "gpu: 1}, claims: 7").replace("spec:\n", "spec:\n  nodeName: 7\n")
+    quota = "{kind: ResourceQuota, apiVersion: v1, metadata: {name: q}, spec: {hard: 5}}"
+    path.write_text(f"{TOLERATING}---\n{wrong}---\nkind: List\napiVersion: v1\nitems:\n- {quota}\n")
+    assert run(["explain", "-f", str(path), "--snapshot", cluster, "-o", "json"], "tonnage") == 1
+    items = json.loads(capsys.readouterr().out)["items"]
+    places = {
+        item["subject"]["name"]: [reason["message"].removeprefix(f"{path}:") for reason in item["reasons"]]
+        for item in items
+        if item["verdict"] == "NEVER"
+    }
+    assert places == {
+        "half": [
+            "12:13 spec.nodeName: a text is expected, and 7 without quotes is none",
+            "14:85 spec.containers[0].resources.claims: a list is expected, not 7",
+        ],
+        "q": ["19:75 spec.hard: a mapping is expected, not 5"],
+    }
+
+
 @pytest.mark.parametrize("output", ["text", "wide", "json", "yaml"])
 def test_the_fleet_in_every_format(cluster: str, output: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status", "--snapshot", cluster, "-o", output], "tonnage") == 0
