@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.view import NodeView
 from tonnage.diagnose.cluster_view import Ground, ground_of
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
 from tonnage.diagnose.explain.workloads.pods import groups_of
-from tonnage.diagnose.rules.devices.device_faults import named_ills
+from tonnage.diagnose.rules.devices.device_faults import named_unhealthy_devices
 from tonnage.model.kubernetes.cluster import Container, Pod, Snapshot
 from tonnage.model.kubernetes.selectors import Toleration
 from tonnage.model.name_lists import listed
@@ -84,7 +84,7 @@ def _sentences(node: NodeView, ground: Ground, reasons: tuple[Reason, ...]) -> I
         capacity = node.node.capacity.get(name, allocatable)
         whole = f" (of {capacity} that it has)" if capacity != allocatable else ""
         yield f"{max(0, allocatable - held)} of {allocatable} {name} free{whole}"
-    ills = tuple(named_ills(ground.view.snapshot.gpu.get(node.name)))
+    ills = tuple(named_unhealthy_devices(ground.view.snapshot.gpu.get(node.name)))
     if ills:
         yield f"not healthy: {listed(ills)}"
     taints = [

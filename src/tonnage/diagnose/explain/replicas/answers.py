@@ -136,7 +136,7 @@ class _Answer:
         )
 
     def _fits(self, explanation: Explanation, message: str) -> Explanation:
-        asides = tuple(reason for reason in explanation.reasons if reason.aside)
+        asides = tuple(reason for reason in explanation.reasons if reason.is_note)
         return replace(
             explanation,
             verdict=Verdict.FITS,
