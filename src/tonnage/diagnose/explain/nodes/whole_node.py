@@ -84,9 +84,9 @@ def _sentences(node: NodeView, ground: Ground, reasons: tuple[Reason, ...]) -> I
         capacity = node.node.capacity.get(name, allocatable)
         whole = f" (of {capacity} that it has)" if capacity != allocatable else ""
         yield f"{max(0, allocatable - held)} of {allocatable} {name} free{whole}"
-    ills = tuple(named_unhealthy_devices(ground.view.snapshot.gpu.get(node.name)))
-    if ills:
-        yield f"not healthy: {listed(ills)}"
+    unhealthy = tuple(named_unhealthy_devices(ground.view.snapshot.gpu.get(node.name)))
+    if unhealthy:
+        yield f"not healthy: {listed(unhealthy)}"
     taints = [
         f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
         for taint in node.node.taints
