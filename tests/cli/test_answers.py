@@ -79,6 +79,24 @@ def test_the_version_chooses_the_words(cluster: str, capsys: pytest.CaptureFixtu
     assert "untolerated taint(s)" in said["1.35"]
 
 
+def test_all_pending_pods_are_explained_by_cause(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
+    question = ["explain", "--all-pending", "--snapshot", cluster]
+    assert run(question, "tonnage") == 1
+    assert "1 pod is pending, for one cause" in capsys.readouterr().out
+    assert run([*question, "-o", "json"], "tonnage") == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["pending"], answer["causes"][0]["names"]) == (1, ["ml/train"])
+    assert run([*question, "-n", "default"], "tonnage") == 0
+    assert "no pod is pending" in capsys.readouterr().out
+
+
+def test_a_node_is_explained_and_named_as_kubectl_names_it(
+    cluster: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explain", "node/a100-0", "--snapshot", cluster], "tonnage") == 0
+    assert "Node a100-0: FITS, it has room" in capsys.readouterr().out
+
+
 def test_a_manifest_that_fits_and_one_that_does_not(
     cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,9 +118,11 @@ def test_a_manifest_that_fits_and_one_that_does_not(
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [
-        pytest.param(["explain"], "pod NAME or -f FILE", id="nothing to explain"),
+        pytest.param(["explain"], "give one of pod NAME", id="nothing to explain"),
         pytest.param(["explain", "pod"], "which pod?", id="no name"),
-        pytest.param(["explain", "node", "x"], "pod NAME is expected, not node x", id="another kind"),
+        pytest.param(["explain", "service", "x"], "pod NAME is expected, not service x", id="another kind"),
+        pytest.param(["explain", "node", "a100-1"], "did you mean a100-0?", id="a misspelt node"),
+        pytest.param(["explain", "pod", "train", "--all-pending"], "give one of", id="two questions"),
         pytest.param(["explain", "pod", "a", "b"], "which pod?", id="two names"),
         pytest.param(["explain", "pod", "tran", "-n", "ml"], "did you mean train?", id="a misspelt pod"),
         pytest.param(["explain", "pod", "train"], "it is in ml: -n ml", id="another namespace"),
@@ -139,6 +159,29 @@ def test_an_unusable_snapshot_is_named(
     shown = capsys.readouterr().err
     assert found in shown
     assert name in shown
+
+
+def test_values_of_a_wrong_type_are_all_named_with_line_and_column(
+    cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "wrong.yaml"
+    wrong = HALF.replace("gpu: 0.5}", "gpu: 1}, claims: 7").replace("spec:\n", "spec:\n  nodeName: 7\n")
+    quota = "{kind: ResourceQuota, apiVersion: v1, metadata: {name: q}, spec: {hard: 5}}"
+    path.write_text(f"{TOLERATING}---\n{wrong}---\nkind: List\napiVersion: v1\nitems:\n- {quota}\n")
+    assert run(["explain", "-f", str(path), "--snapshot", cluster, "-o", "json"], "tonnage") == 1
+    items = json.loads(capsys.readouterr().out)["items"]
+    places = {
+        item["subject"]["name"]: [reason["message"].removeprefix(f"{path}:") for reason in item["reasons"]]
+        for item in items
+        if item["verdict"] == "NEVER"
+    }
+    assert places == {
+        "half": [
+            "12:13 spec.nodeName: a text is expected, and 7 without quotes is none",
+            "14:85 spec.containers[0].resources.claims: a list is expected, not 7",
+        ],
+        "q": ["19:75 spec.hard: a mapping is expected, not 5"],
+    }
 
 
 @pytest.mark.parametrize("output", ["text", "wide", "json", "yaml"])

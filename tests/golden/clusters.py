@@ -77,7 +77,10 @@ def _about_nodes(objects: list[Body]) -> Iterator[str]:
     nodes = [one["metadata"]["name"] for one in objects if one["kind"] == "Node"]
     first = {name.rpartition("-")[0]: name for name in reversed(nodes)}
     yield "topo"
+    yield "explain --all-pending"
+    yield "explain --all-pending -o json"
     for node in first.values():
+        yield f"explain node {node}"
         yield f"topo {node}"
         yield f"topo {node} -o json"
         yield f"mig plan --node {node} --layout all-1g.10gb"

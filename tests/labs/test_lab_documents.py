@@ -96,6 +96,7 @@ def test_labs_cover_their_cases() -> None:
     assert covered["slow-placement"] >= {"TOP-1", "TOP-2", "TOP-3"}
     assert covered["quota"] >= {"ADM-9", "ADM-10"}
     assert covered["contention"] >= {"SCH-8", "SCH-11"}
+    assert covered["whole-workload"] >= {"SCH-1"}
     assert covered["numa"] >= {"KUB-3"}
     assert covered["which-gpu"] >= {"SCH-5", "SCH-6"}
     assert covered["priority"] >= {"SCH-10"}

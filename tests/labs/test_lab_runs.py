@@ -31,6 +31,7 @@ LONGEST = frozenset(
         "restricted-user",
         "sharing-by-tier",
         "slow-placement",
+        "whole-workload",
     }
 )
 """Two thirds of what all labs need."""

@@ -23,11 +23,11 @@ from tonnage.diagnose.explain.workloads.missing_pods import explain_workload, fi
 from tonnage.diagnose.messages import match_lines, matches_in
 from tonnage.model.kubernetes.workloads import WorkloadKey
 from tonnage.model.verdict import Explanation
+from tonnage.reading.added_objects import with_objects_in
 from tonnage.reading.documents import (
     manifest_of,
     manifests_from_documents,
     snapshot_from_documents,
-    with_claims_in,
 )
 
 FOLDER: Final = Path(__file__).parents[1] / "diagnose" / "matrix"
@@ -221,7 +221,7 @@ def _explained(body: Body, objects: list[Body]) -> Answer:
     snapshot = replace(snapshot, complete=frozenset(body.get("complete", ())))
     if "spec" in ask or "items" in ask:
         space = str(ask.get("metadata", {}).get("namespace", "default"))
-        snapshot = with_claims_in([ask], snapshot, namespace=space)
+        snapshot = with_objects_in([ask], snapshot, namespace=space)
         [made] = manifests_from_documents([ask], namespace=space, classes=snapshot.priority_classes)
         return _of(explain_manifest(made, snapshot))
     if ask["kind"] != "Pod":

@@ -24,7 +24,7 @@ COMMANDS: Final = {
     "status": ("tonnage.cli.status", "Show the fleet: a row for each node and device."),
     "explain": (
         "tonnage.cli.explain.command",
-        "Say why a pod is where it is, or would be, or why a workload has not the pods it should have.",
+        "Say why a pod is where it is, or would be, why a workload lacks pods, what keeps pods off a node.",
     ),
     "lint": ("tonnage.cli.lint.command", "Check manifests and GPU configuration, with line and column."),
     "topo": (

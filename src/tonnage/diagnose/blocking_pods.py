@@ -15,6 +15,8 @@ from tonnage.model.reasons.pod.scheduling import InsufficientResource, TooManyPo
 
 _SOON_COST = 15
 _COST = 30
+_ONCE = ("Job", "CronJob")
+"""Controllers whose pods end, after which no other takes their place."""
 
 
 def wait_for(
@@ -25,10 +27,11 @@ def wait_for(
         resource, short = reason.resource, reason.requested - reason.free
     else:
         resource, short = "", reason.pods + 1 - reason.limit
-    ending = tuple(_enough(node, resource, short))
+    held = [(amount, p) for amount, p in _amounts(node, resource) if not _made_anew(p, pod)]
+    ending = tuple(_enough(held, short))
     if not ending:
         return None
-    alike = () if any(p.status.terminating for p in ending) else _alternatives(node, resource, ending)
+    alike = () if any(p.status.terminating for p in ending) else _alternatives(held, ending)
     names = (_pod_with_end(p, pod.namespace, now) for p in alike or ending)
     pods_text = f"{len(ending)} of {listed(names)}" if alike else listed(names)
     pods_text = f"all of {pods_text}" if len(ending) > 1 and not alike else pods_text
@@ -37,7 +40,11 @@ def wait_for(
 
 def wait_for_one(pod: Pod, node: NodeView, name: str, now: datetime | None) -> RemedyEdit | None:
     """Wait until one pod of the node, `namespace/name`, ends; None when it is elsewhere."""
-    ending = tuple(other for other in node.pods if f"{other.namespace}/{other.name}" == name)
+    ending = tuple(
+        other
+        for other in node.pods
+        if f"{other.namespace}/{other.name}" == name and not _made_anew(other, pod)
+    )
     return _edit(node, ending, _pod_with_end(ending[0], pod.namespace, now)) if ending else None
 
 
@@ -90,11 +97,17 @@ def _pod_with_end(pod: Pod, namespace: str, now: datetime | None) -> str:
     return own(f"{pod.namespace}/{pod.name}", namespace) + (f" ({ending})" if ending else "")
 
 
-def _enough(node: NodeView, resource: str, short: int) -> Iterator[Pod]:
+def _made_anew(other: Pod, pod: Pod) -> bool:
+    """Whether a pod has the controller of the one that waits, which would make another one in its place."""
+    owner = other.owner
+    if owner is None or owner.kind in _ONCE or other.status.terminating:
+        return False
+    return owner == pod.owner and other.namespace == pod.namespace
+
+
+def _enough(held: list[tuple[int, Pod]], short: int) -> Iterator[Pod]:
     """Pods to end, those first that end anyway, of the others those that need the least company."""
-    amounts = sorted(
-        _amounts(node, resource), key=lambda pair: (not pair[1].status.terminating, -pair[0], pair[1].key)
-    )
+    amounts = sorted(held, key=lambda pair: (not pair[1].status.terminating, -pair[0], pair[1].key))
     exact = [(amount, p) for amount, p in amounts if amount >= short > 0]
     if exact:
         yield min(exact, key=lambda pair: _order(*pair))[1]
@@ -111,10 +124,9 @@ def _order(amount: int, pod: Pod) -> tuple[bool, int, int, tuple[str, str]]:
     return not pod.status.terminating, amount, pod.priority, pod.key
 
 
-def _alternatives(node: NodeView, resource: str, ending: Iterable[Pod]) -> tuple[Pod, ...]:
+def _alternatives(held: list[tuple[int, Pod]], ending: Iterable[Pod]) -> tuple[Pod, ...]:
     """All pods that hold as much as each that would have to end, if there are more of them."""
     needed = {pod.key for pod in ending}
-    held = _amounts(node, resource)
     amounts = {amount for amount, pod in held if pod.key in needed}
     if len(amounts) != 1:
         return ()

@@ -14,8 +14,10 @@ from tonnage.model.reasons.reason import Reason
 
 
 class Verdict(StrEnum):
-    """What may be hoped for."""
+    """What may be hoped for; of a pod that is well and has a node, that it runs or has ended."""
 
+    ENDED = "ENDED"
+    RUNNING = "RUNNING"
     FITS = "FITS"
     NOT_NOW = "NOT_NOW"
     """Something must end, be freed or be repaired first."""
@@ -23,6 +25,11 @@ class Verdict(StrEnum):
     """This manifest on this cluster: one of the two must be changed."""
     UNKNOWN = "UNKNOWN"
     """Something needed for the answer is missing, and is named."""
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is in the way."""
+        return self in (Verdict.FITS, Verdict.RUNNING, Verdict.ENDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +158,29 @@ _MOST_PODS = 100
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """Pods of a workload by name, and what is told of the first."""
+    """Pods of a workload by name, and what is told of the first; `more` are alike and not named."""
 
     names: tuple[str, ...]
     explanation: Explanation
+    more: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many pods they are."""
+        return len(self.names) + self.more
+
+
+@dataclass(frozen=True, slots=True)
+class PodCounts:
+    """How many pods a manifest asks for at a time, how many fit, and how many of them on each node."""
+
+    desired: int
+    fit: int
+    nodes: Mapping[str, int]
+
+    def to_json(self) -> JsonObject:
+        """As `-o json` has it."""
+        return {"desired": self.desired, "fit": self.fit, "nodes": dict(self.nodes)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +205,18 @@ class Explanation:
     remedies: tuple[Remedy, ...] = ()
     pods: tuple[PodGroup, ...] = ()
     """Of a workload: its pods, those that are told alike together, the worst first."""
+    counts: PodCounts | None = None
+    """Of a manifest of several pods."""
 
     def to_json(self) -> JsonObject:
         """The verdict's contract: every key always present; a workload's pods under `pods`."""
         body = self._to_json()
+        if self.counts is not None:
+            body["replicas"] = self.counts.to_json()
         if self.pods:
             body["pods"] = [
                 {
-                    "count": len(group.names),
+                    "count": group.count,
                     "names": list(group.names[:_MOST_PODS]),
                     **group.explanation._to_json(),
                 }

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -80,7 +80,7 @@ _TEMPLATES: Final = {
     "CronJob": "CronJob.batch",
 }
 """Kinds with the template of a pod, with the name that the API server gives them in refusals."""
-_OF_CLAIMS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
+OF_CLAIMS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 _DEEPEST_LIST: Final = 4
 
 
@@ -161,7 +161,7 @@ def manifests_from_documents(
     manifests: list[Manifest] = []
     problems: list[Problem] = []
     priority_classes, items = tuple(classes), list(_items(documents, "", 0))
-    beside = tuple(_versions(body) for _, body in items if body.get("kind") in _OF_CLAIMS)
+    beside = tuple(_versions(body) for _, body in items if body.get("kind") in OF_CLAIMS)
     for where, body in items:
         try:
             manifest = _manifest(body, namespace)
@@ -179,62 +179,9 @@ def manifests_from_documents(
     return tuple(manifests)
 
 
-def with_claims_in(documents: Iterable[JsonValue], snapshot: Snapshot, *, namespace: str) -> Snapshot:
-    """The cluster with the namespaces, claims, templates and device classes that come in the same documents.
-
-    Raises:
-        ConfigError: one of them cannot be read.
-    """
-    objects = [obj for _, obj in _items(documents, "", 0)]
-    items = [dict(obj) for obj in objects if obj.get("kind") in _OF_CLAIMS]
-    spaces = [obj for obj in objects if obj.get("kind") == "Namespace"]
-    if spaces:
-        named = snapshot_from_documents(spaces).namespaces
-        snapshot = replace(snapshot, namespaces={**snapshot.namespaces, **named})
-    if not items:
-        return snapshot
-    for obj in items:
-        metadata = obj.get("metadata")
-        if isinstance(metadata, dict) and not metadata.get("namespace"):
-            obj["metadata"] = {**metadata, "namespace": namespace}
-    added = snapshot_from_documents(items)
-    return replace(
-        snapshot,
-        claims=_replaced(snapshot.claims, added.claims),
-        claim_templates=_replaced(snapshot.claim_templates, added.claim_templates),
-        device_classes=_replaced(snapshot.device_classes, added.device_classes),
-    )
-
-
-def with_readable_claims(objects: Iterable[JsonValue], snapshot: Snapshot, *, namespace: str) -> Snapshot:
-    """The same with each of the objects that can be read; of two by one name the later."""
-    for obj in objects:
-        with suppress(ConfigError):
-            snapshot = with_claims_in([obj], snapshot, namespace=namespace)
-    return snapshot
-
-
 def with_schedulers(snapshot: Snapshot, profiles: Iterable[SchedulerProfile]) -> Snapshot:
     """The cluster with schedulers that decide by these profiles."""
     return replace(snapshot, schedulers={profile.name: profile for profile in profiles})
-
-
-class _HasName(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-_T = TypeVar("_T", bound=_HasName)
-
-
-def _replaced(old: tuple[_T, ...], new: tuple[_T, ...]) -> tuple[_T, ...]:
-    """The old ones and the new; a new one stands for an old one of its name and namespace."""
-
-    def key(obj: _T) -> tuple[str, str]:
-        return str(getattr(obj, "namespace", "")), obj.name
-
-    names = {key(obj) for obj in new}
-    return (*(obj for obj in old if key(obj) not in names), *new)
 
 
 def _manifest(body: dict[str, JsonValue], namespace: str) -> Manifest | None:
@@ -254,7 +201,12 @@ def _manifest(body: dict[str, JsonValue], namespace: str) -> Manifest | None:
     outer = converted({"metadata": body.get("metadata") or {}}, w.Object)
     space = outer.metadata.namespace or namespace
     made = _of_template(kind, space, outer.metadata.name, template, f"{where}.template.spec")
-    return replace(made, replicas=_replicas(kind, spec))
+    return replace(
+        made,
+        replicas=_replicas(kind, spec),
+        completions=_completions(kind, spec),
+        in_order=_in_order(kind, spec),
+    )
 
 
 def _of_template(kind: str, namespace: str, name: str, template: JsonValue, where: str) -> Manifest:
@@ -284,12 +236,28 @@ def manifest_of(workload: WorkloadState, classes: Iterable[PriorityClass] = ()) 
 
 
 def _replicas(kind: str, spec: JsonValue) -> int:
-    """How many pods a workload has at a time; one where it does not say. A DaemonSet's hang on the nodes."""
+    """How many pods a workload has at a time; one where it does not say. A DaemonSet's hang on the nodes.
+
+    Of a CronJob, `spec` is that of its Jobs.
+    """
     fields = spec if isinstance(spec, dict) else {}
-    number = fields.get("parallelism" if kind == "Job" else "replicas")
-    completions = fields.get("completions") if kind == "Job" else None
+    jobs = kind in ("Job", "CronJob")
+    number = fields.get("parallelism" if jobs else "replicas")
+    completions = _completions(kind, spec)
     count = number if isinstance(number, int) and number >= 0 else 1
-    return min(count, completions) if isinstance(completions, int) and completions >= 0 else count
+    return count if completions is None else min(count, completions)
+
+
+def _completions(kind: str, spec: JsonValue) -> int | None:
+    """How many pods of a Job are to succeed, where it says so."""
+    fields = spec if isinstance(spec, dict) and kind in ("Job", "CronJob") else {}
+    completions = fields.get("completions")
+    return completions if isinstance(completions, int) and completions >= 0 else None
+
+
+def _in_order(kind: str, spec: JsonValue) -> bool:
+    fields = spec if isinstance(spec, dict) else {}
+    return kind == "StatefulSet" and fields.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
 
 
 def _amounts(pod: w.Pod, where: str) -> tuple[WrittenAmounts, ...]:
@@ -320,6 +288,11 @@ def _canonical(quantities: Mapping[str, str | int | float]) -> dict[str, str]:
 def _in_namespace(pod: w.Pod, namespace: str) -> w.Pod:
     pod.metadata.namespace = pod.metadata.namespace or namespace
     return pod
+
+
+def placed_objects(documents: Iterable[JsonValue]) -> Iterator[tuple[str, JsonObject]]:
+    """Every object of documents, Lists opened, with its place: `[2].items[7]`."""
+    yield from _items(documents, "", 0)
 
 
 def _items(

@@ -11,12 +11,12 @@ from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.api_answer import ApiAnswer
 from tonnage.model.kubernetes.cluster import Manifest, Snapshot
+from tonnage.reading.added_objects import with_objects_in
 from tonnage.reading.documents import (
     in_file,
     makes_pods,
     manifests_from_documents,
     objects_in,
-    with_claims_in,
 )
 from tonnage.wire.schema import Schema, load_schema
 
@@ -54,7 +54,7 @@ def added_manifests(
     namespace: str,
     refused: Sequence[tuple[JsonObject, ApiAnswer]] = (),
 ) -> tuple[tuple[Manifest, ...], Snapshot]:
-    """The manifests of a file's documents, and the cluster with the claims and classes that come with them.
+    """The manifests of a file's documents, and the cluster with the objects that come beside them.
 
     `refused`: its objects that the API server refuses. One that the server cannot decode does not keep the
     others from being read, and a file with any need not have a manifest.
@@ -63,7 +63,9 @@ def added_manifests(
         ConfigError: an object cannot be read, or nothing in the file makes a pod.
     """
     try:
-        extended = with_claims_in(documents, snapshot, namespace=namespace)
+        unserved = [obj for obj, _ in refused]
+        beside = [obj for obj in objects_in(documents) if obj not in unserved]
+        extended = with_objects_in(beside, snapshot, namespace=namespace)
         classes = extended.priority_classes
         return manifests_from_documents(documents, namespace=namespace, classes=classes), extended
     except ConfigError as error:

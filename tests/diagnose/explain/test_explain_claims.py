@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 
 from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
+from tonnage.diagnose.explain.replicas.answers import explain_together
 from tonnage.model.reasons.pod.claims import ClaimElsewhere, ClaimError, ClaimMissing, ClaimNotAllocatable
 from tonnage.model.reasons.pod.pods import NotModelled
 from tonnage.model.reasons.pod.scheduling import NodeAffinityMismatch
 from tonnage.model.verdict import Explanation, Verdict
+from tonnage.reading.added_objects import with_objects_in
 from tonnage.reading.documents import (
     manifests_from_documents,
     snapshot_from_documents,
-    with_claims_in,
 )
+from tonnage.reading.manifests import added_manifests
 
 DRIVER = "gpu.example.com"
 Body = dict[str, Any]
@@ -226,12 +228,31 @@ def test_a_manifest_brings_its_template_along() -> None:
     del template["metadata"]["namespace"]
     manifest = pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
     cluster = snapshot_from_documents([node("a"), resource_slice("a", device("x"), device("y")), ANY])
-    snapshot = with_claims_in([template, manifest], cluster, namespace="ml")
+    snapshot = with_objects_in([template, manifest], cluster, namespace="ml")
     [read] = manifests_from_documents([template, manifest], namespace="ml")
     placement = explain_manifest(read, snapshot).placement
     assert placement.node == "a"
     assert placement.devices == {"resourceclaims/p-g-": (f"{DRIVER}/a/x", f"{DRIVER}/a/y")}
     assert explain_manifest(read, cluster).reasons[0].code == ClaimMissing.code
+
+
+def test_every_replica_has_a_claim_of_its_own() -> None:
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+    template = dynamic("ResourceClaimTemplate", "t", {"spec": {"devices": {"requests": [request]}}})
+    claims = {"resourceClaims": [{"name": "g", "resourceClaimTemplateName": "t"}]}
+    spec = {"containers": [{"name": "c", "image": "x"}], **claims}
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "ml"},
+        "spec": {"replicas": 3, "template": {"spec": spec}},
+    }
+    cluster = snapshot_from_documents([node("a"), resource_slice("a", device("x"), device("y"))])
+    documents: list[Any] = [template, ANY, body]
+    manifests, snapshot = added_manifests(documents, "f.yaml", cluster, "ml")
+    [answer] = explain_together(manifests, snapshot)
+    assert answer.message.startswith("2 of 3 pods fit; the third waits: ")
+    assert answer.verdict is Verdict.NEVER
 
 
 def test_flat_requests_are_nothing_in_v1_dra_3() -> None:

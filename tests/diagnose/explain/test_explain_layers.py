@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from support.explanations import (
     requiring,
     six_nodes,
 )
-from tonnage.diagnose.explain.explain import explain
+from tonnage.diagnose.explain.explain import explain, find_pod
 from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
@@ -49,6 +50,7 @@ from tonnage.model.reasons.pod.pods import (
 )
 from tonnage.model.reasons.pod.scheduling import InsufficientResource, ResourceTooLarge
 from tonnage.model.verdict import Verdict
+from tonnage.reading.documents import snapshot_from_documents
 
 
 def fifth() -> tuple[Body, ...]:
@@ -171,13 +173,35 @@ def test_sch_8_idle_gpus_that_are_held_are_not_free(used_mib: int, idle: bool) -
     assert explanation.remedies[0].action.startswith("wait for web/notebook on a")
 
 
+@pytest.mark.parametrize(
+    ("minutes", "evidence", "advice"),
+    [
+        pytest.param(2, "by one reading within 10 minutes of their start, too early", "look again", id="new"),
+        pytest.param(90, "by one reading 90 minutes after their start", "see their use over time", id="old"),
+    ],
+)
+def test_that_a_gpu_is_idle_takes_more_than_a_moment(minutes: int, evidence: str, advice: str) -> None:
+    holder = {"resource": GPU, "ids": ["GPU-1"], "namespace": "ml", "pod": "busy", "container": "main"}
+    device = {"uuid": "GPU-1", "resource": GPU, "memoryMiB": 81920, "memoryUsedMiB": 3, "holders": [holder]}
+    now = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    busy = pod("busy", on="a")
+    busy["status"]["startTime"] = (now - timedelta(minutes=minutes)).isoformat()
+    objects = [node("a", A100, devices={GPU: "1"}), busy, pod("p"), status_of("a", devices=[device])]
+    snapshot = snapshot_from_documents(objects, now=now)
+    waiting = find_pod(snapshot, "ml", "p")
+    assert waiting is not None
+    [reason] = [r for r in explain(waiting, snapshot).reasons if r.code == HeldAndIdle.code]
+    assert evidence in reason.message
+    assert reason.remedy.startswith(advice)
+
+
 def test_a_running_pod_is_shown_with_its_devices() -> None:
     holder = {"resource": GPU, "ids": ["GPU-1"], "namespace": "ml", "pod": "p", "container": "main"}
     devices = [{"uuid": "GPU-1", "product": A100, "health": "Healthy", "holders": [holder]}]
     explanation = explained(
         "p", node("a", A100, devices={GPU: "1"}), pod("p", on="a"), status_of("a", devices=devices)
     )
-    assert (explanation.verdict, explanation.phase) == (Verdict.FITS, "Running")
+    assert (explanation.verdict, explanation.phase) == (Verdict.RUNNING, "Running")
     assert explanation.placement.node == "a"
     assert explanation.placement.devices == {GPU: ("GPU-1",)}
     assert explanation.message == "runs on a with nvidia.com/gpu: GPU-1"

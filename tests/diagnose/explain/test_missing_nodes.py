@@ -60,4 +60,4 @@ def test_what_was_not_read_leaves_it_open(given: tuple[Body, ...]) -> None:
 
 @pytest.mark.parametrize(("phase", "on"), [("Pending", "a"), ("Running", "a"), ("Succeeded", "ghost")])
 def test_a_node_that_is_there_and_a_pod_that_ended_say_nothing_of_it(phase: str, on: str) -> None:
-    assert asked(NODE, phase=phase, on=on).verdict is Verdict.FITS
+    assert asked(NODE, phase=phase, on=on).verdict.good

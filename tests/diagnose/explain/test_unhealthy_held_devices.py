@@ -63,7 +63,7 @@ WELL = {"uuid": "GPU-2", "index": 2, "resource": GPU, "health": "Healthy"}
 
 def test_its_unhealthy_gpu_is_named_and_it_runs_on() -> None:
     explanation = asked("train", running("train"), ILL | held("train", "GPU-1"), WELL)
-    assert (explanation.verdict, explanation.layer) == (Verdict.FITS, None)
+    assert (explanation.verdict, explanation.layer) == (Verdict.RUNNING, None)
     assert ill_of(explanation) == [
         f"it holds GPU 1 (GPU-1): {XID}; Kubernetes lets it run on, and no new pod gets that device"
     ]

@@ -151,7 +151,7 @@ def test_a_workload_says_itself_why_it_makes_no_pods(
 def test_a_job_that_is_done_is_well() -> None:
     done = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
     told = explained("Job", made("Job", status=done), pod("w-x", "Job/w", phase="Succeeded"))
-    assert (told.verdict, told.message) == (Verdict.FITS, "ended well: 1 pods succeeded")
+    assert (told.verdict, told.message) == (Verdict.ENDED, "ended well: 1 pods succeeded")
 
 
 def test_pods_that_are_alike_are_told_together_the_worst_first() -> None:
@@ -167,12 +167,15 @@ def test_pods_that_are_alike_are_told_together_the_worst_first() -> None:
     )
     assert [(g.explanation.verdict, g.names) for g in told.pods] == [
         (Verdict.NOT_NOW, ("w-1-c", "w-1-d", "w-1-e")),
-        (Verdict.FITS, ("w-1-a", "w-1-b")),
+        (Verdict.RUNNING, ("w-1-a", "w-1-b")),
     ]
-    assert (told.verdict, told.layer) == (Verdict.NOT_NOW, Layer.SCHEDULER)
-    assert told.message.startswith("3 of 5 pods: ")
+    assert (told.verdict, told.layer) == (Verdict.NEVER, Layer.SCHEDULER)
+    assert told.message.startswith("2 of 5 pods have a place; 3 of 5 pods: ")
+    assert told.message.endswith("; even with nothing else in it, the cluster has room for 2 of 5")
+    assert [remedy.action for remedy in told.remedies][-1] == "ask for 2 replicas, not 5"
+    assert told.remedies[-1].patch == {"spec": {"replicas": 2}}
     assert told.to_json()["pods"][0]["count"] == 3  # type: ignore[index,call-overload]
-    assert "w-1-a, w-1-b: FITS, Running, each on its node" in "\n".join(explanation_lines(told))
+    assert "w-1-a, w-1-b: RUNNING, Running, each on its node" in "\n".join(explanation_lines(told))
 
 
 def test_a_stateful_set_waits_for_the_pod_before() -> None:

@@ -18,6 +18,7 @@ from tonnage.decide.kubernetes.scheduler.scheduling import schedule
 from tonnage.diagnose.explain.explain import explain, explain_manifest
 from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.kubernetes.cluster import PriorityClass, Snapshot
+from tonnage.model.reasons.gpu.devices import DeviceUnhealthy
 from tonnage.model.verdict import Verdict
 from tonnage.reading.cluster import snapshot_from
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
@@ -106,6 +107,39 @@ def actions(manifest: Body, *objects: Body) -> list[str]:
     snapshot = snapshot_from_documents([{"kind": "List", "items": [*objects]}])
     [read] = manifests_from_documents([manifest])
     return [remedy.action for remedy in explain_manifest(read, snapshot).remedies]
+
+
+def test_a_repair_comes_before_what_the_pod_gives_up() -> None:
+    closed, small = node("closed", 8), node("small", 4)
+    closed["spec"]["unschedulable"] = True
+    assert actions(pod("p", 8), closed, small) == [
+        "uncordon closed: kubectl uncordon closed",
+        "ask for 4 nvidia.com/gpu",
+    ]
+    broken = node("broken", 8)
+    broken["status"] |= {"allocatable": {**broken["status"]["allocatable"], GPU: 7}}
+    repair, less = actions(pod("p", 8), broken)
+    assert repair.startswith("repair on broken ")
+    assert less == "ask for 7 nvidia.com/gpu"
+
+
+def test_of_requests_that_would_do_the_largest_is_offered() -> None:
+    assert actions(pod("p", 8), node("four", 4), node("five", 5)) == ["ask for 5 nvidia.com/gpu"]
+
+
+def test_a_trainer_of_four_gpus_is_not_offered_one() -> None:
+    assert not any(action.startswith("ask for 1") for action in actions(pod("p", 4), node("one", 1)))
+    assert actions(pod("p", 2), node("one", 1)) == ["ask for 1 nvidia.com/gpu"]
+
+
+def test_devices_of_a_node_that_refuses_the_pod_anyway_are_not_its_trouble() -> None:
+    broken = node("broken", 8, taints=[{"key": "team", "value": "b", "effect": "NoSchedule"}])
+    broken["status"] |= {"allocatable": {**broken["status"]["allocatable"], GPU: 7}}
+    snapshot = snapshot_from_documents([{"kind": "List", "items": [broken, node("full", 4)]}])
+    [read] = manifests_from_documents([pod("p", 8)])
+    explanation = explain_manifest(read, snapshot)
+    assert DeviceUnhealthy.code not in {reason.code for reason in explanation.reasons}
+    assert not any(remedy.action.startswith("repair") for remedy in explanation.remedies)
 
 
 def test_a_change_that_is_not_needed_is_left_out() -> None:

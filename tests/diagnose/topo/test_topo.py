@@ -232,7 +232,7 @@ def test_nodes_with_too_few_healthy_gpus_are_no_faster_choice() -> None:
 def test_top_2_four_gpus_with_the_best_links_and_one_numa_node() -> None:
     """TOP-2: explain says that nothing better was to be had."""
     answer = explained("train", cluster(objects("a", nvswitch(8, "8.0", 12), A100, {"train": [4, 5, 6, 7]})))
-    assert (answer.verdict, answer.reasons) == (Verdict.FITS, ())
+    assert (answer.verdict, answer.reasons) == (Verdict.RUNNING, ())
     assert "no 4 GPUs of the node are better joined (NV12, NUMA node 1)" in answer.message
     links: Any = answer.placement.links
     assert links["numa_nodes"] == [1]
@@ -244,7 +244,7 @@ def test_top_2_four_gpus_that_are_not_the_best_four() -> None:
     held = {"train": [0, 1, 2, 4], "other": [3]}
     answer = explained("train", cluster(objects("a", pci_only(), L40S, held)))
     (reason,) = answer.reasons
-    assert (reason.code, reason.layer, answer.verdict) == (LinksBelowBest.code, Layer.PLUGIN, Verdict.FITS)
+    assert (reason.code, reason.layer, answer.verdict) == (LinksBelowBest.code, Layer.PLUGIN, Verdict.RUNNING)
     best: Any = reason.facts["best"]
     assert best["gpus"] == [0, 1, 2, 3]
     assert "slowest pair 0-4 over SYS, 6 GB/s" in reason.message

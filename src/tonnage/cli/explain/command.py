@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -11,24 +10,16 @@ import click
 from tonnage.cli.access.unseen import lacks_objects, not_seen, say_unseen
 from tonnage.cli.cluster import connected, seen_of, snapshot_of, with_profiles
 from tonnage.cli.explain.message import WORD, explain_message
+from tonnage.cli.explain.targets import KINDS, explain_target, target_of
 from tonnage.cli.options import Common, common_options, examples, profiles_option
 from tonnage.cli.terminal.output import emit, line, lines, printable, say, styled
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Explanation, Verdict
 
-_TYPES = {
-    "Pod": ("pod", "pods", "po"),
-    "Deployment": ("deployment", "deployments", "deploy", "deployment.apps", "deployments.apps"),
-    "ReplicaSet": ("replicaset", "replicasets", "rs", "replicaset.apps", "replicasets.apps"),
-    "StatefulSet": ("statefulset", "statefulsets", "sts", "statefulset.apps", "statefulsets.apps"),
-    "DaemonSet": ("daemonset", "daemonsets", "ds", "daemonset.apps", "daemonsets.apps"),
-    "Job": ("job", "jobs", "job.batch", "jobs.batch"),
-    "CronJob": ("cronjob", "cronjobs", "cj", "cronjob.batch", "cronjobs.batch"),
-}
-"""What each kind may be called; the names are kubectl's."""
-_KINDS = tuple(names[0] for kind, names in _TYPES.items() if kind != "Pod")
 _COLOURS = {
+    Verdict.ENDED: "green",
+    Verdict.RUNNING: "green",
     Verdict.FITS: "green",
     Verdict.NOT_NOW: "yellow",
     Verdict.NEVER: "red",
@@ -38,16 +29,18 @@ _COLOURS = {
 
 def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """The kinds, for the shell."""
-    words = ("pod", *_KINDS, WORD)
+    words = ("pod", *KINDS, WORD)
     return [] if context.params.get("words") else [word for word in words if word.startswith(incomplete)]
 
 
 @click.command(
-    help="Say why a pod is where it is, or would be, or why a workload has not the pods it should have.",
+    help="Say why a pod is where it is, or would be, why a workload lacks pods, what keeps pods off a node.",
     epilog=examples(
         "tonnage explain pod train -n ml",
         "tonnage explain deployment web -n ml      # or job, replicaset, statefulset, daemonset, cronjob",
-        "tonnage explain -f job.yaml               # before it is applied; any kind that makes pods",
+        "tonnage explain node gpu-a                # what it runs, and which pods it does not take",
+        "tonnage explain --all-pending             # every pod that waits, by cause; -n for one namespace",
+        "tonnage explain -f job.yaml               # before it is applied; every pod of every workload",
         "tonnage explain pod train -n ml --snapshot cluster.json -o json",
         "tonnage explain message '0/8 nodes are available: 8 Too many pods.'   # what kubectl showed",
         "tonnage explain message 'CUDA error: out of memory'   # - for a log on stdin",
@@ -61,64 +54,71 @@ def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> li
     metavar="FILE",
     help="Explain a manifest (YAML or JSON, - for stdin).",
 )
+@click.option("--all-pending", is_flag=True, help="Explain all pods that are Pending, by cause.")
 @profiles_option
 @common_options(output=("text", "json", "yaml"), cluster=True, namespace=True, snapshot=True)
 def command(
-    common: Common, words: tuple[str, ...], filename: Path | None, scheduler_config: Path | None
+    common: Common,
+    words: tuple[str, ...],
+    filename: Path | None,
+    scheduler_config: Path | None,
+    *,
+    all_pending: bool,
 ) -> int:
-    """Exit status 1 when a verdict is anything but FITS."""
-    if words[:1] == (WORD,) and filename is None:
+    """Exit status 1 when a verdict is anything but FITS, RUNNING or ENDED."""
+    if words[:1] == (WORD,) and filename is None and not all_pending:
         return explain_message(words[1:], common.output)
-    target = _target(words, filename)
+    if [bool(words), filename is not None, all_pending].count(True) != 1:
+        raise click.UsageError("give one of pod NAME, the NAME of another TYPE, -f FILE and --all-pending")
+    target = target_of(words) if words else None
     from tonnage.adapters.snapshots.objects import collector_paused
 
     with collector_paused():  # nothing that is made goes in circles
-        explanations = _explanations(common, target, filename, scheduler_config)
-    _show(explanations, common.output)
-    return 0 if all(explanation.verdict is Verdict.FITS for explanation in explanations) else 1
-
-
-def _explanations(
-    common: Common, target: tuple[str, str] | None, filename: Path | None, scheduler_config: Path | None
-) -> tuple[Explanation, ...]:
-    snapshot, namespace = asyncio.run(_ask(common, target))
-    snapshot = with_profiles(snapshot, scheduler_config)
-    explanations = _explained(common, target, filename, snapshot, namespace)
+        snapshot, namespace = asyncio.run(_ask(common, target))
+        snapshot = with_profiles(snapshot, scheduler_config)
+        version = common.server_version or ""
+        if all_pending:
+            return _all_pending(common, snapshot, version)
+        if target is not None:
+            explanations: tuple[Explanation, ...] = (explain_target(*target, snapshot, namespace, version),)
+        else:
+            explanations = _explain_file(filename or Path(), snapshot, namespace, version)
     if any(lacks_objects(explanation) for explanation in explanations):
         say_unseen(snapshot, "explain")
-    return explanations
+    _show(explanations, common.output)
+    return 0 if all(explanation.verdict.good for explanation in explanations) else 1
 
 
-def _explained(
-    common: Common, target: tuple[str, str] | None, filename: Path | None, snapshot: Snapshot, namespace: str
+def _explain_file(
+    filename: Path, snapshot: Snapshot, namespace: str, version: str
 ) -> tuple[Explanation, ...]:
-    version = common.server_version or ""
-    if filename is not None:
+    try:
         from tonnage.cli.explain.file import explain_file
-
-        return explain_file(filename, snapshot, namespace, version)
-    if target is not None and target[0] != "Pod":
-        return (_workload(target, snapshot, namespace, version),)
-    return (_pod(target[1] if target else "", snapshot, namespace, version),)
+    except ModuleNotFoundError as error:
+        raise _left_out("explain -f", error) from None
+    return explain_file(filename, snapshot, namespace, version)
 
 
-def _target(words: tuple[str, ...], filename: Path | None) -> tuple[str, str] | None:
-    """Kind and name of what `TYPE NAME` or `TYPE/NAME` names, types as kubectl has them; None with a file."""
-    if (filename is None) == (not words):
-        raise click.UsageError("give either pod NAME or -f FILE, or the NAME of another TYPE")
-    if not words:
-        return None
-    kind, _, name = words[0].partition("/")
-    parts = [kind, *([name] if name else []), *words[1:]]
-    canonical = next((k for k, names in _TYPES.items() if parts[0].lower() in names), None)
-    if canonical is None:
-        raise click.UsageError(
-            f"pod NAME is expected, not {' '.join(words)[:100]}: name one of the pods (kubectl get pods), "
-            f"another of {', '.join(_KINDS)}, or the manifest with -f FILE"
-        )
-    if len(parts) != 2:
-        raise click.UsageError(f"which {canonical.lower()}? Give one name: {canonical.lower()} NAME")
-    return canonical, parts[1]
+def _all_pending(common: Common, snapshot: Snapshot, version: str) -> int:
+    try:
+        from tonnage.diagnose.explain.pending import pending_lines, pending_pods
+    except ModuleNotFoundError as error:
+        raise _left_out("explain --all-pending", error) from None
+    if "Pod" in snapshot.missing and "Pod" not in snapshot.scopes:
+        raise not_seen("Pod", snapshot, "no pod", "explain")
+    say_unseen(snapshot, "explain")
+    pending = pending_pods(snapshot, namespace=common.namespace or "", version=version)
+    if common.output != "text":
+        emit(pending.to_json(), common.output)
+    else:
+        say(lines(pending_lines(pending)))
+    return 0 if pending.good else 1
+
+
+def _left_out(command_name: str, error: ModuleNotFoundError) -> ConfigError:
+    """The agent's image has nothing that thinks about a whole cluster."""
+    why = f"{error.name} is not installed"
+    return ConfigError(Problem(f"{command_name} cannot run here", "", why, "run it where all of it is"))
 
 
 async def _ask(common: Common, target: tuple[str, str] | None) -> tuple[Snapshot, str]:
@@ -133,53 +133,6 @@ async def _ask(common: Common, target: tuple[str, str] | None) -> tuple[Snapshot
         of_pod = f"involvedObject.kind=Pod,involvedObject.name={name}"
         selector = of_pod if kind == "Pod" else "reason=FailedCreate"
         return await seen_of(api, "explain", namespace, (namespace, selector)), namespace
-
-
-def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explanation:
-    from tonnage.diagnose.explain.explain import explain, find_pod
-
-    pod = find_pod(snapshot, namespace, name)
-    if pod is not None:
-        return explain(pod, snapshot, version=version)
-    names = [other.name for other in snapshot.pods if other.namespace == namespace]
-    elsewhere = [other.namespace for other in snapshot.pods if other.name == name]
-    near = get_close_matches(name, names, n=1)
-    remedy = f"did you mean {near[0]}?" if near else "kubectl get pods -A"
-    if "Pod" in snapshot.missing and snapshot.scopes.get("Pod") != namespace:
-        raise not_seen("Pod", snapshot, f"pod {name}", "explain")
-    raise ConfigError(
-        Problem(
-            f'pod "{name}" not found',
-            f"namespace {namespace}",
-            remedy=f"it is in {elsewhere[0]}: -n {elsewhere[0]}" if elsewhere else remedy,
-        )
-    )
-
-
-def _workload(target: tuple[str, str], snapshot: Snapshot, namespace: str, version: str) -> Explanation:
-    from tonnage.diagnose.explain.workloads.missing_pods import explain_workload, find_workload
-    from tonnage.model.kubernetes.workloads import WorkloadKey
-    from tonnage.reading.documents import manifest_of
-
-    kind, name = target
-    key = WorkloadKey(kind, namespace, name)
-    workload = find_workload(snapshot, key)
-    if workload is not None:
-        manifest = manifest_of(workload, snapshot.priority_classes)
-        return explain_workload(workload, manifest, snapshot, version=version)
-    keys = [other.key for other in snapshot.workloads if other.key.kind == kind]
-    near = get_close_matches(name, [other.name for other in keys if other.namespace == namespace], n=1)
-    elsewhere = [other.namespace for other in keys if other.name == name]
-    remedy = f"did you mean {near[0]}?" if near else f"kubectl get {kind.lower()}s -A"
-    if kind in snapshot.unread_in(namespace):
-        raise not_seen(kind, snapshot, f"{kind.lower()} {name}", "explain")
-    raise ConfigError(
-        Problem(
-            f'{kind.lower()} "{name}" not found',
-            f"namespace {namespace}",
-            remedy=f"it is in {elsewhere[0]}: -n {elsewhere[0]}" if elsewhere else remedy,
-        )
-    )
 
 
 def _show(explanations: tuple[Explanation, ...], output: str) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from tonnage.cli.api_rules import api_server
+from tonnage.cli.lint.lint_context import shapes
 from tonnage.cli.locations.library import read_text
 from tonnage.diagnose.explain.admission.refused_objects import explain_objects, refused_objects
-from tonnage.diagnose.explain.explain import explain_manifests
+from tonnage.diagnose.explain.admission.wrong_types import with_places, wrong_types
+from tonnage.diagnose.explain.replicas.answers import explain_together
+from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Explanation
 from tonnage.reading.documents import objects_in
@@ -20,10 +23,15 @@ def explain_file(path: Path, snapshot: Snapshot, namespace: str, version: str) -
     Raises:
         ConfigError: unreadable, or nothing in it makes a pod and nothing is refused.
     """
-    documents, server = read_manifests(read_text(path), str(path)), api_server()
+    text = read_text(path)
+    documents, server = read_manifests(text, str(path)), api_server()
     refused = refused_objects(objects_in(documents), namespace, server)
     manifests, snapshot = added_manifests(documents, str(path), snapshot, namespace, refused)
-    return (
+    explanations = (
         *explain_objects(refused, manifests),
-        *explain_manifests(manifests, snapshot, version=version, server=server),
+        *explain_together(manifests, snapshot, version=version, server=server),
     )
+    if all(answer.faults for _, answer in refused):
+        return explanations
+    sheet = Sheet("stdin" if str(path) == "-" else str(path), text)
+    return tuple(with_places(explanations, wrong_types(sheet, refused, namespace, shapes())))

@@ -77,7 +77,7 @@ def _context(
     """The cluster as if the claims, templates and classes of the texts were there, as far as they are any."""
     from tonnage.cli.access.unseen import say_unseen
     from tonnage.diagnose.cluster_view import ground_of
-    from tonnage.reading.documents import with_readable_claims
+    from tonnage.reading.added_objects import with_readable_claims
 
     say_unseen(snapshot, "lint")
     snapshot = with_readable_claims([entry.value for entry in items], snapshot, namespace=namespace)

@@ -6,7 +6,6 @@ with all of them deleted. Where it is another than theirs, that is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from tonnage.decide.cluster.hami import SCHEDULER as HAMI
@@ -75,24 +74,15 @@ def explain_on(ground: Ground, pod: Pod, *, trying: bool = True) -> Explanation:
 
 
 def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "") -> Explanation:
-    """The explanation of one manifest, as `explain_manifests`."""
-    return explain_manifests([manifest], snapshot, version=version)[0]
-
-
-def explain_manifests(
-    manifests: Iterable[Manifest], snapshot: Snapshot, *, version: str = "", server: ApiServer | None = None
-) -> tuple[Explanation, ...]:
-    """What would become of each manifest by itself: first the API server's validation, then the rest.
-
-    `server`: its own rules, where they are at hand.
+    """What would become of one pod of a manifest: first the API server's validation, then the rest.
 
     Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
     """
-    shared = SharedGround(snapshot, version)
-    return tuple(_of_manifest(manifest, shared, server) for manifest in manifests)
+    return explain_alone(manifest, SharedGround(snapshot, version), None)
 
 
-def _of_manifest(manifest: Manifest, shared: SharedGround, server: ApiServer | None) -> Explanation:
+def explain_alone(manifest: Manifest, shared: SharedGround, server: ApiServer | None) -> Explanation:
+    """The same, where the cluster is shared. `server`: the API server's own rules, where they are at hand."""
     kind = manifest.kind.split(".")[0]
     subject = Subject(kind, manifest.pod.namespace, manifest.name)
     pod, snapshot = with_made_claims(manifest.pod, shared.snapshot)

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tonnage.diagnose.wording import shared_sentence
-from tonnage.model.name_lists import listed
+from tonnage.model.name_lists import MOST_NAMED, listed, shown_of
 from tonnage.model.reasons.pod.admission import FieldReason
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, NodeClass, PodGroup, Remedy, Verdict
 
 _HEADLINES = {
+    Verdict.ENDED: "it has ended well",
+    Verdict.RUNNING: "it has a place and runs",
     Verdict.FITS: "it has a place",
     Verdict.NOT_NOW: "something must end, be freed or be repaired first",
     Verdict.NEVER: "the manifest or the cluster must be changed",
@@ -29,7 +31,7 @@ def explanation_lines(explanation: Explanation) -> list[str]:
         ("Pods", _pods(explanation.pods)),
         ("Why", _reasons(explanation.reasons)),
         ("Nodes", () if placed else _nodes(explanation.classes, explanation.subject.namespace)),
-        ("Scores", _scores(explanation) if placed else ()),
+        ("Scores", _scores(explanation) if placed and not explanation.pods else ()),
         ("What to do", _remedies(explanation.remedies)),
         ("In Kubernetes' words", explanation.upstream_message.splitlines()),
     ):
@@ -41,7 +43,9 @@ def explanation_lines(explanation: Explanation) -> list[str]:
 
 def _head(explanation: Explanation) -> Iterator[str]:
     layer = f" (layer: {explanation.layer})" if explanation.layer else ""
-    yield f"{explanation.subject}: {explanation.verdict}, {_HEADLINES[explanation.verdict]}{layer}"
+    verdict = explanation.verdict
+    room = explanation.subject.kind == "Node" and verdict is Verdict.FITS
+    yield f"{explanation.subject}: {verdict}, {'it has room' if room else _HEADLINES[verdict]}{layer}"
     yield f"  {explanation.message}"
     if explanation.needs:
         yield f"  needs {', '.join(f'{n} {name}' for name, n in explanation.needs.items())}"
@@ -51,9 +55,10 @@ def _pods(groups: tuple[PodGroup, ...]) -> Iterator[str]:
     """A workload's pods, the worst first."""
     for group in groups:
         explanation = group.explanation
-        alike = len(group.names) == 1 or explanation.verdict is not Verdict.FITS
+        alike = group.count == 1 or not explanation.verdict.good or not explanation.phase
         text = explanation.message if alike else f"{explanation.phase}, each on its node"
-        yield f"{listed(group.names)}: {explanation.verdict}, {text}"
+        names = shown_of([*group.names[:MOST_NAMED]], group.count)
+        yield f"{names}: {explanation.verdict}, {text}"
 
 
 def _reasons(reasons: Iterable[Reason]) -> Iterator[str]:

@@ -38,6 +38,8 @@ from tonnage.model.reasons.reason import Reason
 
 _REPLICAS: Final = f"{GPU}.replicas"
 _EXCLUSIVE: Final = "1"
+LEAST_PART: Final = 3
+"""A pod can do with a third of the devices that it asks for, perhaps; with less it is another program."""
 _COMPARING: Final = ("Gt", "Lt")
 
 
@@ -123,14 +125,14 @@ def _less(pod: Pod, reason: Reason) -> RemedyEdit | None:
     key = f"request {written} {resource}"
     lost = 4 * (asking[0].requests[resource] - free) // asking[0].requests[resource]
     action = f"{key}, which is free, not {requested_text}"
-    return RemedyEdit(key, action, 6 + max(0, lost), on_pod=on_pod)
+    return RemedyEdit(key, action, 14 + max(0, lost), on_pod=on_pod)
 
 
 def spread_wider(pod: Pod, reason: TopologySkew) -> RemedyEdit | None:
     """Allow as uneven a spreading as one more pod makes."""
     key, skew = reason.key, reason.skew
     key_text = f"raise maxSkew over {key} to {skew}"
-    cost = 4 + skew - reason.max_skew
+    cost = 12 + skew - reason.max_skew
     return _spread(
         pod, key, RemedyEdit(key_text, key_text, cost), lambda c: replace(c, max_skew=max(c.max_skew, skew))
     )
@@ -141,7 +143,7 @@ def spread_softly(pod: Pod, reason: TopologySkew) -> RemedyEdit | None:
     key = reason.key
     key_text = f"spread over {key} with whenUnsatisfiable: ScheduleAnyway"
     return _spread(
-        pod, key, RemedyEdit(key_text, key_text, 7), lambda c: replace(c, hard=False, min_domains=1)
+        pod, key, RemedyEdit(key_text, key_text, 15), lambda c: replace(c, hard=False, min_domains=1)
     )
 
 
@@ -199,7 +201,7 @@ def widen(pod: Pod, node: Node, *others: Node) -> RemedyEdit | None:
         return _widened(other, more, selected, failing)
 
     key, shape = f"widen {'; '.join(changes)}", f"widen {', '.join(keys)}"
-    return RemedyEdit(key, f"accept {'; '.join(changes)}", 2, shape=shape, on_pod=on_pod)
+    return RemedyEdit(key, f"accept {'; '.join(changes)}", 12, shape=shape, on_pod=on_pod)
 
 
 def _values(key: str, nodes: Iterable[Node]) -> Iterator[str]:
@@ -216,7 +218,7 @@ def uncordon(node: NodeView) -> RemedyEdit:
         return view.with_node(replace(current, node=opened))
 
     return RemedyEdit(
-        f"uncordon {node.name}", f"uncordon {node.name}: kubectl uncordon {node.name}", 20, on_view=on_view
+        f"uncordon {node.name}", f"uncordon {node.name}: kubectl uncordon {node.name}", 6, on_view=on_view
     )
 
 
@@ -251,6 +253,9 @@ def shrink(pod: Pod, resource: str, most: int) -> RemedyEdit | None:
     asking = [c for c in (*pod.containers, *pod.init_containers) if c.requests.get(resource)]
     if most < 1 or len(asking) != 1 or resource not in device_needs(pod):
         return None
+    requested = asking[0].requests[resource]
+    if most * LEAST_PART < requested:
+        return None  # who trains on four GPUs has no use for one
 
     def on_pod(other: Pod) -> Pod:
         return _with_amounts(
@@ -260,7 +265,8 @@ def shrink(pod: Pod, resource: str, most: int) -> RemedyEdit | None:
     return RemedyEdit(
         f"shrink {resource} {most}",
         f"ask for {most} {resource}",
-        5 + asking[0].requests[resource] - most,
+        13 + requested - most,
+        asks=(resource, most),
         on_pod=on_pod,
     )
 
@@ -285,7 +291,7 @@ def single(resource: str) -> RemedyEdit:
             pod, lambda amounts: {n: min(a, 1) if n == resource else a for n, a in amounts.items()}
         )
 
-    return RemedyEdit(f"single {resource}", f"ask for 1 {resource} in each container", 4, on_pod=on_pod)
+    return RemedyEdit(f"single {resource}", f"ask for 1 {resource} in each container", 12, on_pod=on_pod)
 
 
 def _can_widen(requirement: Requirement, node: Node) -> bool:

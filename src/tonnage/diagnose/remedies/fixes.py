@@ -15,6 +15,7 @@ from tonnage.decide.kubernetes.admission.pod_security import ENFORCE
 from tonnage.decide.kubernetes.admission.priority import without
 from tonnage.decide.kubernetes.admission.quota_refusals import fits
 from tonnage.decide.kubernetes.admission.written_pod import mapping, mappings
+from tonnage.diagnose.remedies.edits_by_reason import LEAST_PART
 from tonnage.diagnose.sibling_pods import kept_pods
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Manifest, PriorityClass, Quota, Snapshot, WrittenAmounts
@@ -200,7 +201,6 @@ def _free_or_raise(reason: QuotaRowsReason, manifest: Manifest, snapshot: Snapsh
         return
     row = reason.rows[0]
     requested, used, hard = (parse_quantity(text) for text in (row.asked, row.used, row.hard))
-    yield from _smaller(row.key, hard - used, manifest, snapshot)
     going: list[str] = []
     freed = Fraction(0)
     remaining = kept_pods(manifest, snapshot)
@@ -224,6 +224,8 @@ def _free_or_raise(reason: QuotaRowsReason, manifest: Manifest, snapshot: Snapsh
     patch = json.dumps({"spec": {"hard": more}})
     action = f"raise it: kubectl patch resourcequota {quota.name} -n {quota.namespace} -p '{patch}'"
     yield Fix(action, manifest, replace(snapshot, quotas=quotas), {})
+    if requested <= LEAST_PART * (hard - used):
+        yield from _smaller(row.key, hard - used, manifest, snapshot)
 
 
 def _is_of(quota: Quota, reason: QuotaRowsReason, manifest: Manifest) -> bool:

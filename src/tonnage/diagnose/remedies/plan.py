@@ -42,6 +42,15 @@ class RemedyPlan:
         """What only takes time."""
         return tuple(e for e in self.edits if e.waits_for)
 
+    def is_less_than(self, other: RemedyPlan) -> bool:
+        """Whether it asks for less of a resource than another plan that changes nothing besides."""
+        asks = {edit.asks[0]: edit.asks[1] for edit in self.edits if edit.asks is not None}
+        more = {edit.asks[0]: edit.asks[1] for edit in other.edits if edit.asks is not None}
+        if other is self or not asks or asks.keys() != more.keys() or asks == more:
+            return False
+        besides = {edit.key for edit in other.edits if edit.asks is None}
+        return besides <= self.key and all(asks[name] <= amount for name, amount in more.items())
+
     @property
     def shape(self) -> frozenset[str]:
         """What kind of changes it makes, whatever values they accept."""

@@ -38,24 +38,28 @@ _PREEMPTS: Final = "PreemptLowerPriority"
 
 def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
     """Remedies for a pod that no node takes, each of which makes the engine place it."""
-    by_key: dict[frozenset[str], tuple[int, Remedy]] = {}
+    plans: dict[frozenset[str], RemedyPlan] = {}
     waits: list[RemedyPlan] = []
     repaired = [RemedyPlan((edit,), name) for name, edit in repairs(case)]
     for plan in (*_plans(case, ground)[:_MOST_TRIALS], *repaired):
         needed = _least(plan, case, ground) or _least(_kept_from_replicas(plan, case), case, ground)
-        if needed is None or needed.key in by_key:
+        if needed is None or needed.key in plans:
             continue
         if case.decision.nominated and not needed.changes:
             continue  # the scheduler ends pods for it: there are none to end by hand
         if len(needed.waits) == 1:
             waits.append(needed)
         else:
-            by_key[needed.key] = (needed.cost, _remedy(needed, case, ground))
-    merged = waiting(waits, tuple(by_key), case)
-    alone = [(plan.cost, _remedy(plan, case, ground)) for plan in merged.alone]
-    ranked = [*_cleared(case), *by_key.values(), *alone, *merged.together, *_by_priority(case, ground)]
+            plans[needed.key] = needed
+    merged = waiting(waits, tuple(plans), case)
+    whole = [plan for plan in plans.values() if not any(plan.is_less_than(o) for o in plans.values())]
+    alone = [(plan.cost, _remedy(plan, case, ground)) for plan in (*whole, *merged.alone)]
+    ranked = [*_cleared(case), *alone, *merged.together, *_by_priority(case, ground)]
     ranked.sort(key=lambda pair: pair[0])
-    return tuple(remedy for _, remedy in ranked[:_MOST_OFFERED])
+    by_action: dict[str, Remedy] = {}
+    for _, remedy in ranked:
+        by_action.setdefault(remedy.action, remedy)
+    return tuple(by_action.values())[:_MOST_OFFERED]
 
 
 def _kept_from_replicas(plan: RemedyPlan, case: Case) -> RemedyPlan:

@@ -11,7 +11,10 @@ from tonnage.model.kubernetes.cluster import Pod
 
 @dataclass(frozen=True, slots=True)
 class RemedyEdit:
-    """One change. `cost` orders: words of the manifest before changes of the cluster, those before waiting.
+    """One change.
+
+    `cost` orders: mistakes of the manifest (1 to 5), repairs of the cluster (6 to 10), what the pod gives up
+    (from 12 on), then waiting (30).
 
     Two edits with the same `key` are the same. `on_pod` and `on_view` return the changed pod and cluster.
     """
@@ -23,5 +26,7 @@ class RemedyEdit:
     """What must end, and where, when the change is but time."""
     shape: str = ""
     """Changes of one shape can be made one: they differ only in the values that they accept."""
+    asks: tuple[str, int] | None = None
+    """The resource of which it makes the pod ask for less, and for how much."""
     on_pod: Callable[[Pod], Pod] = lambda pod: pod
     on_view: Callable[[ClusterView], ClusterView] = lambda view: view

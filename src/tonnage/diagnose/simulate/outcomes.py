@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tonnage.diagnose.simulate.changed_cluster import WaitingPod
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.name_lists import listed
 from tonnage.model.verdict import Verdict
 
 MOST_NAMED = 10
@@ -63,6 +64,16 @@ class Waiting:
             "pods": len(self.pods),
             "names": [*self.pods],
         }
+
+    def lines(self) -> Iterator[str]:
+        """The same as text: how many for which reason, who, and what to do."""
+        layer = f"[{self.layer}] " if self.layer else ""
+        code = f"  ({self.code})" if self.code else ""
+        pods = "1 pod waits" if len(self.pods) == 1 else f"{len(self.pods)} pods wait"
+        yield f"{pods}: {layer}{self.message}{code}"
+        yield f"  {listed(self.pods, 4)}"
+        if self.remedy:
+            yield f"  -> {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)

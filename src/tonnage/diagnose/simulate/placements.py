@@ -70,6 +70,15 @@ class Scene:
             self.refused.add(group)
         return placed
 
+    def place_on(self, pod: Pod, name: str) -> Placed:
+        """Put a pod that is for one node there, if it fits: a DaemonSet's."""
+        if pod.scheduler_name not in (DEFAULT_SCHEDULER, *self.view.snapshot.schedulers):
+            return Placed(unknown=(f"it is placed by {pod.scheduler_name}",))
+        come = self.come.pop(name, ())
+        if come:
+            self.nodes[name] = self.nodes[name].plus(replace(other, node_name=name) for other in come)
+        return self._decided(pod, schedule_on(pod, replace(self.view, nodes={name: self.nodes[name]})))
+
     def _stays(self, pod: Pod) -> bool:
         """Whether what refuses a pod refuses its group; under a profile more may tell pods apart."""
         return stays_refused(pod) and self.view.settings(pod).is_default
@@ -129,7 +138,9 @@ class Scene:
             return Placed(unknown=(_TOO_MANY,))
         self.left -= len(self.nodes)
         view = self.settled()
-        decision = schedule_on(pod, view, engine=self.engine() if on_columns else None)
+        return self._decided(pod, schedule_on(pod, view, engine=self.engine() if on_columns else None))
+
+    def _decided(self, pod: Pod, decision: SchedulingDecision) -> Placed:
         if decision.unmodelled:
             return Placed(unknown=decision.unmodelled)
         if decision.chosen is not None:

@@ -88,13 +88,7 @@ def _measure_text(figure: ResourceFigures | None, measure: str) -> str:
 
 def _waiting(outcome: SimulatedCluster) -> Iterator[str]:
     for group in outcome.waiting[:_MOST_LINES]:
-        layer = f"[{group.layer}] " if group.layer else ""
-        code = f"  ({group.code})" if group.code else ""
-        verb = "waits" if len(group.pods) == 1 else "wait"
-        yield f"{_pods(len(group.pods))} {verb}: {layer}{group.message}{code}"
-        yield f"  {listed(group.pods, 4)}"
-        if group.remedy:
-            yield f"  -> {group.remedy}"
+        yield from group.lines()
     if len(outcome.waiting) > _MOST_LINES:
         yield f"{len(outcome.waiting) - _MOST_LINES} more reasons: -o json"
 

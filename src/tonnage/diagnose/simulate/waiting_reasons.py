@@ -65,13 +65,13 @@ def _reason(
 ) -> tuple[str, str, Verdict, str, str]:
     """Code, layer, verdict, message and remedy. That nothing could be preempted was found out before."""
     explanation = explain_on(ground, replace(candidate.pod, may_preempt=False))
-    code, layer = _code(explanation)
+    code, layer = leading_code(explanation)
     actions = (remedy.action for remedy in explanation.remedies)
     remedy = next((action for action in actions if not any(part in action for part in opening)), "")
     return code, layer, explanation.verdict, explanation.message, remedy
 
 
-def _code(explanation: Explanation) -> tuple[str, str]:
+def leading_code(explanation: Explanation) -> tuple[str, str]:
     """The reason of the pod as a whole, else the one that most nodes give."""
     whole = next((r for r in explanation.reasons if not r.is_note), None)
     if whole is not None:

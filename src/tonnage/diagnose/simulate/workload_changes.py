@@ -101,7 +101,7 @@ def _numbered(pod: Pod, name: str, count: int, fork: Fork, *, alone: bool) -> li
 def _scale(fork: Fork, change: ScaleWorkload) -> None:
     kind = _KINDS.get(change.kind.lower(), change.kind.lower().removesuffix("s"))
     pods = [pod for pod in _everyone(fork) if pod.namespace == change.namespace
-            and _belongs(pod, kind, change.name)]  # fmt: skip
+            and belongs(pod, kind, change.name)]  # fmt: skip
     if not pods:
         names = sorted({_owner(pod) for pod in _everyone(fork) if pod.namespace == change.namespace} - {""})
         near = get_close_matches(change.name, names, n=1)
@@ -127,7 +127,8 @@ def _everyone(fork: Fork) -> Iterable[Pod]:
         yield candidate.pod
 
 
-def _belongs(pod: Pod, kind: str, name: str) -> bool:
+def belongs(pod: Pod, kind: str, name: str) -> bool:
+    """Whether a pod is of a workload of its namespace, or is the pod of that name; any kind if empty."""
     owner = pod.owner
     if owner is None:
         return kind in ("pod", "") and pod.name == name

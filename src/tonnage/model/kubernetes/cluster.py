@@ -223,7 +223,6 @@ class Pod:
 
     @property
     def key(self) -> tuple[str, str]:
-        """(namespace, name)."""
         return self.namespace, self.name
 
     @property
@@ -248,6 +247,7 @@ class Manifest:
 
     `kind`: as refusals name it (`Deployment.apps`). `document`: the whole, empty for one of the cluster;
     `written`: metadata and spec of the pod or template. `beside`: versions and kinds that come in its file.
+    `replicas`: pods at a time; `completions`: of a Job. `in_order`: a StatefulSet that is OrderedReady.
     """
 
     kind: str
@@ -258,6 +258,8 @@ class Manifest:
     written: JsonObject = field(default_factory=dict)
     beside: tuple[tuple[str, str], ...] = ()
     document: JsonObject = field(default_factory=dict)
+    completions: int | None = None
+    in_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +357,7 @@ class Snapshot:
     """A cluster at one moment. `server_version` is empty when unknown; `missing`: kinds not looked at.
 
     `complete`: kinds of which every object is here, so that what is not here does not exist; empty for a
-    cluster out of some list of objects.
+    cluster out of some list of objects. `service_accounts`: (namespace, name). `schedulers`: known profiles.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -377,7 +379,6 @@ class Snapshot:
     limit_ranges: tuple[LimitRange, ...] = ()
     runtime_classes: tuple[RuntimeClass, ...] = ()
     service_accounts: frozenset[tuple[str, str]] = frozenset()
-    """(namespace, name)."""
     webhooks: tuple[Webhook, ...] = ()
     workloads: tuple[WorkloadState, ...] = ()
     events: tuple[ClusterEvent, ...] = ()
@@ -388,7 +389,6 @@ class Snapshot:
     storage_drivers: tuple[StorageDriver, ...] = ()
     storage_left: tuple[StorageLeft, ...] = ()
     schedulers: Mapping[str, SchedulerProfile] = field(default_factory=dict)
-    """Profiles of the scheduler by their names, where its configuration is known."""
     server_version: str = ""
     now: datetime | None = None
     missing: frozenset[str] = frozenset()

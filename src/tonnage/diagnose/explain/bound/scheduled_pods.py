@@ -35,6 +35,7 @@ _PLUGIN_WORDS: Final = (
 )
 """Words of kubelet's refusals that quote the device plugin."""
 _ONE_REPLICA: Final = "maximum request size for shared resources is 1"
+_WELL: Final = {"Running": Verdict.RUNNING, "Succeeded": Verdict.ENDED}
 _UNEXPECTED: Final = "UnexpectedAdmissionError"
 
 
@@ -88,7 +89,7 @@ def devices_of(pod: Pod, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
 
 def _verdict(pod: Pod, reason: Reason | None) -> Verdict:
     if reason is None:
-        return Verdict.FITS
+        return _WELL.get(pod.status.phase, Verdict.FITS)
     if isinstance(reason, KindNotRead):
         return Verdict.UNKNOWN
     if isinstance(reason, NodeMissing) or (reason.source == ADMISSION and reason.lasting):

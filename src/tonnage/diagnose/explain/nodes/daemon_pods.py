@@ -56,15 +56,21 @@ def ways_to_some(pod: Pod, view: ClusterView) -> Iterator[Remedy]:
         changed, cluster = pod, view
         for edit in edits:
             changed, cluster = edit.on_pod(changed), edit.on_view(cluster)
-        if _keeping_out(_daemon(changed), cluster.nodes[name], cluster):
+        if _keeping_out(daemon_pod(changed), cluster.nodes[name], cluster):
             continue
         action = "; and ".join(edit.action for edit in edits)
         by_action.setdefault(action, Remedy(action, f"a pod is made for {name}", patch_of(pod, changed)))
     yield from islice(by_action.values(), _MOST_TOLD)
 
 
+def daemon_nodes(pod: Pod, view: ClusterView) -> Iterator[str]:
+    """Names of the nodes for which the controller makes a pod."""
+    daemon = daemon_pod(pod)
+    return (name for name, node in view.nodes.items() if not _keeping_out(daemon, node, view))
+
+
 def _refused(pod: Pod, view: ClusterView) -> Iterator[tuple[str, tuple[Reason, ...]]]:
-    daemon = _daemon(pod)
+    daemon = daemon_pod(pod)
     for name in islice(view.nodes, _MOST_ASKED):
         yield name, _keeping_out(daemon, view.nodes[name], view)
 
@@ -76,6 +82,6 @@ def _keeping_out(daemon: Pod, node: NodeView, view: ClusterView) -> tuple[Reason
     )
 
 
-def _daemon(pod: Pod) -> Pod:
+def daemon_pod(pod: Pod) -> Pod:
     """The pod as its controller makes it, with what every daemon tolerates."""
     return replace(pod, tolerations=(*pod.tolerations, *_EVERYWHERE))

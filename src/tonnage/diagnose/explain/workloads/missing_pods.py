@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tonnage.diagnose.cluster_view import Ground, ground_of
 from tonnage.diagnose.explain.admission.outcome import NOT_ENOUGH
@@ -22,6 +23,9 @@ from tonnage.model.layer import Layer
 from tonnage.model.reasons.pod.workloads import WorkloadNotActedOn, WorkloadWantsNone
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, PodGroup, Remedy, Subject, Verdict
+
+if TYPE_CHECKING:
+    from tonnage.diagnose.explain.workloads.pod_limit import PodLimit
 
 _ADMISSION = (Layer.ADMISSION, Layer.QUOTA)
 
@@ -43,7 +47,7 @@ def explain_workload(
     ground = ground_of(snapshot, version=version)
     case = _Case(family, _as_made(manifest, family), ground, version, subject)
     groups = groups_of(family.pods, ground)
-    return for_template(case.explanation(groups), workload.key.kind)
+    return case.limited(for_template(case.explanation(groups), workload.key.kind), groups)
 
 
 def _as_made(manifest: Manifest, family: Family) -> Manifest:
@@ -69,16 +73,20 @@ class _Case:
         missing = self._missing()
         states = tuple(self._for_no_node(state) for state in state_reasons(self.family))
         cause = self._why_missing(missing) if missing and not states else None
-        bad = tuple(group for group in groups if group.explanation.verdict is not Verdict.FITS)
+        bad = tuple(group for group in groups if not group.explanation.verdict.good)
         asides = tuple(aside_reasons(self.family))
         sentences = [state.message for state in states]
         sentences += [f"{missing} of {head.desired} pods are not there: {cause.message}"] if cause else []
+        good = len(self.family.living) - sum(group.count for group in bad)
+        if bad and good > 0 and not cause and head.desired is not None:
+            sentences.append(f"{good} of {head.desired} pods {'has' if good == 1 else 'have'} a place")
         sentences += [
             f"{_counted(group, len(self.family.pods))}: {group.explanation.message}" for group in bad[:2]
         ]
         verdicts = [group.explanation.verdict for group in bad]
         verdicts += [cause.verdict] if cause else []
         verdicts += [Verdict.NEVER if state.lasting else Verdict.NOT_NOW for state in states]
+        verdicts = verdicts or [group.explanation.verdict for group in groups]
         first = cause or (bad[0].explanation if bad else None)
         return Explanation(
             subject=self.subject,
@@ -94,6 +102,27 @@ class _Case:
             remedies=self._remedies(states, first, bad if cause else ()),
             pods=groups,
         )
+
+    def limited(self, explanation: Explanation, groups: tuple[PodGroup, ...]) -> Explanation:
+        """The answer where the cluster never has room for all pods at a time."""
+        limit = self._limit(groups, explanation.remedies)
+        if limit is None:
+            return explanation
+        message = f"{explanation.message}; {limit.sentence}"
+        return replace(explanation, verdict=Verdict.NEVER, message=message, remedies=limit.remedies)
+
+    def _limit(self, groups: tuple[PodGroup, ...], own: tuple[Remedy, ...]) -> PodLimit | None:
+        """What keeps pods from running side by side that wait for one another."""
+        bad = tuple(group for group in groups if not group.explanation.verdict.good)
+        alike = all(group.explanation.verdict is Verdict.NOT_NOW for group in bad)
+        if self._missing() or not bad or not alike or bad[0].explanation.layer is not Layer.SCHEDULER:
+            return None
+        try:
+            from tonnage.diagnose.explain.workloads.pod_limit import pod_limit
+        except ModuleNotFoundError:  # the agent's image leaves it out
+            return None
+        there = len(self.family.living) - sum(group.count for group in bad)
+        return pod_limit(self.manifest, self.family, self.ground.view, there, own, self.version)
 
     def _for_no_node(self, state: Reason) -> Reason:
         """Of a DaemonSet that no node is for: which nodes, and why."""

@@ -22,7 +22,14 @@ _OWN_LABELS: Final = (
     "batch.kubernetes.io/job-completion-index",
 )
 """What alone tells pods of one workload apart."""
-_WORST: Final = (Verdict.NEVER, Verdict.UNKNOWN, Verdict.NOT_NOW, Verdict.FITS)
+_WORST: Final = (
+    Verdict.NEVER,
+    Verdict.UNKNOWN,
+    Verdict.NOT_NOW,
+    Verdict.FITS,
+    Verdict.RUNNING,
+    Verdict.ENDED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +73,8 @@ def family_of(workload: WorkloadState, snapshot: Snapshot) -> Family:
     return Family(workload, tuple(made), pods)
 
 
-def groups_of(pods: Iterable[Pod], ground: Ground) -> tuple[PodGroup, ...]:
-    """Pods that are told alike together, the worst first."""
+def groups_of(pods: Iterable[Pod], ground: Ground, *, spaced: bool = False) -> tuple[PodGroup, ...]:
+    """Pods that are told alike together, the worst first. `spaced`: named with their namespaces."""
     groups: dict[tuple[str, ...], list[tuple[str, Explanation]]] = {}
     explained: list[tuple[Pod, Explanation]] = []
     for pod in sorted(pods, key=lambda p: p.name):
@@ -75,7 +82,8 @@ def groups_of(pods: Iterable[Pod], ground: Ground) -> tuple[PodGroup, ...]:
         message = explanation.message.replace(pod.name, "it")
         codes = sorted({reason.code for reason in explanation.reasons})
         key = (explanation.verdict.value, str(explanation.layer), message if codes else "", *codes)
-        groups.setdefault(key, []).append((pod.name, explanation))
+        name = f"{pod.namespace}/{pod.name}" if spaced else pod.name
+        groups.setdefault(key, []).append((name, explanation))
     pod_groups = [PodGroup(tuple(name for name, _ in group), group[0][1]) for group in groups.values()]
     return tuple(
         sorted(pod_groups, key=lambda g: (_WORST.index(g.explanation.verdict), -len(g.names), g.names))

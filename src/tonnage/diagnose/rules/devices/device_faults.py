@@ -14,6 +14,7 @@ from tonnage.diagnose.remedies.remedy_edit import RemedyEdit
 from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.reasons.gpu.devices import DeviceUnhealthy
+from tonnage.model.reasons.pod.scheduling import AmountReason, ResourceNotAdvertised
 from tonnage.model.reasons.reason import Reason
 
 _MOST_NODES: Final = 4
@@ -37,7 +38,7 @@ def repairs(case: Case) -> Iterator[tuple[str, RemedyEdit]]:
             RemedyEdit(
                 f"repair {resource} {name}",
                 f"repair on {name} {which}",
-                25,
+                8,
                 on_view=partial(_repaired, name=name, resource=resource),
             ),
         )
@@ -55,15 +56,28 @@ def _short_of(case: Case) -> Iterator[tuple[str, str, int]]:
         return
     reported = 0
     looked = case.remarkable.ill[:_MOST_LOOKED_AT]
+    closed = _refusing_anyway(case) if looked else frozenset()
     for resource, count in device_needs(case.pod).items():
         for name in looked:
             node = case.view.nodes[name]
             short = node.node.capacity.get(resource, 0) - node.node.allocatable.get(resource, 0)
             free = node.node.allocatable.get(resource, 0) - node.requested.get(resource, 0)
             decisive = short > 0 and free < count <= free + short and reported < _MOST_NODES
-            if decisive and not _plugin_gone(node, resource, case.view.snapshot.gpu.get(name)):
+            if not decisive or name in closed:
+                continue
+            if not _plugin_gone(node, resource, case.view.snapshot.gpu.get(name)):
                 reported += 1
                 yield resource, name, short
+
+
+def _refusing_anyway(case: Case) -> frozenset[str]:
+    """Nodes that would not take the pod if all devices were healthy: their troubles are not the pod's."""
+    return frozenset(
+        name
+        for node_class in case.classes
+        if any(not isinstance(r, AmountReason | ResourceNotAdvertised) for r in node_class.first.reasons)
+        for name in node_class.members
+    )
 
 
 def _plugin_gone(node: NodeView, resource: str, status: GpuStatus | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tonnage.diagnose.case import Case
@@ -16,6 +16,8 @@ from tonnage.model.verdict import NodeVerdict
 _IDLE: Final = 50
 """A device of whose memory less than a fiftieth is used runs nothing to speak of."""
 _MOST_NODES: Final = 256
+_SOON_MIN: Final = 10
+"""A pod that has run for less may yet load what it works on."""
 
 
 def reasons(case: Case) -> Iterator[Reason]:
@@ -31,16 +33,38 @@ def reasons(case: Case) -> Iterator[Reason]:
             idle[node_class.first.node] = idle_devices
     if not idle:
         return
+    evidence, judged = _evidence(case, idle.values())
     text = "; ".join(_holders_text(name, devices) for name, devices in sorted(idle.items())[:4])
     uuids = {name: tuple(d.uuid for d in devices) for name, devices in sorted(idle.items())}
     yield HeldAndIdle(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
-        message=f"GPUs are held and hardly used: {text}; they are not free: what is allocated counts, not "
-        "its use",
-        remedy="ask those who hold them, or share such GPUs (time-slicing, MPS, MIG)",
+        message=f"GPUs are held and hardly used: {text}, {evidence}; they are not free: what is allocated "
+        "counts, not its use",
+        remedy=(
+            "see their use over time (DCGM_FI_DEV_GPU_UTIL); then ask those who hold them, or share such GPUs"
+            " (time-slicing, MPS, MIG)"
+            if judged
+            else "look again once their pods have run for some time"
+        ),
         source="NodeGPUStatus",
         idle=uuids,
     )
+
+
+def _evidence(case: Case, devices: Iterable[tuple[GpuDevice, ...]]) -> tuple[str, bool]:
+    """How far one reading of the memory goes, by how long the newest pod has run; whether far enough."""
+    now = case.view.snapshot.now
+    keys = {(h.namespace, h.pod) for group in devices for device in group for h in device.holders}
+    starts = [pod.status.start for pod in case.view.snapshot.pods if pod.key in keys]
+    ages = [start for start in starts if start is not None]
+    if now is None or not ages or len(ages) < len(keys):
+        return "by one reading", True
+    minutes = int((now - max(ages)).total_seconds() // 60)
+    if minutes < _SOON_MIN:
+        early = f"by one reading within {_SOON_MIN} minutes of their start, too early to call them idle"
+        return early, False
+    hours = f"{minutes // 60} hours" if minutes >= 120 else f"{minutes} minutes"
+    return f"by one reading {hours} after their start", True
 
 
 def _short_of(verdict: NodeVerdict) -> str:

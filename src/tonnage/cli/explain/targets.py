@@ -1,0 +1,111 @@
+"""What `explain` is asked about: `TYPE NAME` as kubectl takes it, and the object of that name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+import click
+
+from tonnage.cli.access.unseen import not_seen
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.verdict import Explanation
+
+TYPES = {
+    "Pod": ("pod", "pods", "po"),
+    "Deployment": ("deployment", "deployments", "deploy", "deployment.apps", "deployments.apps"),
+    "ReplicaSet": ("replicaset", "replicasets", "rs", "replicaset.apps", "replicasets.apps"),
+    "StatefulSet": ("statefulset", "statefulsets", "sts", "statefulset.apps", "statefulsets.apps"),
+    "DaemonSet": ("daemonset", "daemonsets", "ds", "daemonset.apps", "daemonsets.apps"),
+    "Job": ("job", "jobs", "job.batch", "jobs.batch"),
+    "CronJob": ("cronjob", "cronjobs", "cj", "cronjob.batch", "cronjobs.batch"),
+    "Node": ("node", "nodes", "no"),
+}
+"""What each kind may be called; the names are kubectl's."""
+KINDS = tuple(names[0] for kind, names in TYPES.items() if kind != "Pod")
+
+
+def target_of(words: tuple[str, ...]) -> tuple[str, str]:
+    """Kind and name of what `TYPE NAME` or `TYPE/NAME` names, types as kubectl has them."""
+    kind, _, name = words[0].partition("/")
+    parts = [kind, *([name] if name else []), *words[1:]]
+    canonical = next((k for k, names in TYPES.items() if parts[0].lower() in names), None)
+    if canonical is None:
+        raise click.UsageError(
+            f"pod NAME is expected, not {' '.join(words)[:100]}: name one of the pods (kubectl get pods), "
+            f"another of {', '.join(KINDS)}, or the manifest with -f FILE"
+        )
+    if len(parts) != 2:
+        raise click.UsageError(f"which {canonical.lower()}? Give one name: {canonical.lower()} NAME")
+    return canonical, parts[1]
+
+
+def explain_target(kind: str, name: str, snapshot: Snapshot, namespace: str, version: str) -> Explanation:
+    """The explanation of one object of the cluster.
+
+    Raises:
+        ConfigError: there is none of the name.
+    """
+    match kind:
+        case "Pod":
+            return _pod(name, snapshot, namespace, version)
+        case "Node":
+            return _node(name, snapshot, version)
+        case _:
+            return _workload(kind, name, snapshot, namespace, version)
+
+
+def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explanation:
+    from tonnage.diagnose.explain.explain import explain, find_pod
+
+    pod = find_pod(snapshot, namespace, name)
+    if pod is not None:
+        return explain(pod, snapshot, version=version)
+    if "Pod" in snapshot.missing and snapshot.scopes.get("Pod") != namespace:
+        raise not_seen("Pod", snapshot, f"pod {name}", "explain")
+    keys = [(other.namespace, other.name) for other in snapshot.pods]
+    raise _not_found("Pod", name, keys, namespace)
+
+
+def _node(name: str, snapshot: Snapshot, version: str) -> Explanation:
+    from tonnage.diagnose.explain.nodes.whole_node import explain_node
+
+    explanation = explain_node(name, snapshot, version=version)
+    if explanation is not None:
+        return explanation
+    if "Node" in snapshot.missing:
+        raise not_seen("Node", snapshot, f"node {name}", "explain")
+    names = [node.name for node in snapshot.nodes]
+    near = get_close_matches(name, names, n=1)
+    remedy = f"did you mean {near[0]}?" if near else "kubectl get nodes"
+    raise ConfigError(Problem(f'node "{name}" not found', "the cluster", remedy=remedy))
+
+
+def _workload(kind: str, name: str, snapshot: Snapshot, namespace: str, version: str) -> Explanation:
+    from tonnage.diagnose.explain.workloads.missing_pods import explain_workload, find_workload
+    from tonnage.model.kubernetes.workloads import WorkloadKey
+    from tonnage.reading.documents import manifest_of
+
+    workload = find_workload(snapshot, WorkloadKey(kind, namespace, name))
+    if workload is not None:
+        manifest = manifest_of(workload, snapshot.priority_classes)
+        return explain_workload(workload, manifest, snapshot, version=version)
+    keys = [(other.key.namespace, other.key.name) for other in snapshot.workloads if other.key.kind == kind]
+    if kind in snapshot.unread_in(namespace):
+        raise not_seen(kind, snapshot, f"{kind.lower()} {name}", "explain")
+    raise _not_found(kind, name, keys, namespace)
+
+
+def _not_found(kind: str, name: str, keys: Iterable[tuple[str, str]], namespace: str) -> ConfigError:
+    """That there is none in the namespace; where one of the name is, or what is nearly called so."""
+    near = get_close_matches(name, [other for space, other in keys if space == namespace], n=1)
+    elsewhere = [space for space, other in keys if other == name]
+    remedy = f"did you mean {near[0]}?" if near else f"kubectl get {kind.lower()}s -A"
+    return ConfigError(
+        Problem(
+            f'{kind.lower()} "{name}" not found',
+            f"namespace {namespace}",
+            remedy=f"it is in {elsewhere[0]}: -n {elsewhere[0]}" if elsewhere else remedy,
+        )
+    )

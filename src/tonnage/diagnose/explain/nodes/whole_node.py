@@ -1,0 +1,130 @@
+"""What is told of a node: whether it takes pods for its devices, what it runs, what it does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from tonnage.decide.kubernetes.requests import is_extended
+from tonnage.decide.kubernetes.view import NodeView
+from tonnage.diagnose.cluster_view import Ground, ground_of
+from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
+from tonnage.diagnose.explain.workloads.pods import groups_of
+from tonnage.diagnose.rules.devices.device_faults import named_unhealthy_devices
+from tonnage.model.kubernetes.cluster import Container, Pod, Snapshot
+from tonnage.model.kubernetes.selectors import Toleration
+from tonnage.model.name_lists import listed
+from tonnage.model.reasons.pod.scheduling import InsufficientResource
+from tonnage.model.reasons.reason import Reason
+from tonnage.model.verdict import Explanation, NodeVerdict, PodGroup, Remedy, Subject, Verdict
+
+_OWN_TAINTS: Final = "node.kubernetes.io/"
+_MOST_ASKED: Final = 1000
+"""Pods that wait and are held against the node."""
+_HOPE: Final = (Verdict.FITS, Verdict.NOT_NOW, Verdict.UNKNOWN, Verdict.NEVER)
+
+
+def explain_node(name: str, snapshot: Snapshot, *, version: str = "") -> Explanation | None:
+    """The explanation of a node of the cluster, or None.
+
+    It is asked for one of each device that it has, by a pod that tolerates what somebody tainted it with.
+
+    Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
+    """
+    ground = ground_of(snapshot, version=version)
+    node = ground.view.nodes.get(name)
+    if node is None:
+        return None
+    answers = {resource: _answer_for(resource, node, ground) for resource in _devices(node)}
+    if not answers:
+        answers = {"": _answer_for("", node, ground)}
+    best = min((answer.verdict for answer in answers.values()), key=_HOPE.index)
+    reasons = tuple(_distinct(reason for answer in answers.values() for reason in answer.reasons))
+    groups = (*_waiting(node, ground), *groups_of(node.pods, ground, spaced=True))
+    actions = dict.fromkeys(reason.remedy for reason in reasons if reason.remedy)
+    return Explanation(
+        subject=Subject("Node", "", name),
+        verdict=best,
+        layer=None if best is Verdict.FITS or not reasons else reasons[0].layer,
+        phase="",
+        needs={},
+        message="; ".join(_sentences(node, ground, reasons)),
+        reasons=reasons,
+        remedies=tuple(Remedy(action, "") for action in actions) if best is not Verdict.FITS else (),
+        pods=groups,
+    )
+
+
+def _devices(node: NodeView) -> list[str]:
+    names = {name for name in (*node.node.capacity, *node.node.allocatable) if is_extended(name)}
+    return sorted(name for name in names if node.node.capacity.get(name) or node.node.allocatable.get(name))
+
+
+def _answer_for(resource: str, node: NodeView, ground: Ground) -> NodeVerdict:
+    """What the node says to a pod for one of a device."""
+    requests = {resource: 1} if resource else {}
+    tolerations = tuple(
+        Toleration(taint.key, "Exists", "", taint.effect)
+        for taint in node.node.taints
+        if not taint.key.startswith(_OWN_TAINTS)
+    )
+    pod = Pod("any", containers=(Container("main", requests=requests),), tolerations=tolerations)
+    return NodeVerdicts(pod, ground.view).of(node.name)
+
+
+def _sentences(node: NodeView, ground: Ground, reasons: tuple[Reason, ...]) -> Iterator[str]:
+    """What it has and has free; which taints a pod must tolerate; what ails it."""
+    devices = _devices(node)
+    if not devices:
+        yield "it offers no device"
+    for name in devices:
+        allocatable, held = node.node.allocatable.get(name, 0), node.requested.get(name, 0)
+        capacity = node.node.capacity.get(name, allocatable)
+        whole = f" (of {capacity} that it has)" if capacity != allocatable else ""
+        yield f"{max(0, allocatable - held)} of {allocatable} {name} free{whole}"
+    unhealthy = tuple(named_unhealthy_devices(ground.view.snapshot.gpu.get(node.name)))
+    if unhealthy:
+        yield f"not healthy: {listed(unhealthy)}"
+    taints = [
+        f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+        for taint in node.node.taints
+        if not taint.key.startswith(_OWN_TAINTS)
+    ]
+    if taints:
+        yield f"pods must tolerate {listed(taints)}"
+    others = (reason for reason in reasons if not isinstance(reason, InsufficientResource))
+    yield from (reason.message for reason in islice(others, 2))
+
+
+def _waiting(node: NodeView, ground: Ground) -> Iterator[PodGroup]:
+    """Pods without a node, by what this one has against them."""
+    groups: dict[tuple[str, ...], tuple[list[str], Explanation]] = {}
+    pods = [pod for pod in ground.view.snapshot.pods if not pod.node_name and not pod.finished]
+    for pod in pods[:_MOST_ASKED]:
+        verdict = NodeVerdicts(pod, ground.view).of(node.name)
+        messages = tuple(reason.message for reason in verdict.reasons)
+        name = f"{pod.namespace}/{pod.name}"
+        text = "; ".join(messages) or "the node takes it: something else keeps it back"
+        names, _ = groups.setdefault(
+            (verdict.verdict.value, *messages), ([], _of_pod(pod, verdict, f"waits: {text}"))
+        )
+        names.append(name)
+    yield from (PodGroup(tuple(names), explanation) for names, explanation in groups.values())
+
+
+def _of_pod(pod: Pod, verdict: NodeVerdict, message: str) -> Explanation:
+    layer = verdict.reasons[0].layer if verdict.reasons else None
+    subject = Subject("Pod", pod.namespace, pod.name)
+    return Explanation(
+        subject, verdict.verdict, layer, "Pending", {}, message, reasons=tuple(verdict.reasons)
+    )
+
+
+def _distinct(reasons: Iterator[Reason]) -> Iterator[Reason]:
+    earlier: set[tuple[str, str]] = set()
+    for reason in reasons:
+        if (reason.code, reason.message) not in earlier:
+            earlier.add((reason.code, reason.message))
+            yield replace(reason, hidden=False)
