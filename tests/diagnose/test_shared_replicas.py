@@ -122,7 +122,10 @@ def test_one_replica_is_no_answer_to_several_gpus_either() -> None:
     single = node("single", {GPU: 1}, 1, 1, "NVIDIA-L4")
     actions = [remedy.action for remedy in explained(pod(20), A10, single).remedies]
     assert actions == [
-        f'ask for 1 {GPU}; and select nodes whose GPUs are not shared (nodeSelector {GPU}.replicas: "1")'
+        (
+            f'select nodes whose GPUs are not shared (nodeSelector {GPU}.replicas: "1"), or ask for 1 where a'
+            " share of a GPU is enough"
+        )
     ]
 
 

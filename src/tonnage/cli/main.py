@@ -21,7 +21,10 @@ COMMANDS: Final = {
     "up": ("tonnage.cli.up.command", "Start the embedded cluster with a GPU fleet."),
     "down": ("tonnage.cli.up.down", "Stop the embedded cluster and remove what it left."),
     "lab": ("tonnage.cli.lab.command", "List labs, or run one step by step."),
-    "status": ("tonnage.cli.status", "Show the fleet: a row for each node and device."),
+    "status": (
+        "tonnage.cli.status",
+        "Show the fleet, or some nodes of it: a row for each resource of a node, and totals.",
+    ),
     "explain": (
         "tonnage.cli.explain.command",
         "Say why a pod is where it is, or would be, why a workload lacks pods, what keeps pods off a node.",

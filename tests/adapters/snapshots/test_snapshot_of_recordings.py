@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -82,7 +83,9 @@ def decided(snapshot: Snapshot) -> SchedulingDecision:
 def test_what_decides_is_all_there(part: int, sample: Sampler) -> None:
     for name in sample.items("recorded clusters through a snapshot", sorted(scenarios()))[part::SLICES]:
         scenario = scenarios()[name]
-        assert through_a_snapshot(scenario, Level.VALUES) == direct(scenario), name
+        kept = through_a_snapshot(scenario, Level.VALUES)
+        # Of a kind without objects the recording has no line, as of one that a server does not serve.
+        assert replace(kept, unserved=frozenset()) == direct(scenario), name
 
 
 def test_pseudonyms_change_no_decision(sample: Sampler) -> None:

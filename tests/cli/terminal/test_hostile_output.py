@@ -27,6 +27,8 @@ CASES: dict[str, list[str]] = {
     "up": ["--scenario {scenario}", "--scenario {nasty}", "--lab {nasty}", "--state {file} --port 0"],
     "down": ["--state {folder}/none", "--state {file}"],
     "lab list": [""],
+    "lab show": ["{lab}", "{broken_lab}", "{nasty}"],
+    "access": ["", "{nasty}", "explain --user {nasty}", "--check --kubeconfig {kubeconfig}"],
     "lab run": ["{lab} --kubeconfig {kubeconfig}", "{broken_lab}", "{nasty}"],
     "status": [
         "--snapshot {cluster}",

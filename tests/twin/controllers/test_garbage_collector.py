@@ -119,11 +119,11 @@ async def test_an_owner_of_a_kind_that_nobody_serves_is_left_alone(running: Clus
 
 async def test_what_has_no_namespace_is_left_alone_by_owners_that_have_one(running: Cluster) -> None:
     owner = await _map(running, "owner")
-    for name, uid in (("told", owner.metadata.uid), ("alignment_unknown", "u")):
+    for name, uid in (("known", owner.metadata.uid), ("unknown", "u")):
         reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
         await running.api.create(NAMESPACE, {"metadata": {"name": name, "ownerReferences": [reference]}})
     await running.clock.advance(5)
-    assert {"told", "alignment_unknown"} <= {one.metadata.name for one in await running.all(NAMESPACE)}
+    assert {"known", "unknown"} <= {one.metadata.name for one in await running.all(NAMESPACE)}
     where = f"namespace: , name: owner, uid: {owner.metadata.uid}"
     told = f'ownerRef [v1/ConfigMap, {where}] does not exist in namespace ""'
     assert await running.events("OwnerRefInvalidNamespace") == [told]

@@ -25,7 +25,11 @@ def nameless_phrases(text: str) -> tuple[str, ...]:
 
 def _nameless(match: re.Match[str]) -> str:
     phrase, start = match[0], match.start()
-    spans = [match.span(group) for group in _NAMING & match.groupdict().keys() if match[group]]
-    for begin, end in sorted(spans, reverse=True):
-        phrase = phrase[: begin - start] + REDACTED + phrase[end - start :]
+    named = match.re.groupindex
+    # Groups without a name take in whatever stands between the words of a pattern.
+    gaps = {*range(1, match.re.groups + 1)} - {*named.values()}
+    naming = {named[group] for group in _NAMING & named.keys()}
+    for begin, end in sorted((match.span(group) for group in gaps | naming if match[group]), reverse=True):
+        before = phrase[: begin - start] + REDACTED if begin > start else ""
+        phrase = before + phrase[end - start :]
     return _NAMES.sub(lambda name: f'"{REDACTED}"' if name[0].startswith('"') else REDACTED, phrase)

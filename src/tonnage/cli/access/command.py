@@ -11,7 +11,7 @@ import click
 from tonnage.cli.access.unseen import rights_of
 from tonnage.cli.cluster import connected
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.terminal.output import SafeText, emit, lines, say, table, yaml_text
+from tonnage.cli.terminal.output import emit, lines, say, table, yaml_text
 from tonnage.diagnose.access import Subjects, role_lines, role_name, role_objects
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.reading.command_kinds import COMMAND_KINDS, kinds_of
@@ -76,13 +76,15 @@ def _show_role(common: Common, name: str, subjects: Subjects) -> None:
             objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": items}, "json"
         )
         return
-    say(SafeText("\n---\n".join(_yaml(obj) for obj in objects)))
+    for number, obj in enumerate(objects):
+        if number:
+            say("---")
+        say(lines(_yaml_lines(obj)))
 
 
-def _yaml(obj: JsonObject) -> SafeText:
+def _yaml_lines(obj: JsonObject) -> Sequence[str]:
     """A ClusterRole a rule to a line; what holds words of a person as YAML is written in full."""
-    own = obj["kind"] == "ClusterRole"
-    return lines(role_lines(obj)) if own else SafeText(yaml_text(obj).rstrip())
+    return role_lines(obj) if obj["kind"] == "ClusterRole" else yaml_text(obj).rstrip().splitlines()
 
 
 async def _extents(common: Common, kinds: Sequence[Kind[Any]]) -> dict[Kind[Any], str]:

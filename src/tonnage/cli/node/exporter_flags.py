@@ -96,7 +96,7 @@ _OPTIONS: Final = (
     _option(
         "--hpc-job-mapping-dir",
         variable="DCGM_HPC_JOB_MAPPING_DIR",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=click.Path(path_type=Path),
         metavar="FOLDER",
         help="Files named after GPUs with a job of an HPC scheduler in each line",
     ),

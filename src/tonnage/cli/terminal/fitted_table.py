@@ -25,7 +25,7 @@ def fitted_table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int 
     whole = table(head, cells)
     if width is None or all(len(row) <= width for row in whole.splitlines()):
         return whole
-    return lines(SafeText(text) for row in cells for text in _paragraph(head, row, width))
+    return lines(text for row in cells for text in _paragraph(head, row, width))
 
 
 def _paragraph(head: Sequence[str], row: Sequence[str], width: int) -> Iterable[str]:

@@ -10,6 +10,7 @@ import ipaddress
 import logging
 import posixpath
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -49,13 +50,16 @@ _VALUES: Final = (
     *("cdi_feature_flags", "cdi_disable_hooks", "shared_devices_allocation_policy"),
     *("device_discovery_strategy", "imex_channel_ids", "imex_required", "disable_health_checks"),
     *("enable_health_checks", "oneshot", "no_timestamp", "sleep_interval", "use_node_feature_api"),
+    *("collect_interval", "kubernetes_virtual_gpus", "nvidia_resource_names", "hostname_label"),
+    *("no_hostname", "use_old_namespace", "replace_blanks_in_model_name", "xid_count_window_size"),
 )
 _PATHS: Final = (
     *("devices", "root", "config", "kubelet_socket", "driver_root_ctr_path"),
     # Fields of the configuration, which takes no path with a step back; the agent's root comes first.
     *("driver_root", "dev_root", "nvidia_cdi_hook_path", "mps_root", "output_file", "machine_type_file"),
+    *("collectors", "hpc_job_mapping_dir"),
 )
-_PRETENDED: Final = ("metrics_address", "mig_host_root", "mig_reboot")
+_PRETENDED: Final = ("metrics_address", "exporter_address", "mig_host_root", "mig_reboot")
 _ONE_CLUSTER: Final = "the agent speaks to the cluster that its pod is in"
 _ELSEWHERE: Final = ("kubeconfig", "context", "standalone")
 _REFUSED: Final = (
@@ -96,6 +100,13 @@ def told_on_the_twin(context: ContainerContext, kubeconfig: Path) -> NodeArgumen
     arguments["root"] = root
     arguments["devices"] = _devices(arguments["devices"], context.node_root)
     arguments["metrics_address"] = _served(arguments["metrics_address"])
+    exporter = arguments["exporter"]
+    arguments["exporter"] = replace(
+        exporter,
+        address=_served(exporter.address),
+        collectors=exporter.collectors and below(root, exporter.collectors),
+        jobs=exporter.jobs and below(root, exporter.jobs),
+    )
     arguments["config"] = arguments["config"] and below(root, arguments["config"])
     arguments["driver_root"] = arguments["driver_root"] and below(root, arguments["driver_root"])
     arguments["mig_host_root"] = arguments["mig_host_root"] and below(root, arguments["mig_host_root"])

@@ -42,8 +42,8 @@ def _reason(case: Case, there: DeviceCount, nodes: list[str], count: int) -> Rep
     return ReplicasNotDevices(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
         message=f"on {listed(nodes, 4)}, {text}; replicas add no memory or compute",
-        remedy="ask for 1, which is a share of a GPU, or select nodes whose GPUs are not shared"
-        f' (nodeSelector {_REPLICAS}: "1")',
+        remedy=f'select nodes whose GPUs are not shared (nodeSelector {_REPLICAS}: "1"), or ask for 1 where a'
+        " share of a GPU is enough",
         source="NVIDIA device plugin, sharing",
         resource=resource,
         requested=count,
