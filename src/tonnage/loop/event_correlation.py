@@ -1,4 +1,4 @@
-"""Which Event stands for what is told: the same is counted, many alike are combined, too many are held back.
+"""EventCorrelator: repeated Events are counted, many alike are combined, too many are held back.
 
 Source: k8s.io/client-go/tools/record/events_cache.go (v0.35).
 """

@@ -1,4 +1,4 @@
-"""Events: what a component tells people about an object, repeated ones counted instead of written again.
+"""EventRecorder: what a component tells people about an object; repeated ones are counted.
 
 Source: k8s.io/client-go/tools/record/event.go (v0.35).
 

@@ -1,4 +1,4 @@
-"""What a controller has done and not yet seen come back in its copy, so that it does nothing twice."""
+"""ControllerExpectations: what a controller has done and not yet seen in its copy, so as not to repeat it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Local, always fresh copies of collections: list, watch, resume, list again after 410.
+"""SharedInformer, Reflector: fresh copies of collections: list, watch, resume, list again after 410.
 
 Stands on the Kubernetes port alone, so that the real world and the twin share it.
 """

@@ -1,4 +1,4 @@
-"""Whose objects are whose: the controller reference, adoption by selector, release.
+"""ControllerRefManager: whose objects are whose: controller reference, adoption by selector, release.
 
 What a selector takes is decided elsewhere: a controller hands in how its owners select.
 """

@@ -1,4 +1,4 @@
-"""Making and deleting pods in an owner's name: one Event each, and expectations until the copy shows it."""
+"""RealPodControl: makes and deletes an owner's pods: one Event each, expectations until the copy shows it."""
 
 from __future__ import annotations
 

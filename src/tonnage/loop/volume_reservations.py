@@ -1,4 +1,4 @@
-"""The reservation of a volume for a claim, as the scheduler and the volumes' controller write it.
+"""GetBindVolumeToClaim: a volume reserved for a claim, as the scheduler and the controller write it.
 
 Source: pkg/controller/volume/persistentvolume of k8s.io/kubernetes (v1.35).
 """

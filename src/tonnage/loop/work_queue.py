@@ -1,4 +1,4 @@
-"""A queue of keys for level-triggered loops: each waits at most once, none is worked on twice at once."""
+"""client-go's workqueue: keys for level-triggered loops: each waits once, none is worked on twice at once."""
 
 from __future__ import annotations
 

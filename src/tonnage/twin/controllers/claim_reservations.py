@@ -1,4 +1,4 @@
-"""Who may use the devices of claims: pods that came to a node by themselves may, pods that are gone may not.
+"""resourceclaim.Controller (reservedFor): which pods may use the devices of claims, and which no longer.
 
 Source: pkg/controller/resourceclaim of k8s.io/kubernetes (syncClaim, reserveForPod, v1.35).
 """

@@ -1,4 +1,4 @@
-"""All workload and node controllers, as one controller manager runs them."""
+"""kube-controller-manager: all workload and node controllers in one."""
 
 from __future__ import annotations
 

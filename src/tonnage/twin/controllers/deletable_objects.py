@@ -1,4 +1,4 @@
-"""Copies of everything that can be deleted, metadata only: built-in kinds, and custom ones while defined."""
+"""GraphBuilder: metadata of everything that can be deleted, custom kinds while they are defined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The garbage collector: what loses its last owner goes; foreground and orphan deletions are finished.
+"""GarbageCollector: what loses its last owner goes; foreground and orphan deletions are finished.
 
 Source: k8s.io/kubernetes/pkg/controller/garbagecollector (v1.35).
 """

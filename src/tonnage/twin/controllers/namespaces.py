@@ -1,4 +1,4 @@
-"""The namespace controller: what every namespace has, and the emptying of those that end.
+"""NamespaceController: what every namespace has, and the emptying of those that end.
 
 Source: k8s.io/kubernetes/pkg/controller/namespace (v1.35), condition texts included.
 """

@@ -1,4 +1,4 @@
-"""Claims for devices that are made for pods by a template.
+"""resourceclaim.Controller (templates): claims for devices that are made for pods.
 
 Source: pkg/controller/resourceclaim of k8s.io/kubernetes (v1.35).
 """

@@ -1,4 +1,4 @@
-"""The pod garbage collector: pods of nodes that are gone or out of service, pods that no node will ever end,
+"""PodGCController: pods of nodes that are gone or out of service, pods that no node will ever end,
 and the oldest of those that have ended, beyond some thousands.
 
 Source: k8s.io/kubernetes/pkg/controller/podgc (v1.35).

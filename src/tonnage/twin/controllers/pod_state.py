@@ -1,4 +1,4 @@
-"""What a workload controller asks about a pod: active, ready, available, and which one to delete first."""
+"""ActivePodsWithRanks: whether a pod is active, ready, available, and which one is deleted first."""
 
 from __future__ import annotations
 

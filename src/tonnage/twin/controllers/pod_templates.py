@@ -1,4 +1,4 @@
-"""Pods out of templates: hashes that name a template, and the body of a pod made from one."""
+"""ComputeHash, GetPodFromTemplate: a template's hash, and the body of a pod made from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The aggregation controller: a ClusterRole with selectors has the rules of all ClusterRoles they select.
+"""ClusterRoleAggregationController: a ClusterRole with selectors has the rules of all that they select.
 
 Source: k8s.io/kubernetes/pkg/controller/clusterroleaggregation (v1.35).
 """

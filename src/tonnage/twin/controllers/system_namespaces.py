@@ -1,4 +1,4 @@
-"""The namespaces that the API server itself needs: one that somebody deletes comes back within a minute.
+"""systemnamespaces.Controller: a deleted namespace that the API server needs is back within a minute.
 
 Source: pkg/controlplane/controller/systemnamespaces (v1.35).
 """

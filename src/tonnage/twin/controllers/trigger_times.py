@@ -1,4 +1,4 @@
-"""When what changed a service's endpoints happened, as endpoints tell it for measuring delays.
+"""TriggerTimeTracker: when what changed a service's endpoints happened, for measuring delays.
 
 Source: k8s.io/endpointslice/util/trigger_time_tracker.go (v1.35).
 """

@@ -1,4 +1,4 @@
-"""Whether a pod that was bound to this node fits it, by the kubelet's own view of the node.
+"""PodAdmitHandler: whether a pod that was bound to this node fits it, by the kubelet's own view.
 
 Source: Kubernetes 1.36, pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/sysctl/allowlist.go.
 """

@@ -1,4 +1,4 @@
-"""What a pod's containers think they are called.
+"""GeneratePodHostNameAndDomain: what a pod's containers think they are called.
 
 Source: Kubernetes 1.35, pkg/kubelet/kubelet_pods.go (GeneratePodHostNameAndDomain).
 """

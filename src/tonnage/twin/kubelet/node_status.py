@@ -1,4 +1,4 @@
-"""The Node object: registration, heartbeats, and Capacity and Allocatable as they change.
+"""tryUpdateNodeStatus: registration, heartbeats, Capacity and Allocatable of the Node as they change.
 
 Source: Kubernetes 1.36, pkg/kubelet/kubelet_node_status.go; intervals are its defaults.
 """

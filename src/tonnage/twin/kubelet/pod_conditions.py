@@ -1,4 +1,4 @@
-"""A pod's conditions, in the kubelet's order and words. Pure.
+"""GeneratePodReadyCondition and its like: a pod's conditions, in the kubelet's order and words. Pure.
 
 Source: Kubernetes 1.35, pkg/kubelet/status/generate.go.
 """

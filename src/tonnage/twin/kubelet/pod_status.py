@@ -1,4 +1,4 @@
-"""A pod's status out of what its containers do. Pure.
+"""generateAPIPodStatus: a pod's status out of what its containers do. Pure.
 
 Source: Kubernetes 1.35, pkg/kubelet/kubelet_pods.go (getPhase, convertToAPIContainerStatuses).
 """

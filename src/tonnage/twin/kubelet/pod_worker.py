@@ -1,4 +1,4 @@
-"""One pod on its node, from admission to its end.
+"""SyncPod: one pod on its node, from admission to its end.
 
 Source: Kubernetes 1.35, pkg/kubelet/pod_workers.go and pkg/kubelet/kuberuntime.
 """

@@ -1,4 +1,4 @@
-"""All pods of a node: which there are, who may run, and a worker for each."""
+"""podWorkers: all pods of a node, who may run, and a worker for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kubelet tells the API server beside its own work: pod statuses and Events, in order."""
+"""status.Manager, and Events: what the kubelet tells the API server beside its own work, in order."""
 
 from __future__ import annotations
 

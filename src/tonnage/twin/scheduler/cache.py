@@ -1,4 +1,4 @@
-"""The scheduler's picture of the cluster: what it was told, and what it has decided but not been told yet."""
+"""cache.Cache: the cluster as the scheduler was told of it, with its own decisions (assumed pods)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The devices of a pod that is placed: what its claims get on the node, and the writing down of it.
+"""DynamicResources (Reserve, PreBind): what a placed pod's claims get, and the writing down of it.
 
 Source: kube-scheduler 1.35 plugin dynamicresources (Reserve, PreBind, Unreserve, PostFilter).
 """

@@ -1,4 +1,4 @@
-"""What a claim's status says of devices that were chosen for it: which, how configured, and who reaches them.
+"""AllocationResult of a claim: which devices, how configured, and who reaches them.
 
 Source: k8s.io/dynamic-resource-allocation/structured/internal/stable (allocator_stable.go, v1.35).
 """

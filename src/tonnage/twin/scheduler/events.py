@@ -1,4 +1,4 @@
-"""Events in the shape of events.k8s.io, as the scheduler writes them: what recurs soon is a series of one.
+"""EventRecorder of client-go's tools/events, as the scheduler has it: what recurs soon is one series.
 
 Source: k8s.io/client-go/tools/events (v0.35).
 """

@@ -1,4 +1,4 @@
-"""Which changes of nodes, pods and claims may help a pod that was refused: it is not tried again for others.
+"""QueueingHintFn: which changes of nodes, pods and claims have a refused pod tried again.
 
 Source: kube-scheduler 1.35, the events that each plugin registers, and its hints (SchedulerQueueingHints).
 """

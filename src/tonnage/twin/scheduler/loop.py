@@ -1,4 +1,4 @@
-"""The twin's scheduler: watches pods and nodes, asks the engine, binds, or says why not as upstream does."""
+"""ScheduleOne: watches pods and nodes, asks the engine, binds, or says why not as upstream does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pods that wait for a scheduling cycle: now, after their back-off, or until the cluster changes.
+"""PriorityQueue: pods that wait for a cycle: now, after their back-off, or until the cluster changes.
 
 Source: kube-scheduler 1.35 (SchedulingQueue). Priority first, then age; a back-off of 1 s doubles to 10 s.
 Since 1.33 (SchedulerPopFromBackoffQ) it ends with a whole second; it is cut short when no other pod is ready.

@@ -1,4 +1,4 @@
-"""What the scheduler says of pods: Events, the condition PodScheduled, and the node that is meant for one.
+"""handleSchedulingFailure: a pod's Events, its condition PodScheduled, the node meant for it.
 
 Source: kube-scheduler 1.35 (handleSchedulingFailure, finishBinding, skipPodSchedule, preemption).
 """

@@ -1,4 +1,4 @@
-"""Which changes around volumes may help a pod that was refused.
+"""QueueingHintFn of the volume plugins: which changes have a refused pod tried again.
 
 Source: kube-scheduler 1.35 plugins volumebinding, volumezone, volumerestrictions and nodevolumelimits.
 """

@@ -1,4 +1,4 @@
-"""The volumes of a pod that is placed: which its claims get, and the wait until they are bound.
+"""SchedulerVolumeBinder: the volumes that a placed pod's claims get, and the wait until they are bound.
 
 Source: kube-scheduler 1.35 plugin volumebinding (Reserve, PreBind).
 """

@@ -1,4 +1,4 @@
-"""What pods and claims are charged to the keys of quotas.
+"""podEvaluator, claimEvaluator: what pods and claims are charged to the keys of quotas.
 
 Source: k8s.io/kubernetes pkg/quota/v1/evaluator/core (pods.go, resource_claims.go), 1.34 to 1.37 alike.
 """

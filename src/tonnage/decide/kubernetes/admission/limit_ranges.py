@@ -1,4 +1,4 @@
-"""LimitRanges: what they give to containers that do not ask, and what they refuse.
+"""LimitRanger: what LimitRanges give to containers that do not ask, and what they refuse.
 
 Source: k8s.io/kubernetes plugin/pkg/admission/limitranger/admission.go, 1.34 to 1.37 alike.
 """

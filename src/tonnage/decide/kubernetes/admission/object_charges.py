@@ -1,4 +1,4 @@
-"""What objects other than pods and claims for devices are charged to the keys of quotas.
+"""serviceEvaluator, pvcEvaluator and the like: what other objects are charged to the keys of quotas.
 
 Source: k8s.io/kubernetes pkg/quota/v1/evaluator/core (services.go, persistent_volume_claims.go,
 registry.go), k8s.io/apiserver pkg/quota/v1/generic, 1.34 to 1.37 alike.

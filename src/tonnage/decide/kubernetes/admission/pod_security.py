@@ -1,4 +1,4 @@
-"""Pod Security admission: the level that a namespace enforces, and what a pod violates of it.
+"""PodSecurity: the level that a namespace enforces, and what a pod violates of it.
 
 Exemptions of the server's own configuration cannot be seen; a namespace without the label is judged by none.
 

@@ -1,4 +1,4 @@
-"""A priority that a pod brings along: it must be the one that its class gives it.
+"""Priority: the priority that a pod brings along must be the one that its class gives it.
 
 Source: k8s.io/kubernetes plugin/pkg/admission/priority/admission.go (admitPod), 1.34 to 1.37 alike.
 """

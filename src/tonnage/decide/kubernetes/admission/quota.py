@@ -1,4 +1,4 @@
-"""ADM-9, ADM-10: what a namespace's ResourceQuotas say to a new pod, and to the claims made for it.
+"""ResourceQuota: what the quotas of a namespace say to a new pod, and to the claims made for it.
 
 Source: k8s.io/apiserver pkg/admission/plugin/resourcequota/controller.go (CheckRequest), 1.35.
 """

@@ -1,4 +1,4 @@
-"""ADM-10: refusals by quotas: what one allows, what is used and by whom, and what is asked for.
+"""Refusals by ResourceQuota: what a quota allows, what is used and by whom, what is asked for.
 
 Source: k8s.io/apiserver pkg/admission/plugin/resourcequota/controller.go (CheckRequest), 1.35.
 """

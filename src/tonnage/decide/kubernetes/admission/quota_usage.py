@@ -1,4 +1,4 @@
-"""What objects use of ResourceQuotas: admission charges it, the quota controller counts it again.
+"""quota.Evaluator: what objects use of quotas, for admission and for the quota controller.
 
 Source: k8s.io/kubernetes/pkg/quota/v1 (v1.35).
 """

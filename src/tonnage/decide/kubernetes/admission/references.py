@@ -1,4 +1,4 @@
-"""What a pod names and the API server looks up before it lets the pod exist, and what it adds from there.
+"""NamespaceLifecycle, ServiceAccount, Priority, RuntimeClass: what a pod names, and what they add.
 
 Source: k8s.io/kubernetes plugin/pkg/admission (namespace, serviceaccount, priority, runtimeclass), 1.35.
 """

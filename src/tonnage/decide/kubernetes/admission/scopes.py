@@ -1,4 +1,4 @@
-"""Which pods and other objects a quota with scopes counts.
+"""ResourceQuotaScope: which pods and other objects a quota with scopes counts.
 
 Source: k8s.io/kubernetes pkg/quota/v1/evaluator/core (pods.go, podMatchesScopeFunc;
 persistent_volume_claims.go, pvcMatchesScopeFunc), 1.35.

@@ -1,4 +1,6 @@
-"""Webhooks that a new pod would be shown to. What they say cannot be known; that one is not there can.
+"""MutatingAdmissionWebhook, ValidatingAdmissionWebhook: what a new pod would be shown to.
+
+What they say cannot be known; that one is not there can.
 
 Source: k8s.io/apiserver pkg/admission/plugin/webhook, 1.35.
 """

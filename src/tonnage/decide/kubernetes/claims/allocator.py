@@ -1,4 +1,4 @@
-"""The search for devices that meet claims on a node: depth first, the first solution is the one.
+"""structured.Allocator: depth-first search for devices that meet claims; the first solution counts.
 
 Claims in the pod's order, requests in the claim's, devices in the order of pools and slices. A step is one
 choice; a search that needs too many is given up, as the scheduler gives up after ten seconds. A state from

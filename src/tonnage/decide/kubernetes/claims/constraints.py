@@ -1,4 +1,4 @@
-"""Constraints between the devices of a claim, as devices come and go during the search.
+"""matchAttributeConstraint, distinctAttributeConstraint: constraints between a claim's devices.
 
 Source: k8s.io/dynamic-resource-allocation/structured, matchAttribute and distinctAttribute.
 """

@@ -1,4 +1,4 @@
-"""Counters that the devices of a pool share: MIG devices of one GPU, for instance.
+"""CounterSet: what the devices of a pool share, MIG devices of one GPU for instance.
 
 Source: k8s.io/dynamic-resource-allocation/structured (partitionable devices).
 """

@@ -1,4 +1,4 @@
-"""A pod's claims before any node is looked at: whether they exist, and whether what they ask exists.
+"""DynamicResources.PreFilter: whether a pod's claims exist, and whether what they ask exists.
 
 Source: kube-scheduler dynamicresources (PreEnqueue, PreFilter), dynamic-resource-allocation/resourceclaim.
 """

@@ -1,4 +1,4 @@
-"""The pools of devices that a node can reach.
+"""GatherPools: the pools of devices that a node can reach.
 
 Source: k8s.io/dynamic-resource-allocation/structured, pools (1.34.4, 1.35.8, 1.36.3, 1.37.1).
 """

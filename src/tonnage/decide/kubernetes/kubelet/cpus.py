@@ -1,4 +1,4 @@
-"""Which CPUs a static CPU manager gives to a container alone, and from which NUMA nodes.
+"""cpumanager, static policy: which CPUs a container gets alone, and from which NUMA nodes.
 
 Only whole CPUs of Guaranteed pods are its own matter; everything else runs in the shared pool.
 

@@ -1,4 +1,4 @@
-"""Whether a kubelet lets a pod have its devices: container by container, hints, merge, choice.
+"""topologymanager.Scope: whether a kubelet lets a pod have its devices: hints, merge, choice.
 
 Source: Kubernetes 1.36, pkg/kubelet/cm/devicemanager and pkg/kubelet/cm/topologymanager.
 """

@@ -1,4 +1,4 @@
-"""Which devices a container gets: the kubelet's device manager.
+"""devicemanager.ManagerImpl: which devices a container gets.
 
 A set of NUMA nodes is an int whose bit n stands for node n. Ids are device ids as a plugin advertises them.
 

@@ -1,4 +1,4 @@
-"""What a kubelet asks of a pod that is bound to its node, be it by the scheduler or by `spec.nodeName`.
+"""predicateAdmitHandler: what a kubelet asks of a pod that is bound to its node, by whomever.
 
 Devices are its device manager's matter (`kubelet`), and so are resources that the node does not know.
 

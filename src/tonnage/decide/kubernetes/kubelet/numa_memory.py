@@ -1,4 +1,4 @@
-"""From which NUMA nodes a static memory manager gives a Guaranteed container its memory and huge pages.
+"""memorymanager, static policy: from which NUMA nodes a Guaranteed container gets its memory.
 
 Source: Kubernetes 1.36, pkg/kubelet/cm/memorymanager/policy_static.go.
 """

@@ -1,4 +1,4 @@
-"""Whether a container that ended is started again.
+"""ShouldContainerBeRestarted: whether a container that ended is started again.
 
 Source: Kubernetes 1.35, pkg/api/v1/pod/util.go (ContainerShouldRestart).
 """

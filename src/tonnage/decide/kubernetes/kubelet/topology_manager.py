@@ -1,4 +1,4 @@
-"""The kubelet's topology manager: what devices, CPUs and memory could do, merged into one set of NUMA nodes.
+"""topologymanager.Policy: what devices, CPUs and memory could do, merged into one set of NUMA nodes.
 
 A set of NUMA nodes is an int whose bit n stands for node n.
 

@@ -1,4 +1,4 @@
-"""Asking the filters: which nodes are left for a pod, and why the others are not."""
+"""findNodesThatFitPod: which nodes the filters leave for a pod, and why not the others."""
 
 from __future__ import annotations
 

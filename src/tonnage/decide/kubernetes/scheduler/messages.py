@@ -1,4 +1,4 @@
-"""The scheduler's sentences, to the byte.
+"""FitError and the scheduler's other sentences, to the byte.
 
 Source: kube-scheduler 1.35 framework/types.go (FitError), recorded messages.
 """

@@ -1,4 +1,4 @@
-"""Default preemption: which node to clear of which pods of lower priority.
+"""DefaultPreemption: which node to clear of which pods of lower priority.
 
 Source: kube-scheduler 1.35 framework/preemption and plugins/defaultpreemption.
 """

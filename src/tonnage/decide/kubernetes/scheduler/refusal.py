@@ -1,4 +1,4 @@
-"""A filter's no, and the shape of a filter."""
+"""FilterPlugin: the shape of a filter, and its refusal."""
 
 from __future__ import annotations
 

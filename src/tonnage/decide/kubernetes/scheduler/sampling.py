@@ -1,4 +1,4 @@
-"""From 100 nodes on kube-scheduler rates a part of the nodes that fit: which ones it may then choose.
+"""numFeasibleNodesToFind: which of the nodes that fit the scheduler rates, from 100 nodes on.
 
 It asks nodes zone by zone in turn, begins where the last cycle ended, and stops when it has found enough; the
 best of those gets the pod. Where a cycle begins cannot be known, so any beginning is allowed for.

@@ -1,4 +1,4 @@
-"""One scheduling cycle: where a pod goes, or every reason why it does not."""
+"""schedulePod, one scheduling cycle: where a pod goes, or every reason why it does not."""
 
 from __future__ import annotations
 

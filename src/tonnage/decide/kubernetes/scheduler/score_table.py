@@ -1,4 +1,4 @@
-"""The scores of all nodes that fit, held by plugin; a node's row is made when it is looked at."""
+"""NodePluginScores of all nodes that fit, held by plugin; a node's row is made when it is read."""
 
 from __future__ import annotations
 

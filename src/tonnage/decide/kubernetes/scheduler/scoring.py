@@ -1,4 +1,4 @@
-"""The shape of a score, and upstream's ways of bringing raw numbers to 0..100."""
+"""ScorePlugin: the shape of a score, and upstream's ways of bringing raw numbers to 0..100."""
 
 from __future__ import annotations
 

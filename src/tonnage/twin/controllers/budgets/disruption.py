@@ -1,4 +1,4 @@
-"""The disruption controller: what a PodDisruptionBudget allows now.
+"""DisruptionController: what a PodDisruptionBudget allows now.
 
 Source: pkg/controller/disruption of k8s.io/kubernetes (v1.35).
 """

@@ -1,4 +1,4 @@
-"""What a PodDisruptionBudget's status should say.
+"""PodDisruptionBudgetStatus as it should be.
 
 Source: pkg/controller/disruption of k8s.io/kubernetes, poddisruptionbudget of component-helpers (v1.35).
 """

@@ -1,4 +1,4 @@
-"""The DaemonSet controller: one pod on every node that may have one, bound by the default scheduler."""
+"""DaemonSetsController: one pod on every node that may have one, bound by the default scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a DaemonSet's pods belong, and what a pod for one node looks like.
+"""NodeShouldRunDaemonPod: where a DaemonSet's pods belong, and what a pod for one node looks like.
 
 Source: k8s.io/kubernetes/pkg/controller/daemon (v1.35).
 """

@@ -1,4 +1,4 @@
-"""The Deployment controller: a ReplicaSet per template, rolled over within the limits asked for."""
+"""DeploymentController: a ReplicaSet per template, rolled over within the limits asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CronJob controller: starts a job when its time has come, and forgets old ones.
+"""cronjob.ControllerV2: starts a job when its time has come, and forgets old ones.
 
 Source: pkg/controller/cronjob/cronjob_controllerv2.go of k8s.io/kubernetes (v1.35).
 """

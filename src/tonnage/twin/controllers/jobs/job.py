@@ -1,4 +1,4 @@
-"""The Job controller: pods until enough have succeeded, or too many failed, each counted once.
+"""job.Controller: pods until enough have succeeded, or too many failed, each counted once.
 
 Source: pkg/controller/job and pkg/controller/ttlafterfinished of k8s.io/kubernetes (v1.35).
 """

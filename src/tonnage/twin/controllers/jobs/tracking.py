@@ -1,4 +1,4 @@
-"""How a Job counts its pods once each: their uids go into the status, then the pods are let go, then counted.
+"""trackJobStatusAndRemoveFinalizers: pods are noted in the status, let go, then counted, once each.
 
 Source: trackJobStatusAndRemoveFinalizers in pkg/controller/job (v1.35).
 """

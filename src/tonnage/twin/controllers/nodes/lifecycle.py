@@ -1,4 +1,4 @@
-"""The node lifecycle controller: silent nodes become Unknown, conditions become taints."""
+"""nodelifecycle.Controller: silent nodes become Unknown, conditions become taints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The taint eviction controller: pods leave nodes whose NoExecute taints they do not tolerate (any longer).
+"""tainteviction.Controller: pods leave nodes whose NoExecute taints they do not (or no longer) tolerate.
 
 Source: k8s.io/kubernetes/pkg/controller/tainteviction (v1.35).
 """

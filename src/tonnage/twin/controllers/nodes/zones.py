@@ -1,4 +1,4 @@
-"""How fast nodes that are not ready may lose their pods, zone by zone: pure.
+"""ZoneState, RateLimitedTimedQueue: how fast a zone's nodes that are not ready lose pods: pure.
 
 One node of a zone in ten seconds. Where most of a zone is not ready, something else is wrong than its nodes:
 a small zone loses no pods then, a large one loses them slowly. Where no node of any zone is ready, none does.

@@ -1,4 +1,4 @@
-"""Copies of the objects that quotas count, of those kinds alone that some quota names."""
+"""QuotaMonitor: copies of the objects that quotas count, of those kinds alone that some quota names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quota controller: keeps in a ResourceQuota's status what its namespace uses.
+"""resourcequota.Controller: keeps in a ResourceQuota's status what its namespace uses.
 
 Source: k8s.io/kubernetes/pkg/controller/resourcequota (v1.35).
 """

@@ -1,4 +1,4 @@
-"""As many pods as ReplicaSets and ReplicationControllers ask for."""
+"""ReplicaSetController: as many pods as ReplicaSets and ReplicationControllers ask for."""
 
 from __future__ import annotations
 

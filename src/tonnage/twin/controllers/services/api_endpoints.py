@@ -1,4 +1,4 @@
-"""Keeps `default/kubernetes`: the Service of the API server, and where it leads.
+"""kubernetesservice.Controller: keeps `default/kubernetes`, the API server's Service, and its endpoints.
 
 Source: pkg/controlplane/controller/kubernetesservice, pkg/controlplane/reconcilers (v1.35).
 """

@@ -1,4 +1,4 @@
-"""The controller that tells where services lead: EndpointSlices of the pods behind each.
+"""endpointslice.Controller: the EndpointSlices of the pods behind each service.
 
 Source: pkg/controller/endpointslice, k8s.io/endpointslice (v1.35).
 """

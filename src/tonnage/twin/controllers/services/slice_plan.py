@@ -1,4 +1,4 @@
-"""Which EndpointSlices a service needs, and what has to happen to those it has.
+"""endpointslice.Reconciler: which EndpointSlices a service needs, and what changes of those it has.
 
 Source: k8s.io/endpointslice (reconciler.go, utils.go, trafficdist) (v1.35).
 """

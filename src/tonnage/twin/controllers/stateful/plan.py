@@ -1,4 +1,4 @@
-"""What a StatefulSet does next: make a pod, delete one, or wait for one.
+"""StatefulSetControl: what a StatefulSet does next: make a pod, delete one, or wait for one.
 
 In order, unless pods may come and go in parallel: one pod at a time, the next once the last is available.
 

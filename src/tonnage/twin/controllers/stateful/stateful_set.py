@@ -1,4 +1,4 @@
-"""The StatefulSet controller: pods with names that stay, one after the other, and their claims.
+"""StatefulSetController: pods with names that stay, one after the other, and their claims.
 
 Source: pkg/controller/statefulset of k8s.io/kubernetes (v1.35).
 """

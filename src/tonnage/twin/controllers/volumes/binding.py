@@ -1,4 +1,4 @@
-"""Claims get volumes that somebody made, and give them up when they go.
+"""PersistentVolumeController: claims get volumes that exist, and give them up when they go.
 
 Nothing is provisioned or wiped: a volume whose claim is gone is Released, and deleted where its policy says
 so and the controller manager itself can do it, which is below /tmp of hosts.

@@ -1,4 +1,4 @@
-"""Claims for the ephemeral volumes of pods, which are the pods' own and go with them.
+"""ephemeral.Controller: claims for the ephemeral volumes of pods, which go with them.
 
 Source: pkg/controller/volume/ephemeral of k8s.io/kubernetes (v1.35).
 """

@@ -1,4 +1,4 @@
-"""Volumes, claims and classes of volumes' attributes that are being deleted go once nobody uses them.
+"""pvcprotection.Controller and its like: deleted volumes and claims go once nobody uses them.
 
 Source: k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection,vacprotection} (v1.35).
 """

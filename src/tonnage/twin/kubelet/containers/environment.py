@@ -1,4 +1,4 @@
-"""A container's environment and arguments, as the kubelet works them out from the pod.
+"""makeEnvironmentVariables: a container's environment and arguments, worked out from the pod.
 
 Source: Kubernetes 1.36, pkg/kubelet/kubelet_pods.go and kubelet_resources.go, pkg/api/v1/resource/helpers.go,
 third_party/forked/golang/expansion.

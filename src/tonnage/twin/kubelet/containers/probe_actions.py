@@ -1,4 +1,4 @@
-"""What probes and hooks do to a container: run a command in it, or ask it over the network.
+"""HandlerRunner: runs a probe's or hook's command in a container, or asks it over the network.
 
 A pretended server answers whatever it is asked over the network, as the server would that it stands for. A
 command that the twin really runs (`sleep`) listens nowhere. What a pretended server's image would know and

@@ -1,4 +1,4 @@
-"""Startup, liveness and readiness probes of a running container.
+"""prober.worker: startup, liveness and readiness probes of a running container.
 
 Source: Kubernetes 1.35, pkg/kubelet/prober.
 """

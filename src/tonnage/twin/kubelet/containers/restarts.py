@@ -1,4 +1,4 @@
-"""Whether a container that ended is started again. Pure.
+"""ShouldContainerBeRestarted: whether a container that ended is started again. Pure.
 
 Source: Kubernetes 1.35, kuberuntime_manager.go.
 """

@@ -1,4 +1,4 @@
-"""The container runtime as the kubelet uses it, and what a program inside a container is given.
+"""kubecontainer.Runtime as the kubelet uses it, and what a program inside a container is given.
 
 The pretended runtime is `containers.PretendedRuntime`; anything else that keeps these promises will do.
 """

@@ -1,4 +1,4 @@
-"""As whom a container runs, and whether it may.
+"""DetermineEffectiveSecurityContext: as whom a container runs, and whether it may.
 
 Source: Kubernetes 1.35, pkg/securitycontext, pkg/kubelet/kuberuntime/security_context.go.
 """

@@ -1,4 +1,4 @@
-"""From a container in a pod's spec to one that runs: image, environment, devices, start.
+"""startContainer: from a container in a pod's spec to one that runs: image, environment, devices.
 
 Source: Kubernetes 1.36, pkg/kubelet/images and pkg/kubelet/kuberuntime; texts of 1.35.
 """

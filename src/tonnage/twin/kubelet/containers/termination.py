@@ -1,4 +1,4 @@
-"""How containers end: their hooks, their grace, and in which order those of a pod go.
+"""killContainer: how containers end: their hooks, their grace, and in which order those of a pod go.
 
 Source: Kubernetes 1.35, pkg/kubelet/kuberuntime (killContainer) and pkg/kubelet/lifecycle.
 """

@@ -1,4 +1,4 @@
-"""The device manager's checkpoint: which container holds which devices, in the kubelet's own file format.
+"""kubelet_internal_checkpoint of the device manager: which container holds which devices.
 
 Source: Kubernetes 1.36, pkg/kubelet/cm/devicemanager/checkpoint. The checksum is 32-bit FNV-1a over the text
 that Go's spew library prints for the data.

@@ -1,4 +1,4 @@
-"""What a kubelet without a driver for devices says of pods with claims: it cannot prepare them.
+"""dra.Manager without a driver: what a kubelet says of pods with claims that it cannot prepare.
 
 Source: Kubernetes 1.35, pkg/kubelet/cm/dra/manager.go.
 """

@@ -1,4 +1,4 @@
-"""The kubelet's static CPU manager: which containers have which CPUs for themselves, and its state file.
+"""cpumanager, static policy: which containers have which CPUs for themselves, and its state file.
 
 What a container may run on is pretended; what others may still get is as on a real node, up to kubelet's own
 packing of CPUs where one NUMA node is not enough.

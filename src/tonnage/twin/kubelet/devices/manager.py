@@ -1,4 +1,4 @@
-"""The kubelet's device manager: who holds which device, and the checkpoint of it.
+"""devicemanager.ManagerImpl: who holds which device, and the checkpoint of it.
 
 Source: Kubernetes 1.36, pkg/kubelet/cm/devicemanager/manager.go.
 """

@@ -1,4 +1,4 @@
-"""One device plugin as the kubelet sees it: the connection back to its socket, and its calls.
+"""devicemanager's endpointImpl, one device plugin: the connection back to its socket, and its calls.
 
 Source: Kubernetes 1.36, pkg/kubelet/cm/devicemanager/plugin/v1beta1 and endpoint.go.
 """

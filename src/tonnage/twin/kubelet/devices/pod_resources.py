@@ -1,4 +1,4 @@
-"""The pod resources API, v1: which container holds which devices. Source: k8s.io/kubelet, podresources/v1."""
+"""PodResourcesLister, v1: which container holds which devices. Source: k8s.io/kubelet, podresources/v1."""
 
 from __future__ import annotations
 

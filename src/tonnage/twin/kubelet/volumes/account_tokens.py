@@ -1,4 +1,4 @@
-"""Tokens of service accounts, as the kubelet fetches them for a pod's volume: bound to the pod.
+"""token.Manager: service account tokens, as the kubelet fetches them for a pod's volume: bound to the pod.
 
 Source: pkg/kubelet/token and the projected volume of the service account admission (v1.35).
 """

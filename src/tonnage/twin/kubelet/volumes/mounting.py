@@ -1,4 +1,4 @@
-"""What keeps a pod's volumes from being mounted, and secrets for its images from being read.
+"""WaitForAttachAndMount: what keeps a pod's volumes from being mounted, and image secrets from being read.
 
 Source: Kubernetes 1.35, pkg/volume/{configmap,secret,projected} (MakePayload), pkg/kubelet/volumemanager.
 """

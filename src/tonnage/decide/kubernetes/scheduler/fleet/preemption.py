@@ -1,4 +1,4 @@
-"""Preemption on columns: every node that lesser pods could leave is tried at once.
+"""DefaultPreemption on columns: every node that lesser pods could leave is tried at once.
 
 What it finds is what `decide.kubernetes.scheduler.preemption` finds node by node. Nodes that are being
 cleared for other pods are tried there, of which there are few.
