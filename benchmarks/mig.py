@@ -13,7 +13,7 @@ from tonnage.decide.node.mig import plan
 from tonnage.decide.node.mig.goal import MigGpu, goals_by_entries
 from tonnage.decide.node.mig.plan import Instance
 from tonnage.diagnose.mig.plans import demand_on
-from tonnage.model.catalog.mig import mig_board
+from tonnage.model.catalog.mig import mig_model
 from tonnage.model.mig.geometry import all_layouts
 from tonnage.model.mig.layouts import MigEntry
 
@@ -62,7 +62,7 @@ def _packed() -> float:
 
 def _fleet(nodes: int, seed: int) -> list[tuple[MigGpu, ...]]:
     chance = random.Random(seed)
-    board = mig_board(PRODUCT)
+    board = mig_model(PRODUCT)
     assert board is not None
     layouts = [*all_layouts(board)]
     return [

@@ -25,7 +25,7 @@ from tonnage.model.actions.devices import (
     DestroyGpuInstance,
     ResetGpu,
 )
-from tonnage.model.catalog.mig import mig_board
+from tonnage.model.catalog.mig import mig_model
 from tonnage.model.errors import HardwareError
 from tonnage.model.mig.layouts import GpuInstance, MigEntry, MigState
 from tonnage.twin.clock import VirtualClock
@@ -86,9 +86,9 @@ async def test_what_the_driver_says_is_what_is_there(machine: Machine, driver: D
     assert {one.name for one in whole.profiles} == {one.name for one in second.profiles}
     assert not any(one.starts for one in whole.profiles)
     assert (
-        gpu_of(second, DeviceHolds()).board()
-        == gpu_of(whole, DeviceHolds()).board()
-        == mig_board(second.product)
+        gpu_of(second, DeviceHolds()).model()
+        == gpu_of(whole, DeviceHolds()).model()
+        == mig_model(second.product)
     )
 
 

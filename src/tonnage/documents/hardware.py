@@ -21,7 +21,7 @@ from pydantic import Field, field_validator, model_validator
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.source import Document, DocumentFieldError
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.catalog.mig import mig_board
+from tonnage.model.catalog.mig import mig_model
 from tonnage.model.errors import Problem
 from tonnage.model.mig.placements import layout_refusal
 from tonnage.model.reasons.gpu.mig import MigProfileNotOffered
@@ -91,7 +91,7 @@ class HardwareDevice(Document):
 
 def mig_problem(model: str, profiles: Sequence[str]) -> Problem | None:
     """Why no GPU of the catalogue's model can have these MIG devices at once; None: it can."""
-    board = mig_board(gpu_models()[model].product)
+    board = mig_model(gpu_models()[model].product)
     if board is None:
         able = [key for key, other in gpu_models().items() if other.mig]
         return Problem(f"{model} cannot be divided by MIG", remedy=f"one of {', '.join(able)} can")

@@ -25,7 +25,7 @@ from support.nvml.state import (
     h100_node,
 )
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.catalog.mig import device_mib, mig_board
+from tonnage.model.catalog.mig import device_mib, mig_model
 from tonnage.model.mig.profile_names import parse_profile
 
 
@@ -78,7 +78,7 @@ def test_mig_devices_have_the_uuids_and_ids_given(driver: Driver) -> None:
 def test_profiles_are_those_of_the_catalogue(driver: Driver, model: str) -> None:
     driver.become(DriverState((FakeGpu(0, model, mig_enabled=True),)))
     product = gpu_models()[model]
-    board = mig_board(product.product)
+    board = mig_model(product.product)
     assert board is not None
     found = {}
     for number in range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT):

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
-from tonnage.model.catalog.mig import mig_board
+from tonnage.model.catalog.mig import mig_model
 from tonnage.model.mig.compute import gpu_instances, splits_for
 from tonnage.model.mig.geometry import is_valid
 from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
-A100 = mig_board("NVIDIA A100-SXM4-80GB")
+A100 = mig_model("NVIDIA A100-SXM4-80GB")
 assert A100 is not None
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tonnage.decide.node.mig.layouts import Layout, layout_of
-from tonnage.model.catalog.mig import MigBoard, mig_board, mig_boards
+from tonnage.model.catalog.mig import MigModel, mig_model, mig_models
 from tonnage.model.mig.geometry import all_counts, all_layouts, is_valid
 from tonnage.model.mig.placements import placements
 from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 
-def board(name: str) -> MigBoard:
-    found = mig_board(name)
+def board(name: str) -> MigModel:
+    found = mig_model(name)
     assert found is not None
     return found
 
@@ -21,7 +21,7 @@ A100 = board("NVIDIA A100-SXM4-80GB")
 A30 = board("NVIDIA A30")
 RTX = board("NVIDIA RTX PRO 6000 Blackwell Server Edition")
 PLAIN = ("1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb")
-SEVENS = [each.name for each in mig_boards() if (each.compute, each.memory) == (7, 8)]
+SEVENS = [each.name for each in mig_models() if (each.compute, each.memory) == (7, 8)]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ SEVENS = [each.name for each in mig_boards() if (each.compute, each.memory) == (
     ],
 )
 def test_there_are_so_many_layouts(
-    geometry: MigBoard, names: tuple[str, ...], counts: tuple[int, ...]
+    geometry: MigModel, names: tuple[str, ...], counts: tuple[int, ...]
 ) -> None:
     """(layouts, full ones, sets of numbers, full ones)"""
     every = [*all_layouts(geometry, names)]
@@ -68,7 +68,7 @@ def test_the_28_full_sets_of_an_a100() -> None:
 
 @pytest.mark.parametrize("name", SEVENS)
 def test_every_board_of_eight_slices_has_the_same_layouts_by_other_names(name: str) -> None:
-    found = next(each for each in mig_boards() if each.name == name)
+    found = next(each for each in mig_models() if each.name == name)
     assert len(all_counts(found, full=True)) == 44
     assert [*found.profiles] == sorted(found.profiles, key=lambda one: int(one[0]))
 
@@ -99,16 +99,16 @@ def test_instances_at_their_places(placed: list[tuple[str, int]], fits: bool) ->
     assert is_valid(A100, placed) is fits
 
 
-@pytest.mark.parametrize("geometry", mig_boards(), ids=lambda each: each.name)
-def test_all_numbers_of_a_board_find_places(geometry: MigBoard) -> None:
+@pytest.mark.parametrize("geometry", mig_models(), ids=lambda each: each.name)
+def test_all_numbers_of_a_board_find_places(geometry: MigModel) -> None:
     for counts in all_counts(geometry):
         placed = placements(geometry, dict(counts))
         assert placed is not None
         assert is_valid(geometry, [(profile.name, start) for profile, start in placed])
 
 
-@pytest.mark.parametrize("geometry", mig_boards(), ids=lambda each: each.name)
-def test_layouts_have_names_on_every_board(geometry: MigBoard) -> None:
+@pytest.mark.parametrize("geometry", mig_models(), ids=lambda each: each.name)
+def test_layouts_have_names_on_every_board(geometry: MigModel) -> None:
     for name in geometry.profiles:
         found = layout_of(geometry, f"all-{name}")
         assert isinstance(found, Layout)

@@ -25,7 +25,7 @@ from typing import Final
 import msgspec
 
 from support.nvml.library import built_library
-from tonnage.model.catalog.mig import mig_boards
+from tonnage.model.catalog.mig import mig_models
 
 TESTS: Final = str(Path(__file__).parents[2])
 """Where modules of tests are, for programs that are started."""
@@ -153,7 +153,7 @@ def _load() -> None:
             import_module(found.name)
     for name in _LIBRARIES:
         import_module(name)
-    mig_boards()
+    mig_models()
 
 
 def _be_born(birth: Birth, parent: int) -> None:

@@ -12,7 +12,7 @@ from itertools import cycle
 from typing import Final
 
 from support.nvml.state import SWITCH, FakeGpu, FakeLink, FakeMig, Rule
-from tonnage.model.catalog.mig import mig_board
+from tonnage.model.catalog.mig import mig_model
 from tonnage.model.mig.geometry import Spot, all_layouts
 
 CONFIG: Final = "wanted"
@@ -97,7 +97,7 @@ def transitions(seed: int, number: int, *, root: bool = False) -> tuple[Transiti
 
 @cache
 def _layouts(model: str) -> tuple[tuple[Spot, ...], ...]:
-    board = mig_board(_PRODUCTS[model])
+    board = mig_model(_PRODUCTS[model])
     assert board is not None
     return tuple(all_layouts(board, full=True))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
-from tonnage.model.catalog.mig import device_mib, mig_board
+from tonnage.model.catalog.mig import device_mib, mig_model
 from tonnage.model.mig.profile_names import parse_profile
 
 SWITCH: Final = "switch"
@@ -293,7 +293,7 @@ def _instance_memory(gpu: FakeGpu) -> Iterator[str]:
         return
     facts = _facts(gpu)
     memory_mib = int(facts["memory-mib"])
-    board = mig_board(str(facts["name"])) or mig_board(gpu.catalogue.product)
+    board = mig_model(str(facts["name"])) or mig_model(gpu.catalogue.product)
     assert board is not None
     key = gpu.model if memory_mib == gpu.catalogue.memory_mib else ""
     for name, number in zip(board.profiles, NUMBERS, strict=True):

@@ -15,7 +15,7 @@ from tonnage.documents.scenario import parse_scenario
 from tonnage.documents.yaml.source import parse_document
 from tonnage.model.actions.devices import CreateComputeInstance, CreateGpuInstance
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.catalog.mig import MigBoard, mig_board, mig_boards
+from tonnage.model.catalog.mig import MigModel, mig_model, mig_models
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.mig.compute import gpu_instances
 from tonnage.model.mig.geometry import all_layouts
@@ -26,14 +26,14 @@ from tonnage.twin.devices.scenario_mig import ScenarioLayout, layout_after
 GPUS = [key for key, model in gpu_models().items() if model.mig]
 
 
-def empty(board: MigBoard) -> ScenarioLayout:
+def empty(board: MigModel) -> ScenarioLayout:
     sizes = {name: profile.memory for name, profile in board.profiles.items()}
     return ScenarioLayout("g", enabled=True, pending=True, sizes=sizes)
 
 
 @given(st.data())
 def test_create_calls_lead_to_what_can_be_placed_and_to_all_of_it(data: st.DataObject) -> None:
-    board = data.draw(st.sampled_from(mig_boards()), "board")
+    board = data.draw(st.sampled_from(mig_models()), "board")
     calls = [(name, start) for name in board.profiles for start in range(board.memory)]
     layout = empty(board)
     for name, start in data.draw(st.lists(st.sampled_from(calls), max_size=16), "calls"):
@@ -52,8 +52,8 @@ def test_create_calls_lead_to_what_can_be_placed_and_to_all_of_it(data: st.DataO
             assert placements(board, counts) is not None
 
 
-@pytest.mark.parametrize("board", mig_boards(), ids=lambda board: board.name)
-def test_every_full_layout_of_the_planner_can_be_created_in_any_order(board: MigBoard) -> None:
+@pytest.mark.parametrize("board", mig_models(), ids=lambda board: board.name)
+def test_every_full_layout_of_the_planner_can_be_created_in_any_order(board: MigModel) -> None:
     for spots in all_layouts(board, [name for name in board.profiles if "+" not in name], full=True):
         for order in list(permutations(spots))[:3]:
             layout = empty(board)
@@ -65,7 +65,7 @@ def test_every_full_layout_of_the_planner_can_be_created_in_any_order(board: Mig
 @given(st.data())
 def test_a_file_divides_a_gpu_into_what_the_planner_can_place(data: st.DataObject) -> None:
     model = data.draw(st.sampled_from(GPUS))
-    board = mig_board(gpu_models()[model].product)
+    board = mig_model(gpu_models()[model].product)
     assert board is not None
     names = [*board.profiles, *(f"1c.{name}" for name in board.profiles if name[0] in "2347")]
     profiles = data.draw(st.lists(st.sampled_from(names), max_size=8))
@@ -107,7 +107,7 @@ def test_what_no_board_can_have_is_refused_with_the_nearest_that_can_be(gpu: str
 
 
 def test_compute_instances_are_those_that_a_driver_makes() -> None:
-    board = mig_board("NVIDIA H100 80GB HBM3")
+    board = mig_model("NVIDIA H100 80GB HBM3")
     assert board is not None
     layout = layout_after(empty(board), board, CreateGpuInstance("g", "4g.40gb", 0))
     with pytest.raises(HardwareError):

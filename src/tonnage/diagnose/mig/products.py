@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.decide.node.mig.goal import INSTEAD
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, mig_boards, usable_mib
+from tonnage.model.catalog.mig import MigModel, MigProfile, is_undivided, mig_model, mig_models, usable_mib
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.mig.geometry import all_counts
@@ -41,7 +41,7 @@ def product_named(text: str) -> Product:
             return Product(model.product, key, model.memory_mib, model.pci_device)
     if named := _short_names().get(text.upper()):
         return product_named(named)
-    board = None if _SHORT.fullmatch(text.upper()) else mig_board(text)
+    board = None if _SHORT.fullmatch(text.upper()) else mig_model(text)
     if board is not None:
         return Product(text, "", 1024 * max(parse_profile(name).gb for name in board.profiles))
     if is_undivided(text):
@@ -52,7 +52,7 @@ def product_named(text: str) -> Product:
 def _short_names() -> dict[str, str]:
     """Names such as `H100-94`, model and GB of the board, and the name of a product that has it."""
     names: dict[str, str] = {}
-    for board in mig_boards():
+    for board in mig_models():
         gb = max(parse_profile(name).gb for name in board.profiles)
         for words in board.words:
             spelt = _spelt(words)
@@ -63,7 +63,7 @@ def _short_names() -> dict[str, str]:
 
 def _nearest_names(text: str, models: tuple[str, ...]) -> str:
     """What may be asked for, and first what is most like a text; every name can be given as it is written."""
-    boards = [" ".join(_spelt(words)) for board in mig_boards() for words in board.words]
+    boards = [" ".join(_spelt(words)) for board in mig_models() for words in board.words]
     names = {name.casefold(): name for name in (*boards, *models, *_short_names())}
     like = [candidate for candidate in names if text.casefold() in candidate] if text else []
     near = like or get_close_matches(text.casefold()[:60], names, n=3)
@@ -78,9 +78,9 @@ def _spelt(words: Iterable[str]) -> list[str]:
     )
 
 
-def board_of(product: Product) -> MigBoard:
+def board_of(product: Product) -> MigModel:
     """Raises ConfigError: it cannot be divided."""
-    board = mig_board(product.name)
+    board = mig_model(product.name)
     if board is not None:
         return board
     undivided = is_undivided(product.name)
@@ -145,12 +145,12 @@ def layouts_rows(product: Product, *, media: bool) -> Iterator[tuple[str, str]]:
         yield written(counts), ", ".join(f"{name}@{start}" for name, start in placed)
 
 
-def _full(board: MigBoard, *, media: bool) -> Iterator[tuple[dict[str, int], list[tuple[str, int]]]]:
+def _full(board: MigModel, *, media: bool) -> Iterator[tuple[dict[str, int], list[tuple[str, int]]]]:
     names = [name for name in board.profiles if media or name == parse_profile(name).plain]
     for counts in all_counts(board, names, full=True):
         placed = ((profile.name, start) for profile, start in placements(board, dict(counts)) or ())
         yield dict(reversed(counts)), sorted(placed, key=lambda placement: placement[1])
 
 
-def _largest_first(board: MigBoard) -> list[MigProfile]:
+def _largest_first(board: MigModel) -> list[MigProfile]:
     return [*board.profiles.values()][::-1]

@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.decide.node.mig.goal import GpuGoal, MigGpu
 from tonnage.decide.node.mig.reset_groups import resets_of
-from tonnage.model.catalog.mig import mig_board
+from tonnage.model.catalog.mig import mig_model
 from tonnage.model.devices.inventory import Device, Inventory
 from tonnage.model.devices.links import NVSWITCH, Link
 from tonnage.model.json import JsonObject, JsonValue
@@ -71,7 +71,7 @@ def _device(gpu: MigGpu, described: GpuDevice | None) -> Device:
     capability = "8.0" if _AMPERE.search(gpu.product) else _HOPPER
     if described is not None and described.compute_capability:
         capability = described.compute_capability
-    able = mig_board(gpu.product, (instance.profile for instance in gpu.now)) is not None
+    able = mig_model(gpu.product, (instance.profile for instance in gpu.now)) is not None
     mode = (gpu.enabled or bool(gpu.now)) if able else None
     return Device(gpu.uuid or f"#{gpu.index}", gpu.index, gpu.product, 0, capability, mig_enabled=mode)
 

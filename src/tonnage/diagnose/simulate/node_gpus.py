@@ -10,7 +10,7 @@ from tonnage.decide.node.labels.gpu import OWN, gpu_labels
 from tonnage.decide.node.mig.layouts import Layout, layout_of
 from tonnage.decide.node.share import share
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.catalog.mig import MigBoard, device_mib, is_undivided, mig_board, mig_boards
+from tonnage.model.catalog.mig import MigModel, device_mib, is_undivided, mig_model, mig_models
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import PluginConfig, SharedResource
 from tonnage.model.errors import Problem
@@ -116,7 +116,7 @@ def divided(board: NodeGpus, layout: str, devices: Sequence[int] | None, strateg
     if missing:
         there = ", ".join(str(d.index) for d in board.devices)
         return Problem(f"no GPU {missing[0]} there", remedy=f"it has {there}")
-    geometries = [(d, geometry) for d in chosen if (geometry := mig_board(d.product)) is not None]
+    geometries = [(d, geometry) for d in chosen if (geometry := mig_model(d.product)) is not None]
     if not geometries or (devices is not None and len(geometries) < len(chosen)):
         capable = [device for device, _ in geometries]
         return _indivisible(next(d for d in chosen if d not in capable) if chosen else None)
@@ -188,7 +188,7 @@ def _is_gpu(resource: str) -> bool:
 def _indivisible(device: Device | None) -> Problem:
     if device is None:
         return Problem("the node has no GPU")
-    able = f"boards that can be divided: {'; '.join(board.name for board in mig_boards() if board.words)}"
+    able = f"boards that can be divided: {'; '.join(board.name for board in mig_models() if board.words)}"
     if is_undivided(device.product):
         return Problem(
             f"{device.product} cannot be divided by MIG",
@@ -200,7 +200,7 @@ def _indivisible(device: Device | None) -> Problem:
     )
 
 
-def _with(device: Device, board: MigBoard, layout: Layout) -> Device:
+def _with(device: Device, board: MigModel, layout: Layout) -> Device:
     """The device in a layout; one that cannot work cannot work in parts either."""
     if layout.whole:
         return replace(device, mig_enabled=False, migs=())
@@ -266,7 +266,7 @@ def _product_named(label: str) -> str:
 
 
 def _device(index: int, product: str, memory_mib: int) -> Device:
-    divisible = mig_board(product) is not None
+    divisible = mig_model(product) is not None
     capability = next((m.compute_capability for m in gpu_models().values() if m.product == product), "")
     return Device(f"GPU-{index}", index, product, memory_mib, capability,
                   mig_enabled=False if divisible else None)  # fmt: skip

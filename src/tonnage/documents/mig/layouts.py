@@ -22,7 +22,7 @@ from pydantic import (
 
 from tonnage.documents.yaml.bounds import AGENT_VALUES
 from tonnage.documents.yaml.source import DocumentFieldError, read_document
-from tonnage.model.catalog.mig import mig_boards, mig_profiles
+from tonnage.model.catalog.mig import mig_models, mig_profiles
 from tonnage.model.mig.layouts import MigConfigs, MigEntry
 from tonnage.model.mig.profile_names import nearest_profile, parse_profile
 
@@ -63,7 +63,7 @@ def _profile(text: str) -> str:
 def _with_memory(slices: str) -> str:
     """The profiles of so many slices, by the boards that have them."""
     boards: dict[str, list[str]] = {}
-    for board in mig_boards():
+    for board in mig_models():
         if name := next((profile for profile in board.profiles if profile.partition(".")[0] == slices), ""):
             boards.setdefault(name, []).append(board.name)
     named = "; ".join(f"{name} on {', '.join(names)}" for name, names in boards.items())

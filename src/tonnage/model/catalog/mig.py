@@ -1,4 +1,4 @@
-"""MIG profiles of GPU boards out of `mig.toml`: what each takes, and how many a GPU holds."""
+"""MIG profiles of GPU models out of `mig.toml`: what each takes, and how many a GPU holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MigProfile:
     """What a profile takes of a GPU, in slices, and how many of it a GPU holds at most.
 
     `starts` are the memory slices at which one may begin. `media` (decoders, encoders, JPEG engines each)
-    and `flow` (optical flow) are engines that it takes, where a board has too few of them for every layout.
+    and `flow` (optical flow) are engines that it takes, where a model has too few of them for every layout.
     """
 
     name: str
@@ -32,7 +32,7 @@ class MigProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class MigBoard:
+class MigModel:
     """GPUs that have the same profiles. `devices` are PCI device ids, `balanced` NVIDIA's mixed layout.
 
     Products whose name has all the words of one of `words` are on it.
@@ -56,10 +56,10 @@ def _table() -> Mapping[str, Any]:
 
 
 @cache
-def mig_boards() -> tuple[MigBoard, ...]:
-    """Every known board; read once."""
+def mig_models() -> tuple[MigModel, ...]:
+    """Every known model; read once."""
     table = _table()
-    boards: list[MigBoard] = []
+    models: list[MigModel] = []
     for name, row in table["boards"].items():
         family = table["families"][row["family"]]
         profiles = {
@@ -70,8 +70,8 @@ def mig_boards() -> tuple[MigBoard, ...]:
         words = tuple(frozenset(some) for some in row.get("words", ()))
         sizes, devices = (family["compute"], family["memory"]), tuple(row["devices"])
         engines = family.get("engines", {})
-        boards.append(MigBoard(name, *sizes, MappingProxyType(profiles), devices, balanced, words, **engines))
-    return tuple(boards)
+        models.append(MigModel(name, *sizes, MappingProxyType(profiles), devices, balanced, words, **engines))
+    return tuple(models)
 
 
 @cache
@@ -81,41 +81,41 @@ def mig_profiles() -> tuple[str, ...]:
     >>> "1g.10gb" in mig_profiles(), "1g.11gb" in mig_profiles()
     (True, False)
     """
-    return tuple(sorted({name for board in mig_boards() for name in board.profiles}))
+    return tuple(sorted({name for model in mig_models() for name in model.profiles}))
 
 
-def mig_board(product: str, profiles: Iterable[str] = ()) -> MigBoard | None:
-    """The board of a product by the driver's name or its label's spelling; None: not known here.
+def mig_model(product: str, profiles: Iterable[str] = ()) -> MigModel | None:
+    """The model of a product by the driver's name or its label's spelling; None: not known here.
 
     Where a product is built in several ways, it is the one that has most of `profiles`.
 
-    >>> mig_board("NVIDIA-A100-SXM4-40GB").name, mig_board("Tesla T4")
+    >>> mig_model("NVIDIA-A100-SXM4-40GB").name, mig_model("Tesla T4")
     ('A100 40GB', None)
-    >>> mig_board("NVIDIA GB200").name, mig_board("NVIDIA GB200", ["3g.95gb"]).name
+    >>> mig_model("NVIDIA GB200").name, mig_model("NVIDIA GB200", ["3g.95gb"]).name
     ('GB200', 'GB200 of 189 GB')
     """
     product_words, profile_names = _words(product), {*profiles}
     fitting = {
-        board.name: [len(some) for some in board.words if some <= product_words] for board in mig_boards()
+        model.name: [len(some) for some in model.words if some <= product_words] for model in mig_models()
     }
-    able = [board for board in mig_boards() if fitting[board.name]]
+    able = [model for model in mig_models() if fitting[model.name]]
     return max(
         able,
-        key=lambda board: (len(profile_names & board.profiles.keys()), max(fitting[board.name])),
+        key=lambda model: (len(profile_names & model.profiles.keys()), max(fitting[model.name])),
         default=None,
     )
 
 
-def reported_board(product: str, catalogued: MigBoard | None, reported: Iterable[MigProfile]) -> MigBoard:
-    """The board whose driver has reported these profiles and their places; engines are as `catalogued`.
+def reported_model(product: str, catalogued: MigModel | None, reported: Iterable[MigProfile]) -> MigModel:
+    """The model whose driver has reported these profiles and their places; engines are as `catalogued`.
 
-    >>> reported_board("Z9", None, [MigProfile("1g.9gb", 1, 1, 2, (0, 1))]).memory
+    >>> reported_model("Z9", None, [MigProfile("1g.9gb", 1, 1, 2, (0, 1))]).memory
     2
     """
     there = {profile.name: profile for profile in reported}
     if catalogued is None:
         sizes = max(profile.compute for profile in there.values()), _end(there.values())
-        return MigBoard(product, *sizes, MappingProxyType(there), ())
+        return MigModel(product, *sizes, MappingProxyType(there), ())
     order = [name for name in catalogued.profiles if name in there]
     order += sorted(there.keys() - catalogued.profiles.keys())
     profiles = {
@@ -134,28 +134,28 @@ def _end(profiles: Iterable[MigProfile]) -> int:
     return max(profile.starts[-1] + profile.memory for profile in profiles)
 
 
-def usable_mib(board: MigBoard, key: str, total_mib: int) -> tuple[dict[str, int], bool]:
+def usable_mib(model: MigModel, key: str, total_mib: int) -> tuple[dict[str, int], bool]:
     """(MiB that a device of each profile has, whether that was seen); media variants are left out.
 
     `key` is the product's in the catalogue of GPUs. Where nobody has seen it: its slices less 5 %.
 
-    >>> usable_mib(mig_board("NVIDIA A100-SXM4-80GB"), "A100-80", 81920)[0]["1g.10gb"]
+    >>> usable_mib(mig_model("NVIDIA A100-SXM4-80GB"), "A100-80", 81920)[0]["1g.10gb"]
     9856
     """
-    plain = [name for name in board.profiles if "+" not in name and "-" not in name]
+    plain = [name for name in model.profiles if "+" not in name and "-" not in name]
     measured = _table()["memory_mib"].get(key)
     if measured is not None:
         return dict(zip(plain, measured, strict=True)), True
-    share = {name: board.profiles[name].memory / board.memory for name in plain}
+    share = {name: model.profiles[name].memory / model.memory for name in plain}
     return {name: int(total_mib * share[name] * 0.95) for name in plain}, False
 
 
-def device_mib(board: MigBoard, key: str, total_mib: int, profile: ProfileName) -> int:
-    """MiB that a device of a profile has; 0 where the board has no such profile.
+def device_mib(model: MigModel, key: str, total_mib: int, profile: ProfileName) -> int:
+    """MiB that a device of a profile has; 0 where the model has no such profile.
 
     Compute instances and media variants have the memory of their plain GPU instance.
     """
-    return usable_mib(board, key, total_mib)[0].get(profile.plain, 0)
+    return usable_mib(model, key, total_mib)[0].get(profile.plain, 0)
 
 
 def is_undivided(product: str) -> bool:
@@ -164,7 +164,7 @@ def is_undivided(product: str) -> bool:
     >>> is_undivided("Tesla V100-SXM2-16GB"), is_undivided("NVIDIA A100-SXM4-40GB"), is_undivided("RTX 9")
     (True, False, False)
     """
-    return mig_board(product) is None and not _words(product).isdisjoint(_table()["undivided"]["words"])
+    return mig_model(product) is None and not _words(product).isdisjoint(_table()["undivided"]["words"])
 
 
 def _words(product: str) -> frozenset[str]:

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from tonnage.model.catalog.mig import MigBoard, MigProfile
+from tonnage.model.catalog.mig import MigModel, MigProfile
 
 Spot = tuple[str, int]
 """A profile and the memory slice at which it begins."""
 Counts = tuple[tuple[str, int], ...]
-"""Profiles in the board's order, each with its number, which is not 0."""
+"""Profiles in the model's order, each with its number, which is not 0."""
 
 
-def is_valid(board: MigBoard, placed: Collection[Spot]) -> bool:
+def is_valid(model: MigModel, placed: Collection[Spot]) -> bool:
     """Whether a GPU can have exactly these instances at once.
 
-    >>> from tonnage.model.catalog.mig import mig_board
-    >>> a100 = mig_board("NVIDIA A100-SXM4-80GB")
+    >>> from tonnage.model.catalog.mig import mig_model
+    >>> a100 = mig_model("NVIDIA A100-SXM4-80GB")
     >>> is_valid(a100, [("3g.40gb", 4), ("4g.40gb", 0)]), is_valid(a100, [("3g.40gb", 0), ("4g.40gb", 0)])
     (True, False)
     """
-    state: _State | None = _State(board)
+    state: _State | None = _State(model)
     for name, start in placed:
-        profile = board.profiles.get(name)
+        profile = model.profiles.get(name)
         if state is None or profile is None or start not in profile.starts:
             return False
         state = state.plus(profile, start)
@@ -33,25 +33,25 @@ def is_valid(board: MigBoard, placed: Collection[Spot]) -> bool:
 
 
 def all_layouts(
-    board: MigBoard, names: Collection[str] = (), *, full: bool = False
+    model: MigModel, names: Collection[str] = (), *, full: bool = False
 ) -> Iterator[tuple[Spot, ...]]:
     """Each set of instances that a GPU can have at once, one at least. `names`: of these profiles only.
 
     `full`: only those to which none of them can be added.
     """
-    spots = _spots(board, names)
-    for chosen, state in _further(spots, 0, (), _State(board)):
+    spots = _spots(model, names)
+    for chosen, state in _further(spots, 0, (), _State(model)):
         if chosen and not (full and any(state.plus(*spot) for spot in spots)):
             yield tuple((profile.name, start) for profile, start in chosen)
 
 
-def all_counts(board: MigBoard, names: Collection[str] = (), *, full: bool = False) -> tuple[Counts, ...]:
+def all_counts(model: MigModel, names: Collection[str] = (), *, full: bool = False) -> tuple[Counts, ...]:
     """The numbers of instances by profile that some layout has; as `all_layouts`, most instances first.
 
     `full`: only those of which none is part of another.
     """
-    order = [name for name in board.profiles if not names or name in names]
-    layouts = ([name for name, _ in layout] for layout in all_layouts(board, names))
+    order = [name for name in model.profiles if not names or name in names]
+    layouts = ([name for name, _ in layout] for layout in all_layouts(model, names))
     vectors = {tuple(layout.count(name) for name in order) for layout in layouts}
     if full:  # with some numbers all smaller ones are possible, so one more of each is enough to try
         vectors = {
@@ -70,10 +70,10 @@ def _one_more(counts: Sequence[int], place: int) -> tuple[int, ...]:
 class _State:
     """What some instances take of a GPU: slices as bits, numbers by profile, engines."""
 
-    __slots__ = ("board", "counts", "engines", "occupied")
+    __slots__ = ("counts", "engines", "model", "occupied")
 
-    def __init__(self, board: MigBoard) -> None:
-        self.board = board
+    def __init__(self, model: MigModel) -> None:
+        self.model = model
         self.occupied = 0
         self.counts: dict[str, int] = {}
         self.engines = (0, 0)
@@ -83,16 +83,16 @@ class _State:
         mask = ((1 << profile.memory) - 1) << start
         count = self.counts.get(profile.name, 0) + 1
         media, flow = self.engines[0] + profile.media, self.engines[1] + profile.flow
-        if self.occupied & mask or count > profile.most or media > self.board.media or flow > self.board.flow:
+        if self.occupied & mask or count > profile.most or media > self.model.media or flow > self.model.flow:
             return None
-        other = _State(self.board)
+        other = _State(self.model)
         other.occupied, other.engines = self.occupied | mask, (media, flow)
         other.counts = {**self.counts, profile.name: count}
         return other
 
 
-def _spots(board: MigBoard, names: Collection[str]) -> list[tuple[MigProfile, int]]:
-    chosen = [profile for name, profile in board.profiles.items() if not names or name in names]
+def _spots(model: MigModel, names: Collection[str]) -> list[tuple[MigProfile, int]]:
+    chosen = [profile for name, profile in model.profiles.items() if not names or name in names]
     return [(profile, start) for profile in chosen for start in profile.starts]
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from tonnage.model.catalog.mig import MigBoard, MigProfile
+from tonnage.model.catalog.mig import MigModel, MigProfile
 from tonnage.model.mig.compute import gpu_instances
 from tonnage.model.mig.profile_names import nearest_profile
 from tonnage.model.reasons.gpu.mig import MigLayoutReason, MigLayoutTooLarge, MigProfileNotOffered
@@ -17,48 +17,48 @@ from tonnage.model.reasons.gpu.mig import MigLayoutReason, MigLayoutTooLarge, Mi
 _MOST_ALTERNATIVES: Final = 4
 
 
-def layout_refusal(board: MigBoard, counts: Mapping[str, int]) -> MigLayoutReason | None:
-    """Why no GPU of the board can have these devices at once; None: it can.
+def layout_refusal(model: MigModel, counts: Mapping[str, int]) -> MigLayoutReason | None:
+    """Why no GPU of the model can have these devices at once; None: it can.
 
     A profile may be that of a compute instance. Those of a GPU instance share one where they can.
 
-    >>> from tonnage.model.catalog.mig import mig_board
-    >>> a100 = mig_board("NVIDIA A100-SXM4-80GB")
+    >>> from tonnage.model.catalog.mig import mig_model
+    >>> a100 = mig_model("NVIDIA A100-SXM4-80GB")
     >>> layout_refusal(a100, {"1c.3g.40gb": 3, "1g.10gb": 4}), layout_refusal(a100, {"1g.10gb": 8}).instead
     (None, ('1g.10gb:7',))
     """
     instances = gpu_instances(counts)
     if isinstance(instances, MigLayoutReason):
         return instances
-    return conflict(board, instances) if placements(board, instances) is None else None
+    return conflict(model, instances) if placements(model, instances) is None else None
 
 
 def placements(
-    board: MigBoard, demand: Mapping[str, int], *, beside: Iterable[tuple[str, int]] = ()
+    model: MigModel, demand: Mapping[str, int], *, beside: Iterable[tuple[str, int]] = ()
 ) -> tuple[tuple[MigProfile, int], ...] | None:
     """Where each device goes, or None when they do not fit together, or `beside` (profile, first slice).
 
-    >>> from tonnage.model.catalog.mig import mig_board
-    >>> a100 = mig_board("NVIDIA A100-SXM4-80GB")
+    >>> from tonnage.model.catalog.mig import mig_model
+    >>> a100 = mig_model("NVIDIA A100-SXM4-80GB")
     >>> [(p.name, at) for p, at in placements(a100, {"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 2})]
     [('3g.40gb', 4), ('2g.20gb', 0), ('1g.10gb', 2), ('1g.10gb', 3)]
     """
-    table = board.profiles
+    table = model.profiles
     beside = tuple(beside)
     if any(name not in table or count > table[name].most for name, count in demand.items()):
         return None
-    if _lacking(board, Counter(demand) + Counter(name for name, _ in beside)):
+    if _lacking(model, Counter(demand) + Counter(name for name, _ in beside)):
         return None
     order = sorted(demand, key=lambda name: (len(table[name].starts), -table[name].memory, name))
     occupied = sum(_mask(table[name], start) for name, start in beside)
     return _placed([table[name] for name in order for _ in range(demand[name])], occupied, ())
 
 
-def _lacking(board: MigBoard, demand: Mapping[str, int]) -> str:
-    """The engines of which the board has too few; empty where there are enough, or they limit nothing."""
-    media = sum(board.profiles[name].media * count for name, count in demand.items())
-    flow = sum(board.profiles[name].flow * count for name, count in demand.items())
-    for engine, used, has in (("media", media, board.media), ("flow", flow, board.flow)):
+def _lacking(model: MigModel, demand: Mapping[str, int]) -> str:
+    """The engines of which the model has too few; empty where there are enough, or they limit nothing."""
+    media = sum(model.profiles[name].media * count for name, count in demand.items())
+    flow = sum(model.profiles[name].flow * count for name, count in demand.items())
+    for engine, used, has in (("media", media, model.media), ("flow", flow, model.flow)):
         if used > has:
             return f"they take {used} {engine} engines, it has {has}"
     return ""
@@ -85,40 +85,40 @@ def _placed(
     return None
 
 
-def conflict(board: MigBoard, demand: Mapping[str, int]) -> MigLayoutReason:
+def conflict(model: MigModel, demand: Mapping[str, int]) -> MigLayoutReason:
     """Why these do not fit together on one GPU, and the largest parts of them that do."""
-    unknown = [name for name in demand if name not in board.profiles]
+    unknown = [name for name in demand if name not in model.profiles]
     if unknown:
         message = f"there is no profile {' and no '.join(unknown)}"
         return MigProfileNotOffered(
-            subject=board.name, message=message, instead=offered_profiles(board, unknown)
+            subject=model.name, message=message, instead=offered_profiles(model, unknown)
         )
     return MigLayoutTooLarge(
-        subject=board.name,
-        message=f"{written(demand)} do not fit together on one GPU: {_reason(board, demand)}",
-        instead=nearest_layouts(board, demand),
+        subject=model.name,
+        message=f"{written(demand)} do not fit together on one GPU: {_reason(model, demand)}",
+        instead=nearest_layouts(model, demand),
         profiles=dict(demand),
     )
 
 
-def offered_profiles(board: MigBoard, unknown: Iterable[str]) -> tuple[str, ...]:
-    """The board's profiles, those first that are most like what is asked for."""
-    near = {nearest_profile(name, board.profiles) for name in unknown}
-    return tuple(sorted(board.profiles, key=lambda name: name not in near))
+def offered_profiles(model: MigModel, unknown: Iterable[str]) -> tuple[str, ...]:
+    """The model's profiles, those first that are most like what is asked for."""
+    near = {nearest_profile(name, model.profiles) for name in unknown}
+    return tuple(sorted(model.profiles, key=lambda name: name not in near))
 
 
-def nearest_layouts(board: MigBoard, demand: Mapping[str, int]) -> tuple[str, ...]:
+def nearest_layouts(model: MigModel, demand: Mapping[str, int]) -> tuple[str, ...]:
     """The largest parts of what is wanted that fit, those that keep most devices first."""
-    return tuple(written(part) for part in _largest_parts(board, demand))
+    return tuple(written(part) for part in _largest_parts(model, demand))
 
 
-def _largest_parts(board: MigBoard, demand: Mapping[str, int]) -> list[dict[str, int]]:
+def _largest_parts(model: MigModel, demand: Mapping[str, int]) -> list[dict[str, int]]:
     names = list(demand)
     parts: list[dict[str, int]] = []
-    for counts in sorted(_within(board, demand, names, board.memory), key=lambda counts: -sum(counts)):
+    for counts in sorted(_within(model, demand, names, model.memory), key=lambda counts: -sum(counts)):
         part = dict(zip(names, counts, strict=True))
         covered = any(all(part[n] <= other[n] for n in names) for other in parts)
-        if sum(counts) and not covered and placements(board, part) is not None:
+        if sum(counts) and not covered and placements(model, part) is not None:
             parts.append(part)
             if len(parts) == _MOST_ALTERNATIVES:
                 break
@@ -126,15 +126,15 @@ def _largest_parts(board: MigBoard, demand: Mapping[str, int]) -> list[dict[str,
 
 
 def _within(
-    board: MigBoard, demand: Mapping[str, int], names: Sequence[str], memory: int
+    model: MigModel, demand: Mapping[str, int], names: Sequence[str], memory: int
 ) -> Iterator[tuple[int, ...]]:
     """Parts of what is wanted that take no more memory slices, by the numbers of the profiles named."""
     if not names:
         yield ()
         return
-    profile = board.profiles[names[0]]
+    profile = model.profiles[names[0]]
     for count in range(min(demand[profile.name], profile.most, memory // profile.memory), -1, -1):
-        for others in _within(board, demand, names[1:], memory - count * profile.memory):
+        for others in _within(model, demand, names[1:], memory - count * profile.memory):
             yield (count, *others)
 
 
@@ -147,25 +147,25 @@ def written(counts: Mapping[str, int]) -> str:
     return ",".join(f"{name}:{count}" for name, count in counts.items() if count)
 
 
-def _reason(board: MigBoard, demand: Mapping[str, int]) -> str:
+def _reason(model: MigModel, demand: Mapping[str, int]) -> str:
     """What is too much, and in whose way the slices are."""
-    slices = _overlap(board, demand)
+    slices = _overlap(model, demand)
     for name, count in demand.items():
-        if count > board.profiles[name].most:
-            return f"a GPU holds at most {board.profiles[name].most} of {name}, not {count}; {slices}"
-    width = sum(board.profiles[name].memory * count for name, count in demand.items())
-    if width > board.memory:
-        return f"they take {width} memory slices, it has {board.memory}; {slices}"
-    engines = _lacking(board, demand)
+        if count > model.profiles[name].most:
+            return f"a GPU holds at most {model.profiles[name].most} of {name}, not {count}; {slices}"
+    width = sum(model.profiles[name].memory * count for name, count in demand.items())
+    if width > model.memory:
+        return f"they take {width} memory slices, it has {model.memory}; {slices}"
+    engines = _lacking(model, demand)
     return f"{engines}; {slices}" if engines else slices
 
 
-def _overlap(board: MigBoard, demand: Mapping[str, int]) -> str:
+def _overlap(model: MigModel, demand: Mapping[str, int]) -> str:
     """Which device finds no place beside the others, and who has the slices at which it may begin."""
-    size = {name: board.profiles[name].memory for name in demand}
-    part = max(_largest_parts(board, demand), key=lambda part: sum(size[name] * part[name] for name in part))
-    placed = placements(board, part) or ()
-    left = board.profiles[next(name for name, count in demand.items() if count > part[name])]
+    size = {name: model.profiles[name].memory for name in demand}
+    part = max(_largest_parts(model, demand), key=lambda part: sum(size[name] * part[name] for name in part))
+    placed = placements(model, part) or ()
+    left = model.profiles[next(name for name, count in demand.items() if count > part[name])]
     neighbours = ", ".join(
         f"{profile.name} on {_span(start, profile.memory)}"
         for profile, start in sorted(placed, key=lambda placement: placement[1])

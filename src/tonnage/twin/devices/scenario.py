@@ -13,7 +13,7 @@ from tonnage.documents.yaml.reader import MAX_BYTES
 from tonnage.documents.yaml.source import parse_document
 from tonnage.model.actions.devices import MigStep, SetComputeMode
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
-from tonnage.model.catalog.mig import device_mib, mig_board
+from tonnage.model.catalog.mig import device_mib, mig_model
 from tonnage.model.devices.health import RecoveryAction
 from tonnage.model.devices.inventory import (
     ComputeMode,
@@ -209,7 +209,7 @@ def _device(entry: HardwareDevice, index: int, layout: ScenarioLayout | None) ->
 
 def _parts(entry: HardwareDevice, model: GpuModel, layout: ScenarioLayout) -> Iterator[MigDevice]:
     healthy = entry.health == "healthy"
-    board = mig_board(model.product)
+    board = mig_model(model.product)
     places = count()
     for instance in layout.instances:
         for compute in instance.computes:

@@ -22,7 +22,7 @@ from tonnage.model.actions.devices import (
     SetMigMode,
 )
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
-from tonnage.model.catalog.mig import MigBoard, mig_board
+from tonnage.model.catalog.mig import MigModel, mig_model
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.json import parsed_json
 from tonnage.model.mig.compute import compute_sizes, splits_for
@@ -127,11 +127,11 @@ def _slices(profile: str) -> int:
     return int(profile.partition("g.")[0])
 
 
-def _board(entry: HardwareDevice) -> MigBoard | None:
-    return mig_board(gpu_models()[entry.model].product)
+def _board(entry: HardwareDevice) -> MigModel | None:
+    return mig_model(gpu_models()[entry.model].product)
 
 
-def _sizes(board: MigBoard) -> dict[str, int]:
+def _sizes(board: MigModel) -> dict[str, int]:
     return {name: profile.memory for name, profile in board.profiles.items()}
 
 
@@ -139,7 +139,7 @@ def _basis(hardware: Hardware, entry: HardwareDevice) -> list[Any]:
     return [hardware.boot, None if entry.mig is None else list(entry.mig)]
 
 
-def _configured(entry: HardwareDevice, board: MigBoard) -> ScenarioLayout | None:
+def _configured(entry: HardwareDevice, board: MigModel) -> ScenarioLayout | None:
     """The file's own layout: compute instances share GPU instances where they can; None: impossible."""
     profiles = entry.mig or ()
     splits = splits_for(Counter(profiles))
@@ -164,7 +164,7 @@ def _configured(entry: HardwareDevice, board: MigBoard) -> ScenarioLayout | None
     return ScenarioLayout(entry.uuid, enabled, enabled, placed, _sizes(board))
 
 
-def _starts(board: MigBoard, names: tuple[str, ...], before: tuple[Spot, ...] = ()) -> tuple[int, ...] | None:
+def _starts(board: MigModel, names: tuple[str, ...], before: tuple[Spot, ...] = ()) -> tuple[int, ...] | None:
     """Where instances begin, each at the first slice that leaves room for the later ones; None: nowhere."""
     if not names:
         return ()
@@ -196,7 +196,7 @@ def _reset(
 
 
 def layout_after(
-    layout: ScenarioLayout, board: MigBoard, step: MigStep, *, waits: bool = False
+    layout: ScenarioLayout, board: MigModel, step: MigStep, *, waits: bool = False
 ) -> ScenarioLayout:
     """The layout after the step. `waits`: another mode waits for a reset.
 
@@ -225,7 +225,7 @@ def layout_after(
             return replace(layout, instances=left_over)
 
 
-def _with_instance(layout: ScenarioLayout, board: MigBoard, name: str, start: int) -> ScenarioLayout:
+def _with_instance(layout: ScenarioLayout, board: MigModel, name: str, start: int) -> ScenarioLayout:
     step = CreateGpuInstance(layout.uuid, name, start)
     profile = board.profiles.get(name)
     if not layout.enabled or profile is None or start not in profile.starts:

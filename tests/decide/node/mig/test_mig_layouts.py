@@ -8,13 +8,13 @@ from itertools import product
 import pytest
 
 from tonnage.decide.node.mig.layouts import Layout, layout_of
-from tonnage.model.catalog.mig import MigBoard, is_undivided, mig_board
+from tonnage.model.catalog.mig import MigModel, is_undivided, mig_model
 from tonnage.model.mig.placements import placements
 from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 
-def board(product_name: str) -> MigBoard:
-    found = mig_board(product_name)
+def board(product_name: str) -> MigModel:
+    found = mig_model(product_name)
     assert found is not None
     return found
 
@@ -23,7 +23,7 @@ A100 = board("NVIDIA A100-SXM4-80GB")
 A30 = board("NVIDIA A30")
 
 
-def sets_by_trial(geometry: MigBoard, names: tuple[str, ...]) -> set[tuple[int, ...]]:
+def sets_by_trial(geometry: MigModel, names: tuple[str, ...]) -> set[tuple[int, ...]]:
     """Every count vector that some choice of non-overlapping placements has, without the planner."""
     found: set[tuple[tuple[int, ...], int]] = {((0,) * len(names), 0)}
     for index, name in enumerate(names):
@@ -49,7 +49,7 @@ def sets_by_trial(geometry: MigBoard, names: tuple[str, ...]) -> set[tuple[int, 
     ],
 )
 def test_a_layout_fits_if_and_only_if_some_placement_has_it(
-    geometry: MigBoard, places: Sequence[int], count: int
+    geometry: MigModel, places: Sequence[int], count: int
 ) -> None:
     names = tuple([*geometry.profiles][place] for place in places)
     expected = sets_by_trial(geometry, names)
@@ -155,9 +155,9 @@ def test_a_product_has_a_board_in_the_drivers_and_in_the_labels_spelling(product
 )
 def test_mig_5_older_and_smaller_gpus_cannot_be_divided(product_name: str) -> None:
     assert is_undivided(product_name)
-    assert mig_board(product_name) is None
+    assert mig_model(product_name) is None
 
 
 def test_of_a_product_that_nobody_knows_nothing_is_said() -> None:
-    assert mig_board("NVIDIA X1000") is None
+    assert mig_model("NVIDIA X1000") is None
     assert not is_undivided("NVIDIA X1000")

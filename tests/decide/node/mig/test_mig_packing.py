@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tonnage.decide.node.mig.packing import Packing, pack
-from tonnage.model.catalog.mig import MigBoard, mig_board
+from tonnage.model.catalog.mig import MigModel, mig_model
 from tonnage.model.mig.placements import placements
 from tonnage.model.reasons.gpu.mig import MigMemoryShort
 
 
-def board(name: str) -> MigBoard:
-    found = mig_board(name)
+def board(name: str) -> MigModel:
+    found = mig_model(name)
     assert found is not None
     return found
 
@@ -35,14 +35,14 @@ A100_MIB = {
 A30_MIB = {"1g.6gb": 5952, "2g.12gb": 11968, "4g.24gb": 24064}
 
 
-def packed(geometry: MigBoard, memory: Mapping[str, int], demand: Mapping[int, int]) -> Packing:
+def packed(geometry: MigModel, memory: Mapping[str, int], demand: Mapping[int, int]) -> Packing:
     found = pack(geometry, memory, demand)
     assert isinstance(found, Packing)
     return found
 
 
 @cache
-def fitting(geometry: MigBoard, names: tuple[str, ...]) -> frozenset[tuple[int, ...]]:
+def fitting(geometry: MigModel, names: tuple[str, ...]) -> frozenset[tuple[int, ...]]:
     """The numbers of devices that fit on a GPU together."""
     return frozenset(
         counts
@@ -51,7 +51,7 @@ def fitting(geometry: MigBoard, names: tuple[str, ...]) -> frozenset[tuple[int, 
     )
 
 
-def by_trial(geometry: MigBoard, memory: Mapping[str, int], demand: Mapping[int, int]) -> int:
+def by_trial(geometry: MigModel, memory: Mapping[str, int], demand: Mapping[int, int]) -> int:
     """The fewest GPUs, by serving one service after another in every way."""
     services = tuple(sorted((mib for mib, count in demand.items() for _ in range(count)), reverse=True))
     names = tuple(memory)

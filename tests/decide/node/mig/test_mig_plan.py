@@ -14,13 +14,13 @@ from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.mig.change import gpu_of
 from tonnage.decide.node.mig.goal import goals_by_layout
 from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
-from tonnage.model.catalog.mig import MigBoard, MigProfile, mig_board
+from tonnage.model.catalog.mig import MigModel, MigProfile, mig_model
 from tonnage.model.mig.layouts import DividedGpu
 from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 
-def board(name: str) -> MigBoard:
-    found = mig_board(name)
+def board(name: str) -> MigModel:
+    found = mig_model(name)
     assert found is not None
     return found
 
@@ -31,11 +31,11 @@ RTX = board("NVIDIA RTX PRO 6000 Blackwell Server Edition")
 BOARDS = {"A100": A100, "A30": A30, "RTX": RTX}
 
 
-def slices(geometry: MigBoard, name: str, start: int) -> frozenset[int]:
+def slices(geometry: MigModel, name: str, start: int) -> frozenset[int]:
     return frozenset(range(start, start + geometry.profiles[name].memory))
 
 
-def layouts(geometry: MigBoard) -> Iterator[tuple[tuple[str, int], ...]]:
+def layouts(geometry: MigModel) -> Iterator[tuple[tuple[str, int], ...]]:
     """Every set of placements that do not overlap and are not too many, by going through the slices."""
     spots = [(name, start) for name, profile in geometry.profiles.items() for start in profile.starts]
 

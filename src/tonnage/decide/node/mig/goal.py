@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.decide.node.mig.layouts import layout_of
 from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
-from tonnage.model.catalog.mig import MigBoard, MigProfile, is_undivided, mig_board, reported_board
+from tonnage.model.catalog.mig import MigModel, MigProfile, is_undivided, mig_model, reported_model
 from tonnage.model.mig.layouts import MigEntry
 from tonnage.model.reasons.gpu.mig import (
     MigDeviceFilterUndecided,
@@ -39,17 +39,17 @@ class MigGpu:
     holders: tuple[str, ...] = ()
     profiles: tuple[MigProfile, ...] = ()
 
-    def board(self, hints: Iterable[str] = ()) -> MigBoard | None:
+    def model(self, hints: Iterable[str] = ()) -> MigModel | None:
         """What its driver told, filled up from the catalogue; None: neither knows what fits on it.
 
-        What it is divided into tells boards of one product apart, else what is `hints` for.
+        What it is divided into tells models of one product apart, else what is `hints` for.
         """
         names = (
             [profile.name for profile in self.profiles] or [profile.profile for profile in self.now] or hints
         )
-        catalogued = mig_board(self.product, names)
+        catalogued = mig_model(self.product, names)
         placed = [profile for profile in self.profiles if profile.starts]
-        return reported_board(self.product, catalogued, placed) if placed else catalogued
+        return reported_model(self.product, catalogued, placed) if placed else catalogued
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,45 +89,45 @@ def goals_by_layout(gpus: Sequence[MigGpu], layout: str) -> tuple[GpuGoal, ...]:
     """What a layout by name, or of profiles with numbers, makes of every GPU that can be divided."""
     goals: list[GpuGoal] = []
     for gpu in gpus:
-        board = gpu.board()
-        if board is None:
+        model = gpu.model()
+        if model is None:
             goals.append(GpuGoal(gpu, refusal=_indivisible(gpu)))
             continue
-        target = layout_of(board, layout)
+        target = layout_of(model, layout)
         if isinstance(target, MigLayoutReason):
             goals.append(GpuGoal(gpu, refusal=target))
         else:
             demand: dict[str, int] = {}
             for profile, _ in target.placed:
                 demand[profile.name] = demand.get(profile.name, 0) + 1
-            goals.append(_planned(gpu, board, demand, enabled=not target.whole))
+            goals.append(_planned(gpu, model, demand, enabled=not target.whole))
     return tuple(goals)
 
 
 def _by_entries(gpu: MigGpu, entries: Sequence[MigEntry]) -> GpuGoal:
-    board = gpu.board()
-    own = [entry for entry in entries if _is_for(entry, gpu, board)]
+    model = gpu.model()
+    own = [entry for entry in entries if _is_for(entry, gpu, model)]
     if not own:
         return GpuGoal(gpu)
     first = own[0]
     where = tuple(entry.where for entry in own)
-    board = gpu.board(first.counts)
-    if (unsure := _narrower(own, gpu) or _unidentified(own, gpu, board)) is not None:
+    model = gpu.model(first.counts)
+    if (unsure := _narrower(own, gpu) or _unidentified(own, gpu, model)) is not None:
         return GpuGoal(gpu, refusal=unsure, where=where)
     if any((entry.enabled, entry.counts) != (first.enabled, first.counts) for entry in own):
         message = "two entries want it divided differently"
         differ = MigEntriesDiffer(subject=f"GPU {gpu.index}", message=message, entries=where)
         return GpuGoal(gpu, refusal=differ, where=where)
-    if board is None:
+    if model is None:
         by_index = any(entry.enabled and entry.devices is not None for entry in own)
         return GpuGoal(gpu, refusal=_indivisible(gpu) if by_index else None, where=where)
-    return replace(_planned(gpu, board, first.counts, enabled=first.enabled), where=where)
+    return replace(_planned(gpu, model, first.counts, enabled=first.enabled), where=where)
 
 
-def _is_for(entry: MigEntry, gpu: MigGpu, board: MigBoard | None) -> bool:
+def _is_for(entry: MigEntry, gpu: MigGpu, model: MigModel | None) -> bool:
     if entry.devices is not None and gpu.index not in entry.devices:
         return False
-    device_ids = (gpu.device,) if gpu.device else board.devices if board is not None else ()
+    device_ids = (gpu.device,) if gpu.device else model.devices if model is not None else ()
     return not entry.filters or any(
         device_filter.partition(":")[0] in device_ids for device_filter in entry.filters
     )
@@ -142,14 +142,14 @@ def _narrower(entries: Sequence[MigEntry], gpu: MigGpu) -> MigLayoutReason | Non
     return _undecided(gpu, (strange,), "subsystem", instead) if strange else None
 
 
-def _unidentified(entries: Sequence[MigEntry], gpu: MigGpu, board: MigBoard | None) -> MigLayoutReason | None:
-    """Filters that tell products of a board apart, where nobody told which of them this is."""
+def _unidentified(entries: Sequence[MigEntry], gpu: MigGpu, model: MigModel | None) -> MigLayoutReason | None:
+    """Filters that tell products of a model apart, where nobody told which of them this is."""
     filters = {device_filter for entry in entries for device_filter in entry.filters}
-    if gpu.device or board is None or not filters:
+    if gpu.device or model is None or not filters:
         return None
     first = entries[0]
     alike = all((entry.enabled, entry.counts) == (first.enabled, first.counts) for entry in entries)
-    if alike and (filters >= {*board.devices} or not all(entry.filters for entry in entries)):
+    if alike and (filters >= {*model.devices} or not all(entry.filters for entry in entries)):
         return None
     return _undecided(gpu, tuple(sorted(filters)), "PCI device id", ("its index",))
 
@@ -166,8 +166,8 @@ def _undecided(
     )
 
 
-def _planned(gpu: MigGpu, board: MigBoard, demand: Mapping[str, int], *, enabled: bool) -> GpuGoal:
-    plan = plan_gpu(board, gpu.now, demand)
+def _planned(gpu: MigGpu, model: MigModel, demand: Mapping[str, int], *, enabled: bool) -> GpuGoal:
+    plan = plan_gpu(model, gpu.now, demand)
     mode = enabled != (gpu.enabled or bool(gpu.now))
     if isinstance(plan, MigLayoutReason):
         return GpuGoal(gpu, refusal=plan)

@@ -1,4 +1,4 @@
-"""The MIG layout that a text names on a board, by mig-parted's names of layouts or by profiles."""
+"""The MIG layout that a text names on a GPU model, by mig-parted's names of layouts or by profiles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.model.catalog.mig import MigBoard, MigProfile
+from tonnage.model.catalog.mig import MigModel, MigProfile
 from tonnage.model.mig.placements import conflict, offered_profiles, placements
 from tonnage.model.reasons.gpu.mig import MigLayoutInvalid, MigLayoutReason, MigProfileNotOffered
 
@@ -30,8 +30,8 @@ class Layout:
         return tuple(profile.name for profile, _ in sorted(self.placed, key=lambda placement: placement[1]))
 
 
-def layout_of(board: MigBoard, text: str) -> Layout | MigLayoutReason:
-    """The layout that a text names, on this board.
+def layout_of(model: MigModel, text: str) -> Layout | MigLayoutReason:
+    """The layout that a text names, on this model.
 
     `all-disabled`, `all-enabled`, `all-balanced`, `all-<profile>` (as many as fit), or profiles with their
     number: `1g.10gb:2,3g.40gb:1`. A profile may be named by its slices alone (`3g`) or with `.` for `+`.
@@ -40,32 +40,32 @@ def layout_of(board: MigBoard, text: str) -> Layout | MigLayoutReason:
         return Layout(whole=True)
     if text == ENABLED:
         return Layout()
-    demand = _demand_of(board, text)
+    demand = _demand_of(model, text)
     if isinstance(demand, MigLayoutReason):
         return demand
-    placed = placements(board, demand)
+    placed = placements(model, demand)
     if placed is None:
-        return conflict(board, demand)
+        return conflict(model, demand)
     return Layout(placed)
 
 
-def _demand_of(board: MigBoard, text: str) -> dict[str, int] | MigLayoutReason:
-    profiles = tuple(board.profiles)
-    mixed = (BALANCED,) if board.balanced else ()
+def _demand_of(model: MigModel, text: str) -> dict[str, int] | MigLayoutReason:
+    profiles = tuple(model.profiles)
+    mixed = (BALANCED,) if model.balanced else ()
     layouts = (DISABLED, *mixed, *(f"{_ALL}{name}" for name in profiles))
-    if text == BALANCED and board.balanced:
-        return dict(board.balanced)
+    if text == BALANCED and model.balanced:
+        return dict(model.balanced)
     if text.startswith(_ALL):
-        name = profile_named(board, text.removeprefix(_ALL))
+        name = profile_named(model, text.removeprefix(_ALL))
         if name is None:
             offered = tuple(
-                f"{_ALL}{profile}" for profile in offered_profiles(board, [text.removeprefix(_ALL)])
+                f"{_ALL}{profile}" for profile in offered_profiles(model, [text.removeprefix(_ALL)])
             )
-            message = f"{board.name}: no layout {text[:60]}"
+            message = f"{model.name}: no layout {text[:60]}"
             instead = (*offered, DISABLED, *mixed)
-            return MigProfileNotOffered(subject=board.name, message=message, instead=instead)
+            return MigProfileNotOffered(subject=model.name, message=message, instead=instead)
         return {
-            name: next(n for n in range(board.profiles[name].most, 0, -1) if placements(board, {name: n}))
+            name: next(n for n in range(model.profiles[name].most, 0, -1) if placements(model, {name: n}))
         }
     demand: dict[str, int] = {}
     for part in text.split(","):
@@ -75,32 +75,32 @@ def _demand_of(board: MigBoard, text: str) -> dict[str, int] | MigLayoutReason:
                 f"{part.strip()[:60]} is no profile with a number" if part.strip() else "a profile is missing"
             )
             instead = (f"{profiles[0]}:2,{profiles[-2]}:1", *layouts[:3])
-            return MigLayoutInvalid(subject=board.name, message=message, instead=instead)
-        name = profile_named(board, match["name"])
+            return MigLayoutInvalid(subject=model.name, message=message, instead=instead)
+        name = profile_named(model, match["name"])
         if name is None:
-            return _no_profile(board, match["name"])
+            return _no_profile(model, match["name"])
         demand[name] = demand.get(name, 0) + int(match["count"])
     if any(demand.values()):
         return demand
-    return MigLayoutInvalid(subject=board.name, message="no device is asked for", instead=layouts[:3])
+    return MigLayoutInvalid(subject=model.name, message="no device is asked for", instead=layouts[:3])
 
 
-def _no_profile(board: MigBoard, text: str) -> MigLayoutReason:
+def _no_profile(model: MigModel, text: str) -> MigLayoutReason:
     compute, dot, instance = text.partition(".")
-    if dot and compute.endswith("c") and profile_named(board, instance) is not None:
+    if dot and compute.endswith("c") and profile_named(model, instance) is not None:
         message = (
             f"{text} is a part of a {instance}: a compute instance, which a layout by profiles does not name"
         )
         instead = (instance, "a mig-parted FILE, whose mig-devices may name it")
-        return MigLayoutInvalid(subject=board.name, message=message, instead=instead)
-    message = f"{board.name}: no profile {text}"
-    return MigProfileNotOffered(subject=board.name, message=message, instead=offered_profiles(board, [text]))
+        return MigLayoutInvalid(subject=model.name, message=message, instead=instead)
+    message = f"{model.name}: no profile {text}"
+    return MigProfileNotOffered(subject=model.name, message=message, instead=offered_profiles(model, [text]))
 
 
-def profile_named(board: MigBoard, text: str) -> str | None:
+def profile_named(model: MigModel, text: str) -> str | None:
     """The driver's name of a profile; `.me` and `+me` are one, and `3g` names the first of its slices."""
     name = text.removeprefix("mig-").replace("+", ".")
-    same = (profile for profile in board.profiles if profile.replace("+", ".") == name)
+    same = (profile for profile in model.profiles if profile.replace("+", ".") == name)
     return next(
-        same, next((profile for profile in board.profiles if profile.partition(".")[0] == name), None)
+        same, next((profile for profile in model.profiles if profile.partition(".")[0] == name), None)
     )

@@ -16,7 +16,7 @@ from itertools import combinations, product
 from math import ceil, floor
 from typing import Final
 
-from tonnage.model.catalog.mig import MigBoard
+from tonnage.model.catalog.mig import MigModel
 from tonnage.model.mig.placements import placements
 from tonnage.model.reasons.gpu.mig import MigMemoryShort
 
@@ -46,7 +46,7 @@ class Packing:
 
 
 def pack(
-    board: MigBoard, memory_mib: Mapping[str, int], demand: Mapping[int, int]
+    model: MigModel, memory_mib: Mapping[str, int], demand: Mapping[int, int]
 ) -> Packing | MigMemoryShort:
     """The fewest GPUs for `demand`, services by the MiB that each needs.
 
@@ -56,35 +56,35 @@ def pack(
     largest = max(demand, default=0)
     if largest > sizes[-1]:
         return MigMemoryShort(
-            subject=board.name,
+            subject=model.name,
             message=f"{largest} MiB are more than one GPU has ({sizes[-1]} MiB)",
             instead=("several GPUs for it",),
             needed_mib=largest,
             most_mib=sizes[-1],
         )
     target = tuple(sum(count for mib, count in demand.items() if mib > below) for below in (0, *sizes[:-1]))
-    layouts = _layouts(board, tuple(sorted(memory_mib.items())))
+    layouts = _layouts(model, tuple(sorted(memory_mib.items())))
     chosen, least = _fewest(tuple(layouts), target)
-    serves = {mib: _smallest(memory_mib, board, mib) for mib in sorted(demand)}
+    serves = {mib: _smallest(memory_mib, model, mib) for mib in sorted(demand)}
     gpus = tuple((dict(layouts[vector]), number) for vector, number in chosen)
     return Packing(gpus, serves, least)
 
 
-def _smallest(memory_mib: Mapping[str, int], board: MigBoard, mib: int) -> str:
+def _smallest(memory_mib: Mapping[str, int], model: MigModel, mib: int) -> str:
     able = [name for name, has in memory_mib.items() if has >= mib]
-    return min(able, key=lambda name: (memory_mib[name], board.profiles[name].compute))
+    return min(able, key=lambda name: (memory_mib[name], model.profiles[name].compute))
 
 
 @lru_cache(maxsize=32)
 def _layouts(
-    board: MigBoard, memory: tuple[tuple[str, int], ...]
+    model: MigModel, memory: tuple[tuple[str, int], ...]
 ) -> dict[Vector, tuple[tuple[str, int], ...]]:
     """The layouts that no other surpasses, by how many of their devices have at least each amount."""
     sizes = sorted({mib for _, mib in memory})
     by_vector: dict[Vector, tuple[tuple[str, int], ...]] = {}
-    for counts in product(*(range(board.profiles[name].most + 1) for name, _ in memory)):
+    for counts in product(*(range(model.profiles[name].most + 1) for name, _ in memory)):
         layout = tuple((name, count) for (name, _), count in zip(memory, counts, strict=True) if count)
-        if placements(board, dict(layout)) is not None:
+        if placements(model, dict(layout)) is not None:
             many = zip((mib for _, mib in memory), counts, strict=True)
             pairs = list(many)
             vector = tuple(sum(count for mib, count in pairs if mib >= size) for size in sizes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
 
-from tonnage.model.catalog.mig import MigBoard
+from tonnage.model.catalog.mig import MigModel
 from tonnage.model.mig.compute import Split, splits_for
 from tonnage.model.mig.geometry import Spot
 from tonnage.model.mig.placements import conflict, placements
@@ -65,21 +65,21 @@ class _Kind:
 
 
 def plan_gpu(
-    board: MigBoard, now: tuple[Instance, ...], demand: Mapping[str, int]
+    model: MigModel, now: tuple[Instance, ...], demand: Mapping[str, int]
 ) -> MigPlan | MigLayoutReason:
     """The way to `demand` that evicts the fewest holders, then destroys the fewest instances.
 
     Every choice of instances to keep is looked at, best first, so nothing better is overlooked; but which
     smaller compute instances stand together is settled before, by what is held most. An instance that the
-    board does not know is destroyed: nobody can tell what fits beside it.
+    model does not know is destroyed: nobody can tell what fits beside it.
     """
     held = sorted(now, key=lambda instance: -len(instance.holders))
     splits = splits_for(demand, [(instance.profile, instance.split) for instance in held])
     if isinstance(splits, MigLayoutReason):
         return splits
     counts = {name: len(instance_splits) for name, instance_splits in splits.items()}
-    if placements(board, counts) is None:
-        return conflict(board, counts)
+    if placements(model, counts) is None:
+        return conflict(model, counts)
     kinds = Counter(
         _Kind(name, split) for name, instance_splits in splits.items() for split in instance_splits
     )
@@ -93,7 +93,7 @@ def plan_gpu(
         (_Kind(instance.profile, instance.split), instance.start, bits)
         for instance, bits in zip(now, holder_bits, strict=True)
     )
-    places, made = _kept_places(board, tuple(instances), tuple(sorted(kinds.items())))
+    places, made = _kept_places(model, tuple(instances), tuple(sorted(kinds.items())))
     gone = tuple(instance for place, instance in enumerate(now) if place not in places)
     return MigPlan(
         tuple(now[place] for place in places),
@@ -105,31 +105,31 @@ def plan_gpu(
 
 @lru_cache(maxsize=4096)
 def _kept_places(
-    board: MigBoard, now: tuple[tuple[_Kind, int, int], ...], goal: tuple[tuple[_Kind, int], ...]
+    model: MigModel, now: tuple[tuple[_Kind, int, int], ...], goal: tuple[tuple[_Kind, int], ...]
 ) -> tuple[tuple[int, ...], tuple[tuple[_Kind, int], ...]]:
     """(places in `now` to keep, what is made beside them). `now` is kind, start, and holders as bits.
 
     Fleets have few patterns and many GPUs, so answers are remembered.
     """
     demand = Counter(dict(goal))
-    useful = [place for place, (kind, start, _) in enumerate(now) if _is_useful(board, kind, start, demand)]
+    useful = [place for place, (kind, start, _) in enumerate(now) if _is_useful(model, kind, start, demand)]
     choices = [choice for size in range(len(useful), -1, -1) for choice in combinations(useful, size)]
     # `choices` begin with the largest, and the sort is stable: of equals the one that keeps more comes first.
     for places in sorted(choices, key=lambda choice: _evicted(now, choice)):
         kinds = Counter(now[place][0] for place in places)
         if kinds <= demand:
-            made = _made(board, demand - kinds, [(now[place][0].profile, now[place][1]) for place in places])
+            made = _made(model, demand - kinds, [(now[place][0].profile, now[place][1]) for place in places])
             if made is not None:
                 return places, made
     raise AssertionError("to keep nothing is a choice, and the goal alone fits")
 
 
-def _made(board: MigBoard, kinds: Counter[_Kind], beside: list[Spot]) -> tuple[tuple[_Kind, int], ...] | None:
+def _made(model: MigModel, kinds: Counter[_Kind], beside: list[Spot]) -> tuple[tuple[_Kind, int], ...] | None:
     """Where each goes, in the order of slices; those of a profile may change places among them."""
     counts: Counter[str] = Counter()
     for kind, count in kinds.items():
         counts[kind.profile] += count
-    placed = placements(board, counts, beside=beside)
+    placed = placements(model, counts, beside=beside)
     if placed is None:
         return None
     left = sorted(kinds.elements(), reverse=True)
@@ -150,7 +150,7 @@ def _evicted(now: tuple[tuple[_Kind, int, int], ...], places: tuple[int, ...]) -
     return lost.bit_count()
 
 
-def _is_useful(board: MigBoard, kind: _Kind, start: int, demand: Mapping[_Kind, int]) -> bool:
+def _is_useful(model: MigModel, kind: _Kind, start: int, demand: Mapping[_Kind, int]) -> bool:
     """An instance that the goal has, too."""
     name = kind.profile
-    return bool(demand.get(kind)) and name in board.profiles and start in board.profiles[name].starts
+    return bool(demand.get(kind)) and name in model.profiles and start in model.profiles[name].starts

@@ -18,7 +18,7 @@ from tonnage.documents.mig.layouts import MOST_DEVICES, MigParted, filtered_devi
 from tonnage.documents.yaml.reader import Path
 from tonnage.documents.yaml.source import validate
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.catalog.mig import MigBoard, mig_boards, mig_profiles
+from tonnage.model.catalog.mig import MigModel, mig_models, mig_profiles
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.mig.placements import layout_refusal
@@ -100,8 +100,8 @@ def _entry(entry: JsonObject, at: Path) -> Iterator[Draft]:
         for name, count in mapping(entry.get(_DEVICES)).items()
         if isinstance(count, int) and not isinstance(count, bool) and count >= 0 and _is_name(name)
     }
-    boards = tuple(board for board in mig_boards() if filters & {*board.devices}) if filters else mig_boards()
-    devices = {device for board in mig_boards() for device in board.devices}
+    boards = tuple(board for board in mig_models() if filters & {*board.devices}) if filters else mig_models()
+    devices = {device for board in mig_models() for device in board.devices}
     if not devices >= filters:
         return  # a board that nobody knows yet
     instances = {name: parse_profile(name).gpu_instance for name in counts}
@@ -158,10 +158,10 @@ def _twice(at: Path, place: int) -> Draft:
     return Draft(reason, at, "one of them would undo the other")
 
 
-def _unknown(name: str, path: Path, boards: tuple[MigBoard, ...]) -> Draft:
+def _unknown(name: str, path: Path, boards: tuple[MigModel, ...]) -> Draft:
     meant = nearest_profile(name, {board_profile for board in boards for board_profile in board.profiles})
     text, remedy = f"no known GPU has the profile {name}", f"did you mean {meant}?"
-    if len(boards) != len(mig_boards()):
+    if len(boards) != len(mig_models()):
         names = "; ".join(board.name for board in boards)
         offered = ", ".join(sorted({profile for board in boards for profile in board.profiles}))
         elsewhere = "" if name not in mig_profiles() else ", other GPUs have"
@@ -174,7 +174,7 @@ def _room(
     counts: dict[str, int],
     instances: dict[str, str],
     at: Path,
-    boards: tuple[MigBoard, ...],
+    boards: tuple[MigModel, ...],
     *,
     named: bool,
 ) -> Iterator[Draft]:
@@ -191,7 +191,7 @@ def _room(
         yield _no_room(refusals, counts, at)
 
 
-def _no_room(refusals: list[tuple[MigBoard, MigLayoutReason]], counts: dict[str, int], at: Path) -> Draft:
+def _no_room(refusals: list[tuple[MigModel, MigLayoutReason]], counts: dict[str, int], at: Path) -> Draft:
     """Boards that refuse for the same reason are told together."""
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for board, no in refusals:
