@@ -134,7 +134,7 @@ class Agent:
         *,
         evicts: bool = False,
         reboots: bool = False,
-        settled: Callable[[], Awaitable[str]] | None = None,
+        pause_and_wait: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         world = world_of(
             *("n", None, clock, cast(Any, machine)), devices=cast(Any, machine), host=cast(Any, machine)
@@ -152,7 +152,9 @@ class Agent:
         self.said: list[tuple[str, str]] = []
         self.offered: list[dict[str, bool]] = []
         """Which devices were healthy, after every change."""
-        ways = MigWays(self._evict if evicts else None, settled, self.host, machine.boot if reboots else "")
+        ways = MigWays(
+            self._evict if evicts else None, pause_and_wait, self.host, machine.boot if reboots else ""
+        )
         self.mig = NodeMig(world, self.board, cast(Any, machine), self.devices, self.ledger, ways)
         self.board.mig_standing.subscribe(self._said)
         self.board.inventory.subscribe(self._changed)

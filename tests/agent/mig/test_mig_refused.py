@@ -128,10 +128,10 @@ async def test_mig_4_what_cannot_be_paused_evicts_nobody_and_begins_nothing(
     held = (await machine.divided())[0].instances[2].computes[0].uuid
     why = ["nothing can be paused: no"]
 
-    async def settled() -> str:
+    async def pause_and_wait() -> str:
         return why[0]
 
-    agent = Agent(machine, clock, made(SMALL), evicts=True, settled=settled)
+    agent = Agent(machine, clock, made(SMALL), evicts=True, pause_and_wait=pause_and_wait)
     agent.holds = (Hold("r", (held,), "ml", "train"),)
     agent.answers = ["evicted"]
     until = f"waits: {held} is used by ml/train (not evicted: {why[0]})"

@@ -56,8 +56,8 @@ class Node:
         world = world_of("n", None, clock, FolderCheckpoints(folder), events, started=self.started)
         self.lists = DeviceLists(world, self.files)
 
-    async def settled(self) -> tuple[str, str]:
-        config, why = await self.lists.settled(AUTO)
+    async def resolved(self) -> tuple[str, str]:
+        config, why = await self.lists.resolved(AUTO)
         (strategy,) = config.device_list
         return strategy.value, why
 
@@ -65,40 +65,40 @@ class Node:
 async def test_nothing_is_looked_at_where_auto_is_not_asked_for(tmp_path: Path, clock: Any) -> None:
     node = Node(tmp_path, clock)
     asked = PluginConfig(device_list=(DeviceListStrategy.CDI_CRI, DeviceListStrategy.ENVVAR))
-    assert await node.lists.settled(asked) == (asked, "")
+    assert await node.lists.resolved(asked) == (asked, "")
     assert not [True for _ in range(20) if await node.lists.changed()]
     assert node.files.looks == 0
 
 
 async def test_the_node_and_its_files_are_followed_and_changes_are_events(tmp_path: Path, clock: Any) -> None:
     node = Node(tmp_path, clock)
-    assert (await node.settled())[0] == "envvar"
+    assert (await node.resolved())[0] == "envvar"
     node.lists.observe(NEW)
-    assert await node.settled() == ("cdi-cri", "cdi-cri: kubelet 1.35.8 and containerd 2.2.1 have CDI")
+    assert await node.resolved() == ("cdi-cri", "cdi-cri: kubelet 1.35.8 and containerd 2.2.1 have CDI")
     assert node.posted == []
     node.files.seen = NodeRuntime(configs=(OFF,))
     assert sum([await node.lists.changed() for _ in range(20)]) == 1
-    strategy, why = await node.settled()
+    strategy, why = await node.resolved()
     assert (strategy, "switched off: /c:1" in why) == ("envvar", True)
     ((reason, text),) = node.posted
     assert reason == "DeviceListStrategyChanged"
     assert "auto is envvar now, not cdi-cri: containerd 2.2.1 has CDI switched off" in text
     node.lists.observe(OLD)
-    assert (await node.settled())[0] == "envvar"
+    assert (await node.resolved())[0] == "envvar"
     assert len(node.posted) == 1
 
 
 async def test_what_it_came_to_outlives_a_restart_in_which_nobody_tells(tmp_path: Path, clock: Any) -> None:
     node = Node(tmp_path, clock)
     node.lists.observe(NEW)
-    await node.settled()
+    await node.resolved()
     again = Node(tmp_path, clock)
-    strategy, why = await again.settled()
+    strategy, why = await again.resolved()
     assert (strategy, why.startswith("cdi-cri: as before: ")) == ("cdi-cri", True)
     again.lists.observe({"kubeletVersion": "v1.35.8"})
-    assert (await again.settled())[0] == "cdi-cri"
+    assert (await again.resolved())[0] == "cdi-cri"
     again.lists.observe(OLD)
-    assert (await again.settled())[0] == "envvar"
+    assert (await again.resolved())[0] == "envvar"
 
 
 async def test_before_kubelet_knows_the_devices_what_was_kept_is_taken_without_a_look(
@@ -106,25 +106,25 @@ async def test_before_kubelet_knows_the_devices_what_was_kept_is_taken_without_a
 ) -> None:
     node = Node(tmp_path, clock)
     node.lists.observe(NEW)
-    await node.settled()
+    await node.resolved()
     again = Node(tmp_path, clock, started=asyncio.Event())
     again.lists.observe(OLD)
-    assert await again.settled() == ("cdi-cri", "cdi-cri: as before")
+    assert await again.resolved() == ("cdi-cri", "cdi-cri: as before")
     assert again.files.looks == 0
     again.started.set()
-    assert (await again.settled())[0] == "envvar"
+    assert (await again.resolved())[0] == "envvar"
 
 
 async def test_what_was_kept_and_makes_no_sense_is_forgotten(tmp_path: Path, clock: Any) -> None:
     await FolderCheckpoints(tmp_path).save(CHECKPOINT, b"smoke-signals")
-    assert (await Node(tmp_path, clock).settled())[0] == "envvar"
+    assert (await Node(tmp_path, clock).resolved())[0] == "envvar"
 
 
 async def test_a_disk_that_refuses_stops_nothing(tmp_path: Path, clock: Any) -> None:
     (tmp_path / "state").write_text("in the way")
     node = Node(tmp_path / "state", clock)
     node.lists.observe(NEW)
-    assert (await node.settled())[0] == "cdi-cri"
+    assert (await node.resolved())[0] == "cdi-cri"
 
 
 def test_the_condition_says_what_it_came_to() -> None:

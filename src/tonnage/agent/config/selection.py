@@ -261,7 +261,7 @@ class NodeConfig:
 
     async def _settle(self, new: ConfigInForce) -> None:
         self._unsettled = new
-        config, why = await self._lists.settled(new.config)
+        config, why = await self._lists.resolved(new.config)
         self._use(replace(new, config=config, device_list=why))
 
     def _use(self, new: ConfigInForce) -> None:

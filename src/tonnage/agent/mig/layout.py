@@ -51,7 +51,7 @@ class NodeMigLayout:
         host = None if permits.programs is None else MigHost(world, board, permits.programs)
         ways = MigWays(
             evict=PodEvictions(world).evict if options.evict else None,
-            settled=pauses.settled if options.cordon or options.pause else None,
+            pause_and_wait=pauses.pause_and_wait if options.cordon or options.pause else None,
             host=host,
             boot=permits.boot,
         )

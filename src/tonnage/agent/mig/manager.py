@@ -57,12 +57,12 @@ class MigWays:
     """What a change may do beside dividing GPUs.
 
     `evict` asks a pod (namespace, name) to leave, and says what came of it; None: pods are waited for.
-    `settled` pauses on the Node what the work asks for, and says why not; None: nothing is ever paused.
+    `pause_and_wait` pauses on the Node what the work asks for, and says why not; None: nothing is paused.
     `host` does what a change asks of the node's host. In a `boot`, by its id, the host may also be restarted.
     """
 
     evict: Callable[[str, str], Awaitable[str]] | None = None
-    settled: Callable[[], Awaitable[str]] | None = None
+    pause_and_wait: Callable[[], Awaitable[str]] | None = None
     host: MigHost | None = None
     boot: str = ""
 
@@ -187,7 +187,7 @@ class NodeMig:
             self._due = self._clock.monotonic() + _ASK_AGAIN_S
             self._drain(change.kept)
             pods = dict.fromkeys(user.pod for user in users if user.pod is not None)
-            why = await self._settled()
+            why = await self._pause_and_wait()
             answers = {pod: f"not evicted: {why}" if why else await evict(*pod) for pod in pods}
             texts = [f"{user} ({answers[user.pod]})" if user.pod else str(user) for user in users]
         self._say(MigStanding(change.config, MigState.PENDING, f"waits: {'; '.join(texts)}"))
@@ -208,8 +208,8 @@ class NodeMig:
         else:
             self._board.mig_work.publish(MigWork.EVICTING if self._draining else MigWork.NONE)
 
-    async def _settled(self) -> str:
-        return "" if self._ways.settled is None else await self._ways.settled()
+    async def _pause_and_wait(self) -> str:
+        return "" if self._ways.pause_and_wait is None else await self._ways.pause_and_wait()
 
     async def _begin(self, change: MigChange) -> None:
         """Withdraw what is to be changed, look again who uses it, and change it."""
@@ -267,7 +267,7 @@ class NodeMig:
             await self._clock.sleep(_WITHDRAW_S)
             async with self._ledger.answering:
                 pass  # what was being given out is a hold now, however slow the disk was; the rest is refused
-            if why := await self._settled():
+            if why := await self._pause_and_wait():
                 raise HardwareError(Problem(why))
             if await self._waits(change, await self._hardware.divided()):
                 return StepsEnd(MigChangeEvent.IN_USE)

@@ -64,7 +64,7 @@ class NodePauses:
             self._failures = 0
             return ""
 
-    async def settled(self) -> str:
+    async def pause_and_wait(self) -> str:
         """Pause, and return once the pods of what is paused are gone: empty; or why that is not reached."""
         if why := await self.apply():
             return f"nothing can be paused: {why}"

@@ -59,7 +59,7 @@ class DeviceLists:
         before, self._runtime = self._runtime, await self._files.look()
         return before != self._runtime
 
-    async def settled(self, config: PluginConfig) -> tuple[PluginConfig, str]:
+    async def resolved(self, config: PluginConfig) -> tuple[PluginConfig, str]:
         """(the configuration without `auto`, what that came to and why; empty if it is not asked for)."""
         if DeviceListStrategy.AUTO not in config.device_list:
             return config, ""

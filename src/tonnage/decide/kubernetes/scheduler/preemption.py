@@ -74,7 +74,7 @@ class Trials:
             self.texts.update(outcome.texts)
             self.unknown += [outcome.unknown] if outcome.unknown else []
 
-    def settled(self, nodes: int) -> PreemptionOutcome:
+    def outcome(self, nodes: int) -> PreemptionOutcome:
         """The node that costs least to clear of so many, by upstream's order of preference."""
         if self.unknown:
             return PreemptionOutcome(unknown=tuple(dict.fromkeys(self.unknown)))
@@ -130,7 +130,7 @@ def preempt(pod: Pod, view: ClusterView, filtered: Filtered) -> PreemptionOutcom
     places = sorted({cost(candidate) for candidate in trials.candidates})
     ranks = {candidate.node: places.index(cost(candidate)) for candidate in trials.candidates}
     trials.equals = any_of(pod, view, ranks, trials.potential) if ranks else ()
-    return trials.settled(len(view.nodes))
+    return trials.outcome(len(view.nodes))
 
 
 def not_eligible(pod: Pod, view: ClusterView, filtered: Filtered) -> str:

@@ -66,7 +66,7 @@ def preempt_on(
         best = _best(_Attempt(pod, view, columns.names, occupants, turns), limits, rows, trials)
         trials.candidates += [best] if best is not None else []
     trials.texts += Counter()  # without what was counted as none
-    return trials.settled(len(columns))
+    return trials.outcome(len(columns))
 
 
 def _best(

@@ -98,7 +98,7 @@ def _range_problem(term: str, span: tuple[int, int, int], bounds: tuple[int, int
 
 
 def _number(written: str, names: dict[str, int]) -> int | str:
-    """A number or its name; else what is wrong with it."""
+    """A number or its name; else the words of the parser that Kubernetes uses (robfig/cron)."""
     if written.lower() in names:
         return names[written.lower()]
     if not re.fullmatch(r"[-+]?[0-9]{1,18}", written):
