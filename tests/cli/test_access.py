@@ -13,7 +13,7 @@ import yaml
 from tonnage.adapters.node_facts.cluster import asked_cluster
 from tonnage.adapters.snapshots.kinds import CAPTURED
 from tonnage.cli.access.unseen import rights_of
-from tonnage.cli.locations.library import labs_folder
+from tonnage.cli.locations.labs_and_scenarios import labs_folder
 from tonnage.cli.main import run
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonValue

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.cli.locations.library import load_scenario, scenario_names
+from tonnage.cli.locations.labs_and_scenarios import load_scenario, scenario_names
 from tonnage.documents.scenario import Scenario, parse_scenario, proportional, scenario_text
 from tonnage.model.errors import ConfigError
 from tonnage.model.kubernetes.selectors import Taint

@@ -12,7 +12,7 @@ from typing import Final
 
 from fuzz.documents import offline, text_of
 from tonnage.adapters.snapshots.limit import SizeLimit
-from tonnage.cli.locations.library import read_text
+from tonnage.cli.locations.labs_and_scenarios import read_text
 from tonnage.cli.simulate.trace import _text as trace_text
 from tonnage.decide.node.cdi.runtime_verdicts import spec_verdicts
 from tonnage.decide.node.runtime.change import cdi_plan, undo_plan

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from golden.clusters import CLUSTERS
-from tonnage.cli.locations.library import lab_names
+from tonnage.cli.locations.labs_and_scenarios import lab_names
 
 _PROGRAM: Final = (sys.executable, "-m", "tonnage")
 
@@ -31,7 +31,7 @@ async def _captured(name: str) -> None:
     from tonnage.adapters.clock import SystemClock
     from tonnage.cli.lab.environment import surroundings
     from tonnage.cli.lab.runner import RunListener, run_lab
-    from tonnage.cli.locations.library import load_lab
+    from tonnage.cli.locations.labs_and_scenarios import load_lab
     from tonnage.documents.lab.steps import LabStep
 
     found = load_lab(name)

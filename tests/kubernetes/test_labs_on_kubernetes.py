@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tonnage.cli.locations.kubectl import kubectl_binary
-from tonnage.cli.locations.library import lab_names, load_lab
+from tonnage.cli.locations.labs_and_scenarios import lab_names, load_lab
 from tonnage.cli.locations.state import StateFolder
 
 pytestmark = pytest.mark.kubernetes

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tonnage.cli.locations.library import (
+from tonnage.cli.locations.labs_and_scenarios import (
     DEFAULT_SCENARIO,
     lab_names,
     load_lab,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tonnage.cli.locations.kubectl import kubectl_binary
-from tonnage.cli.locations.library import lab_names
+from tonnage.cli.locations.labs_and_scenarios import lab_names
 
 VERSIONS = ("1.35", "1.37")
 LONGEST = frozenset(

@@ -92,7 +92,8 @@ class Topic(Generic[T]):
 class NodeBoard:
     """All that the agent's loops know of the node. Every loop is given it, and reads no other loop's state.
 
-    Whose a topic is, is said beside it. Values are frozen: a change is another value.
+    Whose a topic is, is said beside it. Values are frozen: a change is another value. A loop may be given
+    another one, or what keeps files, for what that does; all of these are listed in decision 0025.
     """
 
     inventory: Topic[Inventory | None]

@@ -151,7 +151,7 @@ def with_profiles(snapshot: Snapshot, path: Path | None) -> Snapshot:
     """The cluster with the scheduler's profiles out of a file, if one is given. Raises ConfigError."""
     if path is None:
         return snapshot
-    from tonnage.cli.locations.library import read_text
+    from tonnage.cli.locations.labs_and_scenarios import read_text
     from tonnage.documents.scheduler.config import scheduler_profiles
     from tonnage.reading.documents import with_schedulers
 

@@ -162,14 +162,14 @@ def examples(*lines: str) -> str:
 
 def complete_lab(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Names of labs, for the shell."""
-    from tonnage.cli.locations.library import lab_names
+    from tonnage.cli.locations.labs_and_scenarios import lab_names
 
     return [name for name in lab_names() if name.startswith(incomplete)]
 
 
 def complete_scenario(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Names of scenarios, for the shell."""
-    from tonnage.cli.locations.library import scenario_names
+    from tonnage.cli.locations.labs_and_scenarios import scenario_names
 
     return [name for name in scenario_names() if name.startswith(incomplete)]
 

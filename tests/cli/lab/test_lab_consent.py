@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tonnage.cli.lab.consent import changes_of
-from tonnage.cli.locations.library import lab_names, load_lab
+from tonnage.cli.locations.labs_and_scenarios import lab_names, load_lab
 
 FAKE = f"""\
 #!{sys.executable} -IS

@@ -13,7 +13,7 @@ import pytest
 from scripts.find_helm import MAJORS, Major, helm_binary
 from tonnage.cli.lab.environment import Surroundings, surroundings
 from tonnage.cli.locations.kubectl import kubectl_binary
-from tonnage.cli.locations.library import load_lab
+from tonnage.cli.locations.labs_and_scenarios import load_lab
 from tonnage.documents.lab.steps import Lab, parse_lab
 from tonnage.model.errors import ConfigError
 

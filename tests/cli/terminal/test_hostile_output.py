@@ -215,7 +215,7 @@ def machine(places: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str
     monkeypatch.setenv("HOME", str(folder / "home"))
     monkeypatch.setenv("TONNAGE_STATE", str(folder / "state"))
     monkeypatch.setenv("TONNAGE_KUBECTL", places["kubectl"])
-    monkeypatch.setattr("tonnage.cli.locations.library.labs_folder", lambda: folder / "labs")
+    monkeypatch.setattr("tonnage.cli.locations.labs_and_scenarios.labs_folder", lambda: folder / "labs")
     monkeypatch.setattr("tonnage.cli.locations.twin_nodes.runtime_folder", lambda *_: folder / "run")
     return places
 

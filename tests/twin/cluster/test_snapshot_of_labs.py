@@ -26,7 +26,7 @@ from tonnage.adapters.snapshots.live import read_live
 from tonnage.adapters.snapshots.load import decompressed, load_captured
 from tonnage.adapters.snapshots.redact import Level, Redactor
 from tonnage.cli.lint.lint_context import read_pod, shapes
-from tonnage.cli.locations.library import LabFolder, lab_names, load_lab, load_scenario
+from tonnage.cli.locations.labs_and_scenarios import LabFolder, lab_names, load_lab, load_scenario
 from tonnage.cli.up.programs import node_programs
 from tonnage.diagnose.agent_silence import UNKNOWN_AGE
 from tonnage.diagnose.cluster_view import ground_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tonnage.cli.api_rules import api_server
 from tonnage.cli.lint.lint_context import shapes
-from tonnage.cli.locations.library import read_text
+from tonnage.cli.locations.labs_and_scenarios import read_text
 from tonnage.diagnose.explain.admission.refused_objects import explain_objects, refused_objects
 from tonnage.diagnose.explain.admission.wrong_types import with_places, wrong_types
 from tonnage.diagnose.explain.replicas.answers import explain_together

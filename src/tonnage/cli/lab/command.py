@@ -22,7 +22,7 @@ from tonnage.cli.lab.report import (
 from tonnage.cli.lab.runner import RunListener, run_lab
 from tonnage.cli.lab.servers import lab_servers
 from tonnage.cli.locations.folders import state_folder
-from tonnage.cli.locations.library import LabFolder, lab_names, load_lab, load_scenario
+from tonnage.cli.locations.labs_and_scenarios import LabFolder, lab_names, load_lab, load_scenario
 from tonnage.cli.locations.state import StateFolder
 from tonnage.cli.options import Common, common_options, complete_lab, examples
 from tonnage.cli.terminal.failure import INTERRUPTED

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from tonnage.cli.locations.library import LabFolder, read_text
+from tonnage.cli.locations.labs_and_scenarios import LabFolder, read_text
 from tonnage.cli.terminal.output import lines, say
 from tonnage.documents.lab.review import review
 from tonnage.documents.lab.steps import LabStep

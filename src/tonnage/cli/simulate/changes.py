@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-from tonnage.cli.locations.library import read_text
+from tonnage.cli.locations.labs_and_scenarios import read_text
 from tonnage.documents.changes import amount_of, chosen_nodes, parse_changes
 from tonnage.model import changes as m
 from tonnage.model.errors import ConfigError, Problem

@@ -16,7 +16,7 @@ from typing import Any, Final, TypedDict, Unpack
 import click
 
 from tonnage.cli.locations.folders import state_folder
-from tonnage.cli.locations.library import DEFAULT_SCENARIO, load_lab, load_scenario
+from tonnage.cli.locations.labs_and_scenarios import DEFAULT_SCENARIO, load_lab, load_scenario
 from tonnage.cli.locations.state import EngineName, Running, StateFolder
 from tonnage.cli.options import Common, common_options, complete_lab, complete_scenario, examples
 from tonnage.cli.terminal.output import line, progress, say, shell_word

@@ -49,12 +49,12 @@ class MigChange:
     """A change under way, of the GPUs that are not yet as configuration `config` wants them.
 
     `kept`: ids of GPU instances that the change leaves alone, by GPU. It goes on to `goal` until there is
-    a reason to go back to what was `before` (`why`: in most cases the driver's or a hook's own words, so it
-    is a text, which the journal on disk has under this key). Not `begun`: the devices are withdrawn, nothing else is done, and somebody may have been
-    quicker. `resumed`: so many agents ended during it. `resets`: GPUs that take another mode by a reset,
-    each with all that are reset with it; those are in `goal`, too. It goes back on account of the
-    `stubborn`, which want a reset that is not in `resets`. `host`: what the node's host does around it.
-    `rebooted`: the boot (its id) in which the node was told to start anew for it.
+    a reason to go back to what was `before`: `why`, which is most often the driver's or a hook's own words
+    and therefore a text, by this key in the journal on disk. Not `begun`: the devices are withdrawn, nothing
+    else is done, and somebody may have been quicker. `resumed`: so many agents ended during it. `resets`:
+    GPUs that take another mode by a reset, each with all that are reset with it; those are in `goal`, too.
+    It goes back on account of the `stubborn`, which want a reset that is not in `resets`. `host`: what the
+    node's host does around it. `rebooted`: the boot (its id) in which the node was told to restart for it.
     """
 
     config: str
