@@ -1,8 +1,8 @@
 """The `console` blocks of tutorials and how-tos, run as written against the twin.
 
 A page that says `<!-- runs on the twin -->` is run top to bottom in one bash. Tutorials and how-tos start the
-cluster that they need, as their readers must; other pages get one. Every line shown under a command must be in what the command prints, in that order; `…`
-stands for anything, runs of blanks are one.
+cluster that they need, as their readers must; other pages get one. Every line shown under a command must
+be in what the command prints, in that order; `…` stands for anything, runs of blanks are one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MARK = "<!-- runs on the twin -->"
 PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if MARK in page.read_text())
 COMPLETE = {"how-to", "tutorial"}
-"""Folders of pages that are followed with nothing else at hand, so that they start their cluster themselves."""
+"""Folders whose pages start the cluster that they need."""
 END = "@@end@@"
 REPORTED = (
     "for _ in $(seq 100); do tonnage status | awk '$5 == \"-\"' | grep -q . || break; sleep 0.1; done\n"
@@ -70,7 +70,7 @@ def missing_lines(example: Example, printed: str) -> list[str]:
 def _script(examples: list[Example]) -> str:
     reported = REPORTED if any(e.command.startswith("tonnage status") for e in examples) else ""
     return "\n".join(
-        f"{e.command}\necho {END}$?" + (f"\n{reported}" if "tonnage up" in e.command else "") for e in examples
+        f"{e.command}\necho {END}$?\n{reported if 'tonnage up' in e.command else ''}" for e in examples
     )
 
 
