@@ -1,15 +1,14 @@
 """The `console` blocks of tutorials and how-tos, run as written against the twin.
 
-A page that says `<!-- runs on the twin -->` (with a scenario after a colon, if not the default) is run top to
-bottom in one bash. Every line shown under a command must be in what the command prints, in that order; `…`
-stands for anything, runs of blanks are one.
+A page that says `<!-- runs on the twin -->` is run top to bottom in one bash. Tutorials and how-tos start the
+cluster that they need, as their readers must; other pages get one. Every line shown under a command must
+be in what the command prints, in that order; `…` stands for anything, runs of blanks are one.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -20,8 +19,10 @@ import pytest
 from tonnage.cli.locations.kubectl import kubectl_binary
 
 ROOT = Path(__file__).resolve().parents[2]
-MARK = re.compile(r"<!-- runs on the twin(?:: (?P<scenario>[^ ]+))? -->")
-PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if MARK.search(page.read_text()))
+MARK = "<!-- runs on the twin -->"
+PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if MARK in page.read_text())
+COMPLETE = {"how-to", "tutorial"}
+"""Folders whose pages start the cluster that they need."""
 END = "@@end@@"
 REPORTED = (
     "for _ in $(seq 100); do tonnage status | awk '$5 == \"-\"' | grep -q . || break; sleep 0.1; done\n"
@@ -67,7 +68,10 @@ def missing_lines(example: Example, printed: str) -> list[str]:
 
 
 def _script(examples: list[Example]) -> str:
-    return "\n".join(f"{e.command}\necho {END}$?" for e in examples)
+    reported = REPORTED if any(e.command.startswith("tonnage status") for e in examples) else ""
+    return "\n".join(
+        f"{e.command}\necho {END}$?\n{reported if 'tonnage up' in e.command else ''}" for e in examples
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,9 +86,10 @@ def _script(examples: list[Example]) -> str:
     ],
 )
 def test_a_page_does_what_it_shows(tonnage: Path, page: Path) -> None:
-    scenario = (MARK.search(page.read_text()) or [None, None])[1]
     examples = examples_of(page.read_text())
     assert examples
+    if page.parent.name not in COMPLETE and not any("tonnage up" in e.command for e in examples):
+        examples.insert(0, Example('eval "$(tonnage up --detach)"', ()))
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
         tools = Path(folder) / "bin"
         tools.mkdir()
@@ -98,12 +103,7 @@ def test_a_page_does_what_it_shows(tonnage: Path, page: Path) -> None:
             "TONNAGE_STATE": f"{folder}/state",
             "GOGC": "off",  # a kubectl that lives for a moment needs no garbage collector
         }
-        start = f'eval "$(tonnage up --detach --scenario {shlex.quote(scenario)})"\n' if scenario else ""
-        if not any("tonnage up" in example.command for example in examples) and not start:
-            start = 'eval "$(tonnage up --detach)"\n'
-        if start and any(example.command.startswith("tonnage status") for example in examples):
-            start += REPORTED
-        script = f"exec 2>&1\n{start}echo {END}0\n{_script(examples)}\n"
+        script = f"exec 2>&1\necho {END}0\n{_script(examples)}\n"
         try:
             run = subprocess.run(
                 ["bash", "-c", script],
