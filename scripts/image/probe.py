@@ -21,6 +21,11 @@ LEFT_OUT = (
     "cel_expr_python",
     "tonnage.decide.kubernetes.api",
     "tonnage.decide.kubernetes.scheduler.fleet",
+    "tonnage.cli.explain.file",
+    "tonnage.diagnose.explain.pending",
+    "tonnage.diagnose.explain.replicas",
+    "tonnage.diagnose.explain.workloads.pod_limit",
+    "tonnage.diagnose.simulate",
     "tonnage.twin",
 )
 """What the code that names it expects to be absent, with what is below it."""

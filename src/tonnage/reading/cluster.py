@@ -15,11 +15,10 @@ from tonnage.model.kubernetes.cluster import (
     Owner,
     Pod,
     PriorityClass,
-    Quota,
     Snapshot,
     WorkloadSelector,
 )
-from tonnage.model.kubernetes.policies import LimitRange, RuntimeClass, Webhook
+from tonnage.model.kubernetes.policies import LimitRange, Quota, RuntimeClass, Webhook
 from tonnage.model.kubernetes.resource_claims import (
     ClaimTemplate,
     DeviceClass,

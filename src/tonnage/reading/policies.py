@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tonnage.model.kubernetes.cluster import DisruptionBudget, Pod, PriorityClass, Quota, WorkloadSelector
+from tonnage.model.kubernetes.cluster import DisruptionBudget, Pod, PriorityClass, WorkloadSelector
 from tonnage.model.kubernetes.policies import (
     LimitItem,
     LimitRange,
+    Quota,
     QuotaScope,
     RuntimeClass,
     Webhook,

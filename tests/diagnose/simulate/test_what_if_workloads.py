@@ -36,10 +36,10 @@ from tonnage.model.kubernetes.cluster import (
     Owner,
     PodTerm,
     PriorityClass,
-    Quota,
     Snapshot,
     WrittenAmounts,
 )
+from tonnage.model.kubernetes.policies import Quota
 from tonnage.model.kubernetes.resource_claims import (
     AllocatedDevice,
     ClaimAllocation,

@@ -18,8 +18,8 @@ from tonnage.decide.kubernetes.admission.written_pod import mapping, mappings
 from tonnage.diagnose.remedies.edits_by_reason import LEAST_PART
 from tonnage.diagnose.sibling_pods import kept_pods
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.kubernetes.cluster import Manifest, PriorityClass, Quota, Snapshot, WrittenAmounts
-from tonnage.model.kubernetes.policies import RuntimeClass
+from tonnage.model.kubernetes.cluster import Manifest, PriorityClass, Snapshot, WrittenAmounts
+from tonnage.model.kubernetes.policies import Quota, RuntimeClass
 from tonnage.model.kubernetes.quantity import parse_quantity, quantity_format, write_quantity
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.pod.admission import (

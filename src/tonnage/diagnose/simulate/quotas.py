@@ -11,7 +11,8 @@ from tonnage.decide.kubernetes.admission.charges import charged_to_pods, pod_cha
 from tonnage.decide.kubernetes.admission.quota import pod_refusals
 from tonnage.decide.kubernetes.admission.scopes import counts
 from tonnage.diagnose.simulate.pod_shapes import group_of
-from tonnage.model.kubernetes.cluster import Pod, Quota, Snapshot
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.policies import Quota
 from tonnage.model.kubernetes.quantity import parse_quantity, write_quantity
 from tonnage.model.reasons.reason import Reason
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject
-from tonnage.model.kubernetes.policies import LimitRange, QuotaScope, RuntimeClass, Webhook
+from tonnage.model.kubernetes.policies import LimitRange, Quota, RuntimeClass, Webhook
 from tonnage.model.kubernetes.resource_claims import (
     ClaimTemplate,
     DeviceClass,
@@ -333,23 +333,6 @@ class WorkloadSelector:
     namespace: str
     name: str
     selector: LabelSelector
-
-
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """A ResourceQuota: hard limits and what is used, as written; with scopes it counts only some pods.
-
-    `counted`: the quota controller has been there, so `hard` and `used` are its own. `spec_hard`: as the spec
-    asks, which the controller may have yet to take over.
-    """
-
-    namespace: str
-    name: str
-    hard: Labels = field(default_factory=dict)
-    used: Labels = field(default_factory=dict)
-    scopes: tuple[QuotaScope, ...] = ()
-    counted: bool = False
-    spec_hard: Labels = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,3 +81,20 @@ class Webhook:
     rules: tuple[WebhookRule, ...] = ()
     query: str = ""
     policy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A ResourceQuota: hard limits and what is used, as written; with scopes it counts only some pods.
+
+    `counted`: the quota controller has been there, so `hard` and `used` are its own. `spec_hard`: as the spec
+    asks, which the controller may have yet to take over.
+    """
+
+    namespace: str
+    name: str
+    hard: Labels = field(default_factory=dict)
+    used: Labels = field(default_factory=dict)
+    scopes: tuple[QuotaScope, ...] = ()
+    counted: bool = False
+    spec_hard: Labels = field(default_factory=dict)

@@ -16,8 +16,8 @@ from tonnage.decide.kubernetes.admission.quota import claim_refusals, pod_refusa
 from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal
 from tonnage.decide.kubernetes.admission.scopes import counts_object
 from tonnage.model.json import JsonObject
-from tonnage.model.kubernetes.cluster import Manifest, Quota, Snapshot
-from tonnage.model.kubernetes.policies import QuotaScope
+from tonnage.model.kubernetes.cluster import Manifest, Snapshot
+from tonnage.model.kubernetes.policies import Quota, QuotaScope
 from tonnage.model.kubernetes.resource_claims import DeviceClass, DeviceRequest, Mode, ResourceClaim
 from tonnage.model.reasons.pod.quota import QuotaExceeded
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents

@@ -20,7 +20,8 @@ from tonnage.decide.kubernetes.admission.charges import (
 from tonnage.decide.kubernetes.admission.quota_refusals import amount_of, exceeded, uncounted, undeclared
 from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal
 from tonnage.decide.kubernetes.admission.scopes import counts
-from tonnage.model.kubernetes.cluster import Container, Pod, Quota, Snapshot
+from tonnage.model.kubernetes.cluster import Container, Pod, Snapshot
+from tonnage.model.kubernetes.policies import Quota
 from tonnage.model.kubernetes.quantity import canonical_quantity, write_quantity
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.reasons.facts import QuotaRow

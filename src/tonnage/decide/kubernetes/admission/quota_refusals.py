@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Final
 
 from tonnage.decide.kubernetes.admission.refusal import AdmissionRefusal
-from tonnage.model.kubernetes.cluster import Quota
+from tonnage.model.kubernetes.policies import Quota
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.facts import QuotaRow

@@ -21,7 +21,8 @@ from tonnage.decide.kubernetes.admission.object_charges import UNCOUNTED, Resour
 from tonnage.decide.kubernetes.admission.quota import Formats, form_of
 from tonnage.decide.kubernetes.admission.scopes import counts, counts_object
 from tonnage.model.json import JsonObject
-from tonnage.model.kubernetes.cluster import Pod, Quota
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.policies import Quota
 from tonnage.model.kubernetes.quantity import parse_quantity, quantity_format, write_quantity
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
 

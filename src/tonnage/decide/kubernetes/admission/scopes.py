@@ -9,8 +9,8 @@ from __future__ import annotations
 from tonnage.decide.kubernetes.admission.object_charges import CLAIM, Resource
 from tonnage.decide.kubernetes.admission.written_pod import mapping
 from tonnage.model.json import JsonObject
-from tonnage.model.kubernetes.cluster import Pod, PodTerm, Quota
-from tonnage.model.kubernetes.policies import QuotaScope
+from tonnage.model.kubernetes.cluster import Pod, PodTerm
+from tonnage.model.kubernetes.policies import Quota, QuotaScope
 
 _COMPUTE = ("cpu", "memory")
 _ATTRIBUTES = "VolumeAttributesClass"

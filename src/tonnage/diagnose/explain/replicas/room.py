@@ -12,7 +12,8 @@ from tonnage.decide.kubernetes.view import view_of
 from tonnage.diagnose.explain.replicas.placing import queue_on
 from tonnage.diagnose.explain.replicas.series import PodSeries
 from tonnage.diagnose.simulate.changed_cluster import stays_with_node
-from tonnage.model.kubernetes.cluster import Node, Quota, Snapshot
+from tonnage.model.kubernetes.cluster import Node, Snapshot
+from tonnage.model.kubernetes.policies import Quota
 
 _MOST_ADDED: Final = 64
 """Nodes that are added for a trial."""

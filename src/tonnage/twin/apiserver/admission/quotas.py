@@ -26,7 +26,8 @@ from tonnage.decide.kubernetes.admission.scopes import counts, counts_object
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, mapping, opened, put, text
 from tonnage.model.kubernetes import cluster
-from tonnage.model.kubernetes.cluster import Quota, Snapshot
+from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.kubernetes.policies import Quota
 from tonnage.model.kubernetes.quantity import quantity_format
 from tonnage.reading.claims import claim_in
 from tonnage.reading.cluster import snapshot_from
