@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.agent_silence import heartbeat_age
-from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed
+from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed, unseen_kind
 from tonnage.diagnose.doctor.kubernetes.agent_metrics import Samples, samples_of
 from tonnage.diagnose.doctor.kubernetes.registration import registration_findings
 from tonnage.model.layer import NodeLayer
@@ -48,7 +48,7 @@ def judge_plugin(facts: NodeFacts, plugin: PluginFacts, *, gpus: bool, sound: bo
         return Judgement(_LAYER, tuple(findings), because=f"whether the agent runs: {plugin.lock_trouble}")
     summary = _summary(facts, plugin, [plugin_found.name for plugin_found in others])
     unseen = facts.cluster is not None and "Pod" in facts.cluster.forbidden
-    because = "which pods kubelet refused: Pod objects were not seen (forbidden)" if unseen else ""
+    because = f"which pods kubelet refused: {unseen_kind('Pod')}" if unseen else ""
     return Judgement(_LAYER, tuple(findings), summary, because)
 
 
