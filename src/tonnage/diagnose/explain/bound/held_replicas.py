@@ -25,7 +25,7 @@ def held_replicas(pod: Pod, snapshot: Snapshot) -> Iterator[tuple[Reason, Remedy
         there = device_count(node, resource, status)
         held = _devices_held(pod, resource, status)
         if count > 1 and there.shared and held < count:
-            yield _told(pod, there, count, held)
+            yield _warning(pod, there, count, held)
 
 
 def _devices_held(pod: Pod, resource: str, status: GpuStatus | None) -> int:
@@ -40,7 +40,7 @@ def _devices_held(pod: Pod, resource: str, status: GpuStatus | None) -> int:
     return len({device.uuid for device in ids})
 
 
-def _told(pod: Pod, there: DeviceCount, count: int, held: int) -> tuple[Reason, Remedy]:
+def _warning(pod: Pod, there: DeviceCount, count: int, held: int) -> tuple[Reason, Remedy]:
     devices = f"one {there.noun}" if held == 1 else f"{held} {there.noun}s"
     words = f"its {count} {there.resource} are replicas of {devices}" if held else there.in_words(count)
     remedy = "ask for 1, which is a share of a GPU, or select nodes whose GPUs are not shared"
