@@ -89,14 +89,20 @@ async def test_doctor_asks_for_nothing_beyond_its_role() -> None:
 
         async def get_raw(self, path: str) -> JsonValue:
             asked.append(urlsplit(path).path.rpartition("/")[2])
-            if "pods" in path:
+            if any(word in path for word in refused):
                 raise ApiError(403, "Forbidden", "no")
-            return {"kind": "NodeList", "items": [{"metadata": {"name": "a"}}]}
+            kind = "NodeList" if "/nodes" in path else "List"
+            return {"kind": kind, "items": [{"metadata": {"name": "a"}}]}
 
-    facts = await asked_cluster(_Api(), "a")
+    refused = ["pods"]
+    facts, unseen = await asked_cluster(_Api(), "a")
     assert facts is not None
-    assert facts.forbidden == {"Pod"}
+    assert facts.forbidden == unseen == {"Pod"}
     assert set(asked) == {right.resource for right in rights_of("doctor")}
+    refused = ["pods", "/nodes"]
+    facts, unseen = await asked_cluster(_Api(), "a")
+    assert facts is None
+    assert unseen == {"Node", "Pod"}, "the role names all at once"
 
 
 def test_snapshot_captures_nothing_beyond_its_role() -> None:
@@ -133,8 +139,10 @@ def _cluster(path: Path, **header: Any) -> Path:
         pytest.param("explain pod train -n default", 3, "pod train was not seen", id="a pod elsewhere"),
         pytest.param("status", 1, "UNKNOWN: the fleet is made of Node objects", id="the fleet"),
         pytest.param("topo", 1, "UNKNOWN: how GPUs are joined", id="the topology of the fleet"),
-        pytest.param("topo a100-0", 3, "how the GPUs of a100-0 are joined was not seen", id="that of a node"),
-        pytest.param("mig plan --node a100-0 --layout all-balanced", 3, "was not seen", id="a plan"),
+        pytest.param("topo a100-0", 1, "UNKNOWN: how the GPUs of a100-0 are joined", id="that of a node"),
+        pytest.param(
+            "mig plan --node a100-0 --layout all-balanced", 1, "UNKNOWN: the GPUs of a100-0", id="a plan"
+        ),
         pytest.param("simulate --cordon a*", 3, "the fleet was not seen", id="a simulation"),
     ],
 )
@@ -149,6 +157,51 @@ def test_what_hangs_on_what_may_not_be_seen_is_unknown(
         assert "kind: ClusterRole" in said.err
         assert "nodegpustatuses" in said.err
     assert len(said.err) < 1500
+
+
+def _namespace_alone(path: Path) -> Path:
+    """A snapshot that a user took who may list nodes, and the pods of namespace ml."""
+    header = {
+        "apiVersion": "tonnage.dev/v1alpha1", "kind": "Snapshot", "format": 1, "serverVersion": "v1.35.0",
+        "kinds": ["v1/Node", "v1/Pod"],
+        "missing": [{"kind": "Pod", "apiVersion": "v1", "reason": "Forbidden", "namespace": "ml"}],
+    }  # fmt: skip
+    amounts = {"nvidia.com/gpu": "4", "pods": "9"}
+    status = {"capacity": amounts, "allocatable": amounts}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "status": status}
+    pod = {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train", "namespace": "ml"},
+        "spec": {"nodeName": "a", "containers": [{"name": "c", "resources": {"limits": amounts}}]},
+        "status": {"phase": "Running"},
+    }  # fmt: skip
+    objects = {"Node": {"objects": 1}, "Pod": {"objects": 1}}
+    end = {"apiVersion": "tonnage.dev/v1alpha1", "kind": "SnapshotEnd", "objects": objects}
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in (header, node, pod, end)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "allocated"),
+    [
+        pytest.param([], None, id="of the cluster it is not known"),
+        pytest.param(["-n", "web"], None, id="of another namespace neither"),
+        pytest.param(["-n", "ml"], 4, id="of the namespace that was read it is"),
+    ],
+)
+def test_what_is_allocated_is_told_as_far_as_pods_were_seen(
+    words: list[str], allocated: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot = _namespace_alone(tmp_path / "c.jsonl")
+    run(["status", *words, "--snapshot", str(snapshot), "-o", "json"], "tonnage")
+    (row,) = json.loads(capsys.readouterr().out)["items"]
+    assert (row["allocated"], row["allocatable"]) == (allocated, 4)
+
+
+def test_lint_tells_programs_what_was_not_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    snapshot, manifest = _namespace_alone(tmp_path / "c.jsonl"), tmp_path / "pod.yaml"
+    manifest.write_text("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: []}}")
+    run(["lint", str(manifest), "--snapshot", str(snapshot), "-o", "json"], "tonnage")
+    assert json.loads(capsys.readouterr().out)["unread"] == [{"kind": "Pod", "seenIn": "ml"}]
 
 
 def test_the_lab_hands_out_the_role_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.access.unseen import not_seen
 from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, lines, printable, say, table
@@ -59,9 +58,21 @@ def command(
     if node is None and indices is None:
         return max(_show_fleet(common, fleet, unread), int(bool(unread)))
     if "NodeGPUStatus" in unread and node not in {topology.node for topology in fleet.nodes}:
-        raise not_seen("NodeGPUStatus", snapshot, f"how the GPUs of {node or 'a node'} are joined", "topo")
+        return _show_unknown(common, node or "a node", unread)
     topology = _node(fleet, node)
     return _show_node(common, topology, comparison(topology, _on(topology, indices)) if indices else None)
+
+
+def _show_unknown(common: Common, node: str, unread: tuple[str, ...]) -> int:
+    """That a node's report was not read: exit status 1, as for whatever is UNKNOWN."""
+    if common.output != "text":
+        emit({"node": node, "unread": [*unread]}, common.output)
+    say(
+        f"UNKNOWN: how the GPUs of {node[:253]} are joined stands in NodeGPUStatus objects, "
+        "which were not read.",
+        err=True,
+    )
+    return 1
 
 
 def _indices(text: str) -> tuple[int, ...]:

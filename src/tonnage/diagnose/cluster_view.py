@@ -15,6 +15,7 @@ from tonnage.diagnose.notable_nodes import NotableNodes, notable_nodes_of
 from tonnage.diagnose.rules.devices.not_advertised import layer_of
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.names import PRODUCT_LABEL
+from tonnage.model.node.device_counts import device_count
 from tonnage.model.verdict import NodeClass
 
 if TYPE_CHECKING:
@@ -147,6 +148,8 @@ def marks_of(view: ClusterView) -> tuple[int, ...]:
                 sorted(n for n, amount in node.node.allocatable.items() if amount > 0 and "/" in n)
             )
             status = view.snapshot.gpu.get(name)
-            key = offered, layer_of(node.node, status), mark_of(status, node)
+            counts = tuple(device_count(node.node, resource, status) for resource in offered)
+            shared = tuple(count for count in counts if count.shared)
+            key = offered, layer_of(node.node, status), mark_of(status, node), shared
         marks.append(numbers.setdefault(key, len(numbers)))
     return tuple(marks)

@@ -292,14 +292,14 @@ async def test_the_cluster_is_asked_for_no_more_than_the_agents_role_allows() ->
             },
         }
     )
-    found = await asked_cluster(server, "a")
+    found, _ = await asked_cluster(server, "a")
     assert found is not None
     assert (found.labels, found.capacity, found.runtime) == ({"x": "y"}, {"a.com/b": 2}, "containerd://2.1.4")
     assert [(each.namespace, each.name) for each in found.pods] == [("n", "p")]
     assert found.heartbeat == datetime(2026, 5, 1, 12, tzinfo=UTC)
     assert found.read_at is not None
     assert server.asked[0] == "/api/v1/nodes?fieldSelector=metadata.name%3Da"
-    assert await asked_cluster(server, "b") is None
+    assert await asked_cluster(server, "b") == (None, {"RuntimeClass"})
 
 
 _KEYS = ["kind", "metadata", "items", "spec", "status", "name", "labels", "conditions", "nodeInfo"]

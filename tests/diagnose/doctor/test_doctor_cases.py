@@ -58,6 +58,7 @@ from support.sick_node import (
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorReport, NodeFinding
 from tonnage.model.layer import NodeLayer
+from tonnage.model.node.facts import ClusterFacts, NodeFacts, PluginFacts
 from tonnage.model.reasons.messages.node_symptoms import DeviceUnregistered, ImageNeedsNewerDriver
 from tonnage.model.reasons.node.driver import (
     GpuNotDriven,
@@ -253,6 +254,22 @@ async def test_app_1_names_the_neighbours_and_what_each_has_of_the_memory(node: 
     app_1(node)
     finding = found(await report_of(node), GpuMemoryCrowded)
     assert finding.why.endswith("whoever has most: ml/train (main) 9000 MiB, process 78 6000 MiB")
+
+
+def test_kub_2_of_a_shared_resource_devices_and_replicas_are_told_apart() -> None:
+    gpu, labels = (
+        "nvidia.com/gpu",
+        {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.product": "Tesla-T4-SHARED"},
+    )
+    cluster = ClusterFacts(labels, {gpu: 8}, {gpu: 4})
+    facts = NodeFacts(node="a", cluster=cluster, plugin=PluginFacts(running=True))
+    (finding,) = (
+        finding
+        for finding in examine(facts, [NodeLayer.PLUGIN]).findings
+        if isinstance(finding.reason, DevicesNotAllocatable)
+    )
+    assert finding.reason.message == f"{gpu}: 8 replicas of 2 GPUs are there, 4 allocatable"
+    assert finding.why.startswith("4 replicas of the plugin's list unhealthy")
 
 
 NEAR_MISSES: dict[str, tuple[Sicken, type[NodeReason]]] = {

@@ -154,6 +154,13 @@ def test_shr_4_mps_is_refused_for_what_it_cannot_do(text: str, what: str) -> Non
         with_daemon(text)
 
 
+def test_mps_root_comes_from_the_flag_where_the_configuration_leaves_it_to_the_chart() -> None:
+    text = MPS.replace("{mpsRoot: /run/nvidia/mps}", "{}")
+    root = Override(("flags", "mpsRoot"), "/run/nvidia/mps", "--mps-root")
+    config = parse_device_plugin_config(text, source="f", overrides=(root,))
+    assert (config.sharing_kind, config.mps_root) == (SharingKind.MPS, "/run/nvidia/mps")
+
+
 def test_flags_win_over_variables_over_the_file_and_are_named_when_wrong() -> None:
     text = "flags: {migStrategy: none, plugin: {deviceIDStrategy: index}}"
     told = (

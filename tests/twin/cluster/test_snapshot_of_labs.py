@@ -38,7 +38,7 @@ from tonnage.diagnose.status import FleetRow
 from tonnage.diagnose.status import fleet as fleet_rows
 from tonnage.documents.lab.review import manifest_files
 from tonnage.model.errors import ApiError
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Verdict
 from tonnage.reading.documents import manifests_from_documents
@@ -134,6 +134,24 @@ async def _still(api: HttpKubernetes) -> Snapshot:
     return now
 
 
+async def seen_by_jane(fleet: Fleet, namespace: str) -> tuple[Snapshot, Snapshot]:
+    """The same by a user who may view that namespace alone."""
+    subjects: list[JsonValue] = [{"kind": "User", "name": "jane", "apiGroup": "rbac.authorization.k8s.io"}]
+    role: JsonObject = {"kind": "ClusterRole", "name": "view", "apiGroup": "rbac.authorization.k8s.io"}
+    binding: JsonObject = {"metadata": {"name": "jane"}, "subjects": subjects, "roleRef": role}
+    await fleet.api.create(kinds.ROLE_BINDING, binding, namespace=namespace)
+    async with connect(fleet.kubeconfig, impersonation=(("Impersonate-User", "jane"),)) as api:
+        lines = list[bytes]()
+        order = Order(Level.VALUES, datetime.now(UTC), "tonnage", fallback=namespace)
+        await capture(api, order, Redactor(Level.VALUES, b"key"), lines.append, lambda *_: None)
+        live = await read_live(api, namespace=namespace)
+    return live, load_captured(decompressed(io.BytesIO(b"".join(lines))), "snapshot", SizeLimit())[1]
+
+
+def answers_of(snapshot: Snapshot) -> dict[str, JsonObject]:
+    return {str(pod.key): explain(pod, snapshot).to_json() for pod in snapshot.pods}
+
+
 def lint_of(documents: list[JsonObject], snapshot: Snapshot) -> list[tuple[str, str]]:
     """What is found in the manifests against that cluster."""
     ground = ground_of(snapshot)
@@ -162,7 +180,12 @@ async def test_every_pod_and_manifest_of_the_labs_is_explained_alike(scenario: s
     async with running(scenario) as fleet:
         taken = await submit(fleet, documents)
         live, kept = await taken_of(fleet, Level.VALUES)
+        own = max(sorted(namespaces := [pod.namespace for pod in live.pods]), key=namespaces.count)
+        hers, kept_of_hers = await seen_by_jane(fleet, own)
     assert taken
+    assert rows_without_ages(kept_of_hers) == rows_without_ages(hers)
+    assert {pod.namespace for pod in hers.pods} == {own}
+    assert answers_of(kept_of_hers) == answers_of(hers)
     assert {pod.key for pod in kept.pods} == {pod.key for pod in live.pods}
     assert rows_without_ages(kept) == rows_without_ages(live)
     assert lint_of(documents, kept) == lint_of(documents, live)

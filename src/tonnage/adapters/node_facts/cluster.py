@@ -23,31 +23,32 @@ _MOST_PODS: Final = 2000
 _LONGEST: Final = 1000
 
 
-async def asked_cluster(api: TimedApi, node: str) -> ClusterFacts | None:
-    """The node with its pods, its agent's report and the runtime classes, as far as they may be read.
+async def asked_cluster(api: TimedApi, node: str) -> tuple[ClusterFacts | None, frozenset[str]]:
+    """The node with its pods, its agent's report and the runtime classes, and the kinds that are forbidden.
 
-    Raises ClusterError.
+    None: the node does not exist, or may not be read. Raises ClusterError.
 
     The node is listed, not got: that much the agent's own role allows.
     """
-    documents = [await api.get_raw(f"/api/v1/nodes?fieldSelector={quote(f'metadata.name={node}')}")]
+    documents, forbidden = [], set()
     paths = {
+        "Node": f"/api/v1/nodes?fieldSelector={quote(f'metadata.name={node}')}",
         "Pod": f"/api/v1/pods?fieldSelector={quote(f'spec.nodeName={node}')}&limit={_MOST_PODS}",
         "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
         NODE_GPU_STATUS.kind: f"{NODE_GPU_STATUS.path()}?fieldSelector={quote(f'metadata.name={node}')}",
     }
-    forbidden = set()
     for kind, path in paths.items():
         try:
             documents.append(await api.get_raw(path))
         except ApiError as error:
-            if error.code not in (403, 404):
+            if error.code != 403 and (error.code != 404 or kind == "Node"):
                 raise
             if error.code == 403:
                 forbidden.add(kind)
     now = datetime.now(UTC) + timedelta(seconds=api.server_ahead_s)
     facts = cluster_facts(documents, node, now)
-    return None if facts is None else replace(facts, forbidden=frozenset(forbidden))
+    unseen = frozenset(forbidden)
+    return (None if facts is None else replace(facts, forbidden=unseen)), unseen
 
 
 def cluster_facts(

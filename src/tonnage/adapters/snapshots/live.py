@@ -50,10 +50,11 @@ async def read_live(
 ) -> Snapshot:
     """The objects of `kinds`, a few kinds at once; of those that may not be listed the ones in `namespace`.
 
-    `events`: a namespace and a field selector, for the Events that are read too, where they may be.
+    `events`: a namespace and a field selector, for the Events that are read too, where they may be. What the
+    server lets nobody list is missing, be it everything.
 
     Raises:
-        ApiError: the server lets nothing be read (403), or fails otherwise.
+        ApiError: the server does not even tell its version (403), or fails otherwise.
     """
     version, reader = await server_version(api), ObjectReader()
     room = asyncio.Semaphore(_AT_ONCE)
@@ -65,9 +66,6 @@ async def read_live(
     with collector_paused():
         answers = await asyncio.gather(*map(answer_for, kinds))
     now = datetime.now(UTC) + timedelta(seconds=api.server_ahead_s)
-    refusals = [answer.refusal for answer in answers if answer.refusal is not None]
-    if answers and all(answer.objects is None for answer in answers):
-        raise refusals[0]
     event_objects = await _events(api, *events) if events is not None else ()
     objects = [obj for answer in answers for obj in answer.objects or ()]
     snapshot = snapshot_from([*objects, *event_objects], server_version=version, now=now)

@@ -20,7 +20,7 @@ from tonnage.cli.locations.folders import state_folder
 from tonnage.cli.locations.twin_nodes import HARDWARE, node_folder
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, say
-from tonnage.model.errors import ApiError, ClusterError, ConfigError, Problem
+from tonnage.model.errors import ClusterError, ConfigError, Problem
 from tonnage.model.json import JsonValue
 
 if TYPE_CHECKING:
@@ -186,24 +186,25 @@ def _host_name(root: Path) -> str:
 
 async def _gathered(looking: Looking, common: Common) -> NodeFacts:
     from tonnage.adapters.node_facts.gather import NodeLook
+    from tonnage.diagnose.doctor.finding import unseen_kind
 
     progress: list[str] = []
     forbidden: set[str] = set()
 
     async def cluster() -> ClusterFacts | None:
         try:
-            return await _cluster(looking.node, common)
+            facts, unseen = await _cluster(looking.node, common)
         except (ClusterError, ConfigError) as error:
-            if isinstance(error, ApiError) and error.reason == "Forbidden":
-                forbidden.add("Node")
             gathering.cluster_silent(error.problems[0].what)
             return None
+        forbidden.update(unseen)
+        if "Node" in unseen:
+            gathering.cluster_silent(unseen_kind("Node"))
+        return facts
 
     gathering = NodeLook(looking, cluster, progress.append)
     async with _telling(progress):
         facts = await gathering.facts()
-    if facts.cluster is not None:
-        forbidden |= facts.cluster.forbidden
     say_forbidden(forbidden, {}, "doctor")
     return facts
 
@@ -224,14 +225,17 @@ async def _telling(progress: list[str]) -> AsyncIterator[None]:
             task.cancel()
 
 
-async def _cluster(node: str, common: Common) -> ClusterFacts | None:
-    """The node's objects, out of a file or from the API server. Raises ClusterError, ConfigError."""
+async def _cluster(node: str, common: Common) -> tuple[ClusterFacts | None, frozenset[str]]:
+    """The node's objects, out of a file or from the API server, and the kinds that may not be read.
+
+    Raises ClusterError, ConfigError.
+    """
     from tonnage.adapters.node_facts.cluster import asked_cluster, cluster_facts
 
     if common.snapshot is not None:
         from tonnage.adapters.snapshots.cluster_file import read_objects
 
-        return cluster_facts(read_objects(common.snapshot, common.limit), node)
+        return cluster_facts(read_objects(common.snapshot, common.limit), node), frozenset()
     if not _somebody_to_ask(common):
         raise ClusterError(Problem("no kubeconfig: --kubeconfig, or run it where kubectl works"))
     from tonnage.cli.cluster import connected

@@ -59,7 +59,7 @@ def _finding(finding: NodeFinding, *, colour: bool) -> Iterator[str]:
 
 
 def _layers(report: DoctorReport, *, colour: bool) -> SafeText:
-    rows = [(layer.layer.value, _WORDS[layer.state], _words(layer)) for layer in report.layers]
+    rows = [(layer.layer.value, _word(layer), _words(layer)) for layer in report.layers]
     text = table(("LAYER", "STATE", "WHAT"), rows)
     if not colour:
         return text
@@ -71,6 +71,11 @@ def _layers(report: DoctorReport, *, colour: bool) -> SafeText:
         for row, layer in zip(below, report.layers, strict=True)
     ]
     return lines([head, *coloured])
+
+
+def _word(layer: Judgement) -> str:
+    """How it is; UNKNOWN where it would be judged if what tells were allowed to be read."""
+    return "UNKNOWN" if layer.unseen else _WORDS[layer.state]
 
 
 def _words(layer: Judgement) -> str:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.terminal.failure import render_problem
+from tonnage.cli.terminal.output import emit, printable, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tonnage.cli.lint.files import Files, ReadableFile
-    from tonnage.diagnose.lint.lint import LintReport
+    from tonnage.diagnose.lint.lint import LintContext, LintReport
     from tonnage.diagnose.lint.sheet import Sheet
     from tonnage.model.json import JsonValue
 
@@ -57,17 +59,17 @@ def command(common: Common, files: tuple[str, ...], recursive: bool, fix: bool, 
     sheets = _sheets(read)
     context = asyncio.run(given_for(common, sheets))
     if not (fix or dry_run):
-        return _answered(lint(sheets, context), read, common)
+        return _answered(lint(sheets, context), read, common, context)
     from tonnage.diagnose.lint.repair import repaired_texts
 
     fixed = repaired_texts(sheets, context)
     changed = [text for text in read.texts if text.name in fixed.sheets]
     if dry_run:
         diffs = {text.name: _diff(text, fixed.sheets[text.name].text) for text in changed}
-        return _answered(fixed.before, read, common, diffs)
+        return _answered(fixed.before, read, common, context, diffs)
     for text in changed:
         write_text(text, fixed.sheets[text.name].text)
-    return _answered(fixed.after, read, common, repaired=len(changed))
+    return _answered(fixed.after, read, common, context, repaired=len(changed))
 
 
 def check_mig_parted(common: Common, files: tuple[str, ...]) -> int:
@@ -82,7 +84,7 @@ def check_mig_parted(common: Common, files: tuple[str, ...]) -> int:
     named = frozenset(text.name for text in read.texts if text.path is None or text.name in files)
     sheets = _sheets(read)
     context = replace(asyncio.run(given_for(common, sheets)), mig_parted=named)
-    return _answered(lint(sheets, context), read, common)
+    return _answered(lint(sheets, context), read, common, context)
 
 
 def _sheets(read: Files) -> Sequence[Sheet]:
@@ -103,7 +105,12 @@ def _diff(text: ReadableFile, new: str) -> str:
 
 
 def _answered(
-    report: LintReport, read: Files, common: Common, diffs: dict[str, str] | None = None, repaired: int = 0
+    report: LintReport,
+    read: Files,
+    common: Common,
+    context: LintContext,
+    diffs: dict[str, str] | None = None,
+    repaired: int = 0,
 ) -> int:
     """The exit status, after everything is said. `diffs`: what repairs would change; `repaired`: files."""
     from tonnage.diagnose.lint.fix import repairs
@@ -111,7 +118,14 @@ def _answered(
     from tonnage.model.severity import Severity
 
     report = with_fixable(report, (repair.index for repair in repairs(report)))
-    _show(report, read, common, diffs or {}, repaired)
+    if common.output in ("json", "yaml"):
+        _emit(report, read, common, context, diffs or {}, repaired)
+    else:
+        _show(report, read, common, diffs or {}, repaired)
+    for problem in (*read.problems, *report.unreadable):
+        say(render_problem(problem, colour=True), err=True)
+    for note in read.notes:
+        say(note, err=True)
     if report.unreadable or read.problems:
         return 2
     if report.count(Severity.ERROR) + report.count(Severity.WARNING):
@@ -119,11 +133,26 @@ def _answered(
     return 0 if report.judged else 2
 
 
+def _emit(
+    report: LintReport,
+    read: Files,
+    common: Common,
+    context: LintContext,
+    diffs: dict[str, str],
+    repaired: int,
+) -> None:
+    """The answer for programs."""
+    from tonnage.cli.lint.report import answer
+
+    problems, counts = (*read.problems, *report.unreadable), (len(read.texts), repaired)
+    changes: list[JsonValue] = [{"file": name, "diff": diff} for name, diff in diffs.items()]
+    emit({**answer(report, problems, counts, context.cluster), "changes": changes}, common.output)
+
+
 def _show(report: LintReport, read: Files, common: Common, diffs: dict[str, str], repaired: int) -> None:
+    """The answer as text or SARIF."""
     from tonnage import __version__
-    from tonnage.cli.lint.report import answer, rendered
-    from tonnage.cli.terminal.failure import render_problem
-    from tonnage.cli.terminal.output import emit, printable, say
+    from tonnage.cli.lint.report import rendered
 
     problems = (*read.problems, *report.unreadable)
     if common.output == "sarif":
@@ -132,15 +161,8 @@ def _show(report: LintReport, read: Files, common: Common, diffs: dict[str, str]
 
         fixes = {repair.index: repair for repair in repairs(report)}
         emit(sarif(report.findings, problems, __version__, fixes, report.unjudged), "json")
-    elif common.output == "text":
-        for text in diffs.values():
-            say(printable(text), end="")
-        counts = (len(read.texts), repaired)
-        say(rendered(report, problems, counts, verbose=common.verbose, colour=True))
-    else:
-        changes: list[JsonValue] = [{"file": name, "diff": diff} for name, diff in diffs.items()]
-        emit({**answer(report, problems, len(read.texts), repaired), "changes": changes}, common.output)
-    for problem in problems:
-        say(render_problem(problem, colour=True), err=True)
-    for note in read.notes:
-        say(note, err=True)
+        return
+    for text in diffs.values():
+        say(printable(text), end="")
+    counts = (len(read.texts), repaired)
+    say(rendered(report, problems, counts, verbose=common.verbose, colour=True))

@@ -10,9 +10,11 @@ from tonnage.diagnose.doctor.finding import counted
 from tonnage.diagnose.lint.coverage import UnjudgedPart
 from tonnage.diagnose.lint.finding import LintFinding
 from tonnage.diagnose.lint.lint import LintReport
+from tonnage.diagnose.lint.rule_inputs import LintCluster
 from tonnage.documents.yaml.reader import field_path
 from tonnage.model.errors import Problem
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.severity import Severity
 
 _MARGIN: Final = 9
@@ -20,9 +22,16 @@ _MOST_UNJUDGED: Final = 10
 _COLOURS: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
-def answer(report: LintReport, problems: Sequence[Problem], files: int, repaired: int) -> JsonObject:
-    """The whole answer for programs."""
+def answer(
+    report: LintReport,
+    problems: Sequence[Problem],
+    counts: tuple[int, int],
+    cluster: LintCluster | None = None,
+) -> JsonObject:
+    """The whole answer for programs. `counts`: files read, files repaired."""
+    files, repaired = counts
     return {
+        **(_unread(cluster.ground.view.snapshot) if cluster is not None else {}),
         "findings": [finding.to_json() for finding in report.located],
         "notJudged": [part.to_json() for part in report.unjudged],
         "unreadable": [
@@ -42,6 +51,13 @@ def answer(report: LintReport, problems: Sequence[Problem], files: int, repaired
             "repairedFiles": repaired,
         },
     }
+
+
+def _unread(snapshot: Snapshot) -> JsonObject:
+    """The kinds that the API server refused to list: all objects, or those outside a namespace."""
+    kinds = [*sorted(snapshot.forbidden | snapshot.scopes.keys())]
+    entries: list[JsonValue] = [{"kind": kind, "seenIn": snapshot.scopes.get(kind)} for kind in kinds]
+    return {"unread": entries} if entries else {}
 
 
 def rendered(

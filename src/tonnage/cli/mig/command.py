@@ -106,6 +106,8 @@ def plan(common: Common, file: str | None, **arguments: Unpack[MigRequest]) -> i
     if demand:
         return _show_demand(common, arguments["product"], demand)
     gpus = _gpus(common, arguments["node"], arguments["product"] or "", arguments["gpus"])
+    if gpus is None:
+        return _show_unknown(common, arguments["node"] or "")
     planned = _goals(gpus, file, config, layout or "")
     node = arguments["node"]
     tried = _tried(common, node, planned) if arguments["try_evictions"] and node else {}
@@ -155,21 +157,20 @@ class _Gpus(NamedTuple):
     status: GpuStatus | None = None
 
 
-def _gpus(common: Common, node: str | None, product: str, count: int) -> _Gpus:
+def _gpus(common: Common, node: str | None, product: str, count: int) -> _Gpus | None:
+    """None: what the node's agent reports may not be read, which is said. Raises ConfigError."""
     from tonnage.diagnose.mig.plans import gpus_of, pretended_gpus
     from tonnage.diagnose.mig.resets import resets_among
 
     if node is None:
         pretended = pretended_gpus(product, count)
         return _Gpus(pretended, resets_among(pretended))
-    from tonnage.cli.cluster import snapshot_of
+    from tonnage.cli.cluster import snapshot_of, unread_of
 
     snapshot = asyncio.run(snapshot_of(common, "mig plan"))
     statuses = snapshot.gpu
-    if node not in statuses and "NodeGPUStatus" in snapshot.missing:
-        from tonnage.cli.access.unseen import not_seen
-
-        raise not_seen("NodeGPUStatus", snapshot, f"node {node[:253]}", "mig plan")
+    if node not in statuses and unread_of(snapshot, "mig plan", "NodeGPUStatus"):
+        return None
     if node not in statuses:
         near = get_close_matches(node, statuses, n=1)
         agents = f"nodes whose agent does: {', '.join([*statuses][:10])}"
@@ -178,6 +179,14 @@ def _gpus(common: Common, node: str | None, product: str, count: int) -> _Gpus:
         raise ConfigError(Problem(f"no agent tells of the GPUs of node {node[:253]}", remedy=remedy))
     gpus = gpus_of(statuses[node])
     return _Gpus(gpus, resets_among(gpus, statuses[node]), statuses[node])
+
+
+def _show_unknown(common: Common, node: str) -> int:
+    if common.output != "text":
+        emit({"items": [], "unread": ["NodeGPUStatus"]}, common.output)
+    subject = f"the GPUs of {node[:253]} and their MIG layout stand in NodeGPUStatus objects"
+    say(f"UNKNOWN: {subject}, which were not read.", err=True)
+    return 1
 
 
 def _goals(

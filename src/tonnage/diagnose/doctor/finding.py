@@ -33,6 +33,12 @@ class State(StrEnum):
 
 
 _ORDER: Final = tuple(Severity)
+_FORBIDDEN: Final = "objects were not seen (forbidden)"
+
+
+def unseen_kind(kind: str) -> str:
+    """Why a layer is unknown that hangs on objects which the API server refuses to list."""
+    return f"{kind} {_FORBIDDEN}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,11 @@ class Judgement:
         if Severity.WARNING in severities:
             return State.WARNS
         return State.UNKNOWN if self.because else State.OK
+
+    @property
+    def unseen(self) -> bool:
+        """Whether it is unknown because the API server refuses what would tell."""
+        return self.state is State.UNKNOWN and self.because.endswith(_FORBIDDEN)
 
     def on(self, subject: str) -> Judgement:
         """The same with reasons that are about that node."""

@@ -89,7 +89,7 @@ def _mps_problems(
         yield Problem(
             MPS_ROOT_MISSING,
             located.where(at),
-            remedy="set flags.mpsRoot, such as /run/nvidia/mps",
+            remedy="set flags.mpsRoot, such as /run/nvidia/mps, or mps.root of the chart (--mps-root)",
         )
     for index, entry in enumerate(block.resources):
         where: Path = (*at, "resources", index)

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.agent_silence import heartbeat_age
-from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed
+from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed, unseen_kind
 from tonnage.diagnose.doctor.kubernetes.agent_metrics import Samples, samples_of
 from tonnage.diagnose.doctor.kubernetes.registration import registration_findings
+from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.layer import NodeLayer
+from tonnage.model.node.device_counts import DeviceCount, device_count
 from tonnage.model.node.facts import ClusterFacts, NodeFacts, PluginFacts
 from tonnage.model.reasons.gpu.devices import GpuConfigRefused
 from tonnage.model.reasons.node.plugin import (
@@ -48,7 +50,7 @@ def judge_plugin(facts: NodeFacts, plugin: PluginFacts, *, gpus: bool, sound: bo
         return Judgement(_LAYER, tuple(findings), because=f"whether the agent runs: {plugin.lock_trouble}")
     summary = _summary(facts, plugin, [plugin_found.name for plugin_found in others])
     unseen = facts.cluster is not None and "Pod" in facts.cluster.forbidden
-    because = "which pods kubelet refused: Pod objects were not seen (forbidden)" if unseen else ""
+    because = f"which pods kubelet refused: {unseen_kind('Pod')}" if unseen else ""
     return Judgement(_LAYER, tuple(findings), summary, because)
 
 
@@ -225,7 +227,7 @@ def _offered(cluster: ClusterFacts | None, samples: Samples) -> Iterator[NodeFin
         if good < total:
             yield finding(
                 DevicesNotAllocatable(
-                    message=f"{resource}: {total} are there, {good} allocatable",
+                    message=f"{resource}: {_there(cluster, resource, total)} are there, {good} allocatable",
                     remedy="kubectl get nodes -o custom-columns='N:.metadata.name,G:.status.conditions"
                     '[?(@.type=="GPUsHealthy")].message\'',
                     resource=resource,
@@ -235,9 +237,29 @@ def _offered(cluster: ClusterFacts | None, samples: Samples) -> Iterator[NodeFin
                 where="the Node's capacity and allocatable"
                 if resource in capacity
                 else "the agent's metrics",
-                why=f"{counted(total - good, 'device')} of the plugin's list unhealthy; pods that run there"
-                " go on, new ones are not placed",
+                why=f"{counted(total - good, _noun(cluster, resource))} of the plugin's list unhealthy; "
+                "pods that run there go on, new ones are not placed",
             )
+
+
+def _devices(cluster: ClusterFacts | None, resource: str) -> DeviceCount:
+    """What is behind the amount of a resource, by the Node's labels."""
+    facts = cluster if cluster is not None else ClusterFacts()
+    node = Node("", labels=facts.labels, capacity=facts.capacity, allocatable=facts.allocatable)
+    return device_count(node, resource)
+
+
+def _noun(cluster: ClusterFacts | None, resource: str) -> str:
+    return "replica" if _devices(cluster, resource).shared else "device"
+
+
+def _there(cluster: ClusterFacts | None, resource: str, total: int) -> str:
+    """All of a resource; of a shared one with the number of devices behind it."""
+    count = _devices(cluster, resource)
+    if not count.shared:
+        return str(total)
+    replicas = counted(total, "replica")
+    return replicas if count.devices is None else f"{replicas} of {counted(count.devices, count.noun)}"
 
 
 def _refused(cluster: ClusterFacts | None) -> Iterator[NodeFinding]:

@@ -8,6 +8,7 @@ from tonnage.diagnose.agent_silence import silence, silent_agents
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.explain.bound.bound_pods import ADMISSION, rejection_to_come
 from tonnage.diagnose.explain.bound.device_preparation import driver_gone, handler_missing
+from tonnage.diagnose.explain.bound.held_replicas import held_replicas
 from tonnage.diagnose.explain.bound.link_quality import held_by, link_reasons
 from tonnage.diagnose.explain.bound.missing_node import node_gone
 from tonnage.diagnose.explain.bound.neighbours import with_node_facts
@@ -47,7 +48,8 @@ def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanatio
     links = held.to_json() if held is not None else None
     placement = Placement(pod.node_name or None, devices=devices_of(pod, snapshot), links=links)
     links_told = link_reasons(held, snapshot, boards) if held is not None else ()
-    besides = (*held_unhealthy_devices(pod, snapshot), *links_told) if reason is None else ()
+    of_devices = (*held_unhealthy_devices(pod, snapshot), *held_replicas(pod, snapshot))
+    besides = (*of_devices, *links_told) if reason is None else ()
     return Explanation(
         subject=subject,
         verdict=_verdict(pod, reason),

@@ -21,6 +21,7 @@ from tonnage.diagnose.wording import listed_own
 from tonnage.model.json import JsonValue
 from tonnage.model.kubernetes.cluster import Node, Pod
 from tonnage.model.layer import Layer
+from tonnage.model.node.device_counts import device_count
 from tonnage.model.reasons.facts import Guest, Holder
 from tonnage.model.reasons.pod.admission import Unreadable
 from tonnage.model.reasons.pod.claims import ClaimNotAllocatable
@@ -29,6 +30,7 @@ from tonnage.model.reasons.pod.scheduling import (
     InsufficientResource,
     NodeUnschedulable,
     ResourceNotAdvertised,
+    ResourceTooLarge,
     TaintNotTolerated,
     TooManyPods,
 )
@@ -187,6 +189,9 @@ def _with_node_facts(reason: Reason, pod: Pod, node: NodeView, view: ClusterView
     if isinstance(reason, InsufficientResource) and "/" in reason.resource:
         shown, holders_text = _held(node, reason.resource, pod, view)
         return replace(reason, holders=shown, message=f"{reason.message}{holders_text}")
+    if isinstance(reason, ResourceTooLarge):
+        there = device_count(node.node, reason.resource, view.snapshot.gpu.get(node.name))
+        return replace(reason, message=f"{reason.message} ({there.in_words()})") if there.shared else reason
     if isinstance(reason, ClaimNotAllocatable):
         return with_survey(reason, pod, node, view)
     if isinstance(reason, NodeUnschedulable | TaintNotTolerated):
