@@ -130,12 +130,12 @@ def _cluster(path: Path, **header: Any) -> Path:
         pytest.param(
             "explain pod other -n ml", 2, 'pod "other" not found', id="no such pod, and she would see it"
         ),
-        pytest.param("explain pod train -n default", 3, "pod train was not seen", id="a pod elsewhere"),
-        pytest.param("status", 1, "UNKNOWN: the fleet is made of Node objects", id="the fleet"),
-        pytest.param("topo", 1, "UNKNOWN: how GPUs are joined", id="the topology of the fleet"),
-        pytest.param("topo a100-0", 3, "how the GPUs of a100-0 are joined was not seen", id="that of a node"),
-        pytest.param("mig plan --node a100-0 --layout all-balanced", 3, "was not seen", id="a plan"),
-        pytest.param("simulate --cordon a*", 3, "the fleet was not seen", id="a simulation"),
+        pytest.param("explain pod train -n default", 3, "pod train was not read", id="a pod elsewhere"),
+        pytest.param("status", 1, "UNKNOWN: the Node objects were not read", id="the fleet"),
+        pytest.param("topo", 1, "UNKNOWN: the NodeGPUStatus objects", id="the topology of the fleet"),
+        pytest.param("topo a100-0", 3, "how the GPUs of a100-0 are linked was not read", id="that of a node"),
+        pytest.param("mig plan --node a100-0 --layout all-balanced", 3, "was not read", id="a plan"),
+        pytest.param("simulate --cordon a*", 3, "the fleet was not read", id="a simulation"),
     ],
 )
 def test_what_hangs_on_what_may_not_be_seen_is_unknown(

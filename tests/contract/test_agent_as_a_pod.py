@@ -44,7 +44,7 @@ async def test_it_is_ready_once_kubelet_knows_every_resource(node: PluginNode) -
     port = await node.port()
     assert await page(port, "/healthz") == (200, "ok\n")
     status, body = await page(port, "/readyz")
-    assert (status, body) == (503, f"{GPU}: kubelet's registration socket is not there\n")
+    assert (status, body) == (503, f"{GPU}: kubelet's registration socket is missing\n")
     assert (await samples(port))["ready",] == 0
     await node.start_kubelet()
     async with node.channel():
