@@ -52,7 +52,7 @@ COMMANDS: Final = {
     ),
     "mig": ("tonnage.cli.mig.command", "Plan MIG layouts and check mig-parted configurations."),
     "hardware": ("tonnage.cli.hardware", "Show, break, repair or partition GPUs of the embedded cluster."),
-    "node": ("tonnage.cli.node.command", "Run the node agent (what the DaemonSet starts)."),
+    "node": ("tonnage.cli.node.command", "Run the node agent, as the DaemonSet does."),
     "cdi": ("tonnage.cli.cdi.command", "Generate and check CDI specs for container runtimes."),
     "runtime": (
         "tonnage.cli.runtime.command",

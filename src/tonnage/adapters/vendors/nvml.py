@@ -392,7 +392,7 @@ class NvmlBackend:
 
     def _refused(self, error: BaseException) -> HardwareError:
         visible = "visible to this process" if self._driver_root is None else f"under {self._driver_root}"
-        remedy = f"check that the NVIDIA driver is loaded, and {LIBRARY} {visible}"
+        remedy = f"check that the NVIDIA driver is loaded, and that {LIBRARY} is {visible}"
         if is_tegra(self._root):
             return HardwareError(
                 Problem(
