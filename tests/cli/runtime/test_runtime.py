@@ -306,4 +306,4 @@ def test_run_3_nri_is_refused_by_version_and_told_who_asks(
     assert runtime(root, "nri", "--runtime", "containerd://1.6.20") == 1
     said = capsys.readouterr()
     assert "CDI a container" not in said.out
-    assert "by variables for NVIDIA's container toolkit" in said.out
+    assert "by variables for NVIDIA's toolkit" in said.out
