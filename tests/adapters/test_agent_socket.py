@@ -146,7 +146,7 @@ async def test_a_folder_that_takes_no_socket_is_logged_and_ends_nobody(
         raise AssertionError
 
     await AgentSocket(folder / "not-there" / SOCKET, never).run()
-    assert "agent not to be asked" in caplog.text
+    assert "agent cannot be queried" in caplog.text
 
 
 def test_without_an_agent_it_is_said_what_to_do(folder: Path) -> None:
@@ -159,7 +159,7 @@ def test_without_an_agent_it_is_said_what_to_do(folder: Path) -> None:
 def test_an_agent_that_hangs_is_waited_for_no_longer_than_that(folder: Path) -> None:
     with pretending(folder / SOCKET, None):
         problem = refusal(folder / SOCKET, patience_s=0.1)
-    assert (problem.what, problem.why) == ("the agent does not answer", "it has said nothing for 0.1 s")
+    assert (problem.what, problem.why) == ("the agent does not answer", "it has not answered for 0.1 s")
     assert "log" in problem.remedy
 
 

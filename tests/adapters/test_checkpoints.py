@@ -215,12 +215,12 @@ async def test_a_disk_that_hangs_is_an_error_until_it_answers(
         sync(handle)
 
     monkeypatch.setattr(os, "fsync", hang)
-    with pytest.raises(HardwareError, match="x is not written") as caught:
+    with pytest.raises(HardwareError, match="x was not written") as caught:
         await store.save("x", b"first")
     assert "has not answered within 0.01 s" in caught.value.problems[0].why
     assert await asyncio.to_thread(begun.wait, 20)
     begun.clear()
-    with pytest.raises(HardwareError, match="y is not written"):
+    with pytest.raises(HardwareError, match="y was not written"):
         await store.save("y", b"second")
     assert not begun.is_set(), "no second thread waits for the disk"
     go.set()

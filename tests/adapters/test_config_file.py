@@ -55,7 +55,7 @@ async def test_a_link_that_leads_elsewhere_is_another_file(tmp_path: Path) -> No
         ),
         pytest.param(
             b" " * ((1 << 20) + 1),
-            "{}: the configuration file is too large\n  why: more than 1 MiB",
+            "{}: the configuration file is too large\n  why: the file is larger than 1 MiB",
             id="a text that is too long",
         ),
     ],

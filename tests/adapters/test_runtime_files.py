@@ -26,7 +26,7 @@ def main(tmp_path: Path) -> Path:
 def test_a_file_that_somebody_changed_meanwhile_stays(
     tmp_path: Path, main: Path, before: str | None, after: str | None
 ) -> None:
-    with pytest.raises(HardwareError, match="somebody changed it meanwhile"):
+    with pytest.raises(HardwareError, match="another program changed it meanwhile"):
         RuntimeConfigFiles(tmp_path).apply([FileEdit(MAIN, before, after)])
     assert main.read_text() == "version = 2\n"
 
@@ -54,8 +54,8 @@ def test_what_is_no_text_and_what_leads_elsewhere_is_told(tmp_path: Path, main: 
     (main.parent / "b.toml").symlink_to("config.toml")
     (main.parent / "c.toml").symlink_to("/gone")
     files = RuntimeConfigFiles(tmp_path)
-    assert files.read([MAIN], imports=False) == (ConfigFile(MAIN, trouble="byte 6 is no UTF-8"),)
+    assert files.read([MAIN], imports=False) == (ConfigFile(MAIN, trouble="byte 6 is not UTF-8"),)
     main.write_text("")
     assert files.read(["/etc/containerd/b.toml"], imports=False)[0].link == "config.toml"
-    assert files.read(["/etc/containerd/c.toml"], imports=False)[0].trouble == "its links lead nowhere"
+    assert files.read(["/etc/containerd/c.toml"], imports=False)[0].trouble == "its links are broken"
     assert files.read(["/etc/containerd/d.toml"], imports=False)[0].trouble == ""

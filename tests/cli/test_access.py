@@ -136,14 +136,14 @@ def _cluster(path: Path, **header: Any) -> Path:
         pytest.param(
             "explain pod other -n ml", 2, 'pod "other" not found', id="no such pod, and she would see it"
         ),
-        pytest.param("explain pod train -n default", 3, "pod train was not seen", id="a pod elsewhere"),
-        pytest.param("status", 1, "UNKNOWN: the fleet is made of Node objects", id="the fleet"),
-        pytest.param("topo", 1, "UNKNOWN: how GPUs are joined", id="the topology of the fleet"),
-        pytest.param("topo a100-0", 1, "UNKNOWN: how the GPUs of a100-0 are joined", id="that of a node"),
+        pytest.param("explain pod train -n default", 3, "pod train was not read", id="a pod elsewhere"),
+        pytest.param("status", 1, "UNKNOWN: the Node objects were not read", id="the fleet"),
+        pytest.param("topo", 1, "UNKNOWN: the NodeGPUStatus objects", id="the topology of the fleet"),
+        pytest.param("topo a100-0", 1, "UNKNOWN: how the GPUs of a100-0 are linked", id="that of a node"),
         pytest.param(
             "mig plan --node a100-0 --layout all-balanced", 1, "UNKNOWN: the GPUs of a100-0", id="a plan"
         ),
-        pytest.param("simulate --cordon a*", 3, "the fleet was not seen", id="a simulation"),
+        pytest.param("simulate --cordon a*", 3, "the fleet was not read", id="a simulation"),
     ],
 )
 def test_what_hangs_on_what_may_not_be_seen_is_unknown(

@@ -118,12 +118,12 @@ def test_a_manifest_that_fits_and_one_that_does_not(
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [
-        pytest.param(["explain"], "give one of pod NAME", id="nothing to explain"),
-        pytest.param(["explain", "pod"], "which pod?", id="no name"),
-        pytest.param(["explain", "service", "x"], "pod NAME is expected, not service x", id="another kind"),
+        pytest.param(["explain"], "give exactly one of TYPE NAME", id="nothing to explain"),
+        pytest.param(["explain", "pod"], "give exactly one name: pod NAME", id="no name"),
+        pytest.param(["explain", "service", "x"], "give pod NAME, not service x", id="another kind"),
         pytest.param(["explain", "node", "a100-1"], "did you mean a100-0?", id="a misspelt node"),
-        pytest.param(["explain", "pod", "train", "--all-pending"], "give one of", id="two questions"),
-        pytest.param(["explain", "pod", "a", "b"], "which pod?", id="two names"),
+        pytest.param(["explain", "pod", "train", "--all-pending"], "give exactly one of", id="two questions"),
+        pytest.param(["explain", "pod", "a", "b"], "give exactly one name: pod NAME", id="two names"),
         pytest.param(["explain", "pod", "tran", "-n", "ml"], "did you mean train?", id="a misspelt pod"),
         pytest.param(["explain", "pod", "train"], "it is in ml: -n ml", id="another namespace"),
         pytest.param(
@@ -144,7 +144,7 @@ def test_wrong_questions_are_answered_with_exit_status_2(
     ("name", "content", "found"),
     [
         ("broken.yaml", "a: [", "broken.yaml:2:1"),
-        ("broken.json", "{", "no valid JSON"),
+        ("broken.json", "{", "not valid JSON"),
         ("empty.yaml", "", "no Kubernetes object"),
         ("wrong.yaml", "kind: Pod\napiVersion: v1\nspec: {nodeName: 7}\n", "nodeName"),
         ("list.json", "[]", "no Kubernetes object"),
@@ -225,7 +225,7 @@ def test_no_cluster_at_all_says_how_to_get_one(
     assert run(["version"], "tonnage") == 0
     captured = capsys.readouterr()
     assert captured.out.startswith("tonnage ")
-    assert "none reached" in captured.err
+    assert "not reached" in captured.err
 
 
 def test_a_cluster_that_does_not_answer_is_exit_status_3(
@@ -295,7 +295,7 @@ def test_a_manifest_that_the_server_would_refuse_is_refused_with_its_line(
         ),
         pytest.param(b'{"kind": "List", "kind": "Pod"}', "duplicate key kind", id="a key twice"),
         pytest.param(b'{"kind": }', ":1:10", id="broken JSON is placed"),
-        pytest.param(b"\xff\xfe\x00", "no UTF-8 text", id="no text"),
+        pytest.param(b"\xff\xfe\x00", "the file is not UTF-8", id="no text"),
         pytest.param(b"", "no Kubernetes object in it", id="nothing"),
     ],
 )
@@ -362,7 +362,7 @@ def test_a_workload_is_named_as_kubectl_names_it(
         pytest.param(["cj", "nightly", "-n", "ml"], 0, "it has made no pods yet", id="nothing against it"),
         pytest.param(["sts", "cash", "-n", "ml"], 2, "did you mean cache?", id="a misspelt one"),
         pytest.param(["sts", "cache"], 2, "it is in ml: -n ml", id="another namespace"),
-        pytest.param(["sts"], 2, "which statefulset?", id="no name"),
+        pytest.param(["sts"], 2, "give exactly one name: statefulset NAME", id="no name"),
     ],
 )
 def test_workloads_are_found_or_told_where_they_are(

@@ -88,7 +88,7 @@ def test_a_state_folder_that_cannot_be_written_is_left_as_it_was(
     with pytest.raises(HardwareError) as caught:
         StateFolder(folder / "state").hold()
     assert caught.value.exit_status == 3
-    assert caught.value.problems[0].remedy == "free some room, or choose another folder"
+    assert caught.value.problems[0].remedy == "free some space, or choose another folder"
     assert not (folder / "state").exists()
 
 
@@ -100,7 +100,7 @@ def test_every_refusal_of_a_folder_has_a_remedy(number: int) -> None:
 
 def test_a_limit_of_open_files_that_is_too_low_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 64))
-    with pytest.raises(HardwareError, match="too few open files"):
+    with pytest.raises(HardwareError, match="the limit of open files is too low"):
         allow_many_files(8)
 
 

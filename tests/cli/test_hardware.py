@@ -78,13 +78,13 @@ def test_without_a_deed_it_only_shows(node: HardwareFile, capsys: pytest.Capture
     ("words", "said"),
     [
         (["t4-9"], "its nodes: a100-0"),
-        (["a100-0", "--gpu", "2", "--xid", "79"], "no GPU 2 in a100-0"),
+        (["a100-0", "--gpu", "2", "--xid", "79"], "a100-0 has no GPU 2"),
         (["a100-0", "--gpu", "1", "--mig", "1g.10gb:7"], "T4 cannot be divided"),
         (["a100-0", "--gpu", "0", "--mig", "seven"], "devices[0].mig[0]"),
-        (["a100-0", "--gpu", "0", "--mig", ",,"], "no MIG layout"),
+        (["a100-0", "--gpu", "0", "--mig", ",,"], "is not a MIG layout"),
         (["a100-0", "--gpu", "0", "--mig", "1g.10gb:99"], "at most 56"),
-        (["a100-0", "--xid", "79", "--reboot"], "one thing at a time"),
-        (["a100-0", "--gpu", "0", "--reboot"], "leave out --gpu"),
+        (["a100-0", "--xid", "79", "--reboot"], "give only one of --xid"),
+        (["a100-0", "--gpu", "0", "--reboot"], "remove --gpu"),
     ],
 )
 def test_what_cannot_happen_is_refused_and_changes_nothing(
@@ -101,7 +101,7 @@ def test_where_kubectl_asks_another_cluster_nothing_is_touched(
     (tmp_path / "config").write_text("apiVersion: v1\n")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     assert told("a100-0", "--xid", "79") == 2
-    assert "only an embedded one pretends" in capsys.readouterr().err
+    assert "only an embedded cluster simulates" in capsys.readouterr().err
     assert node.path.read_text() == CARDS
 
 

@@ -189,4 +189,4 @@ def test_an_image_without_the_rules_says_so_and_judges_by_the_others(
     assert run(["explain", "-f", file, "--snapshot", cluster, "-o", "json"], "tonnage") == 1
     said = capsys.readouterr()
     assert '"layer": "admission"' not in said.out
-    assert said.err.count("not checked by the API server's own rules") == 2
+    assert said.err.count("not checked against the API server's own rules") == 2

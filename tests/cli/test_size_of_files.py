@@ -72,7 +72,7 @@ def test_a_file_beyond_the_limit_is_refused(
 def test_what_is_nested_too_deeply_is_no_valid_json(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_bytes(content)
-    assert refused(path, SizeLimit()).what == "no valid JSON"
+    assert refused(path, SizeLimit()).what == "not valid JSON"
 
 
 def test_a_key_that_stands_twice_among_very_many_is_named_at_once(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_a_fleet_without_its_pods_is_told_with_that_gap(
     path.write_bytes(content(missing=[{"kind": "Pod", "apiVersion": "v1", "reason": "Forbidden"}]))
     assert run(["status", "--snapshot", str(path)], "tonnage") == 0
     said = capsys.readouterr().err
-    assert said.startswith("Not seen, the API server forbids it: pods.\n")
+    assert said.startswith("The API server does not let you read: pods.\n")
     assert "resources: [pods]" in said, "the role grants what is lacking, and no more"
     run(["status", "--snapshot", str(path), "-o", "json"], "tonnage")
     assert json.loads(capsys.readouterr().out)["unread"] == ["Pod"]
@@ -97,8 +97,8 @@ def test_a_fleet_without_its_pods_is_told_with_that_gap(
 @pytest.mark.parametrize(
     ("damaged", "told"),
     [
-        pytest.param(content()[:-30], "cut", id="without its end"),
-        pytest.param(gzip.compress(content() * 50)[:120], "cut", id="packed and cut"),
+        pytest.param(content()[:-30], "truncated", id="without its end"),
+        pytest.param(gzip.compress(content() * 50)[:120], "truncated", id="packed and cut"),
         pytest.param(content(format=9), "another version (made by tonnage 1)", id="a later format"),
         pytest.param(content().replace(b'"a100-0"}', b'"a100-0"'), "x.jsonl:2", id="broken JSON"),
         pytest.param(
@@ -134,7 +134,7 @@ def test_a_line_without_end_is_not_read_to_its_end(
 
 @pytest.mark.parametrize(
     ("target", "told"),
-    [("/nowhere/at/all.gz", "cannot write the file"), ("/dev/null", "no ordinary file")],
+    [("/nowhere/at/all.gz", "cannot write the file"), ("/dev/null", "not a regular file")],
     ids=["no folder", "a device"],
 )
 def test_a_target_that_cannot_be_written_is_told_before_the_cluster_is_asked(

@@ -105,7 +105,7 @@ def test_what_was_not_seen_is_a_dash_and_a_word_on_it(
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["aa"], 'no node "aa" with GPUs'),
+        (["aa"], 'no node with GPUs is named "aa"'),
         (["-l", "a in"], "--selector: "),
         (["--watch"], "--watch shows a live cluster"),
     ],

@@ -52,7 +52,7 @@ def test_top_1_the_fleet_in_lines_with_what_is_not_one_pool(
     shown = capsys.readouterr().out
     assert "hgx    4      NVIDIA A100   NVSwitch, 12 NVLinks each   0, 1   NV12, 240 GB/s" in shown
     assert "not one pool: hgx (NVSwitch, 12 NVLinks each); pcie (PCIe only)" in shown
-    assert "no agent says: dark" in shown
+    assert "no agent reports: dark" in shown
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
@@ -89,12 +89,12 @@ def test_this_machine_without_a_cluster(tmp_path: Path, capsys: pytest.CaptureFi
         pytest.param(["hgz"], 2, "did you mean hgx?", id="a misspelt node"),
         pytest.param(["darc"], 2, "did you mean dark?", id="a misspelt node without agent"),
         pytest.param(["x"], 2, "nodes with GPUs: hgx, pcie, dark", id="a node that is none of them"),
-        pytest.param(["dark"], 2, "no agent of Tonnage says", id="a node without agent"),
+        pytest.param(["dark"], 2, "no agent of Tonnage reports", id="a node without agent"),
         pytest.param(["hgx", "--gpus", "0,x"], 2, "give indices", id="no indices"),
-        pytest.param(["hgx", "--gpus", "0,9"], 2, "no GPU 9", id="an index that is not there"),
-        pytest.param(["--gpus", "0,1"], 2, "of which node?", id="GPUs of no node"),
+        pytest.param(["hgx", "--gpus", "0,9"], 2, "GPU 9 does not exist", id="an index that is not there"),
+        pytest.param(["--gpus", "0,1"], 2, "needs a node", id="GPUs of no node"),
         pytest.param(["--devices", "lspci"], 2, "nvml or scenario:FILE", id="another source"),
-        pytest.param(["--devices", "scenario:"], 2, "names no file", id="no file"),
+        pytest.param(["--devices", "scenario:"], 2, "lacks a file name", id="no file"),
         pytest.param(["--devices", "scenario:/nowhere"], 3, "cannot be read", id="a file that is not there"),
     ],
 )

@@ -44,7 +44,7 @@ async def test_it_is_ready_once_kubelet_knows_every_resource(node: PluginNode) -
     port = await node.port()
     assert await page(port, "/healthz") == (200, "ok\n")
     status, body = await page(port, "/readyz")
-    assert (status, body) == (503, f"{GPU}: kubelet's registration socket is not there\n")
+    assert (status, body) == (503, f"{GPU}: kubelet's registration socket is missing\n")
     assert (await samples(port))["ready",] == 0
     await node.start_kubelet()
     async with node.channel():
@@ -97,7 +97,7 @@ async def test_it_waits_for_a_driver_and_says_so_once(node: PluginNode, tmp_path
     port = await node.port()
     status, body = await page(port, "/readyz")
     assert status == 503
-    assert body.startswith(f"devices: {missing}; remedy: is the NVIDIA driver loaded")
+    assert body.startswith(f"devices: {missing}; remedy: check that the NVIDIA driver is loaded")
     assert body.count("\n") == 1
     found = await samples(port)
     assert (found["devices_readable",], found["ready",]) == (0, 0)

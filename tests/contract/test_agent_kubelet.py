@@ -368,7 +368,7 @@ async def test_a_request_of_five_megabytes_is_refused_and_the_next_answered(benc
         pytest.param({"node_name": "No de"}, "no node name", id="node name"),
         pytest.param({"devices": "scenario:"}, "no file after scenario", id="no file"),
         pytest.param({"devices": "rocm"}, "unknown devices 'rocm'", id="unknown vendor"),
-        pytest.param({"config_map": "name"}, "no ConfigMap: 'name'", id="no namespace"),
+        pytest.param({"config_map": "name"}, "not a ConfigMap: 'name'", id="no namespace"),
     ],
 )
 async def test_options_are_checked(tmp_path: Path, options: dict[str, Any], what: str) -> None:

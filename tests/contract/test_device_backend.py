@@ -371,7 +371,7 @@ async def test_a_mode_that_hangs_is_given_up(driver: Driver) -> None:
 
 async def test_without_a_driver_the_error_says_what_to_do(nvml: NvmlBackend, driver: Driver) -> None:
     driver.unload()
-    with pytest.raises(HardwareError, match="is the NVIDIA driver loaded"):
+    with pytest.raises(HardwareError, match="check that the NVIDIA driver is loaded"):
         await nvml.scan()
     driver.become(driver.state)
     assert len((await nvml.scan()).devices) == 4

@@ -189,9 +189,11 @@ async def test_without_the_drivers_program_a_reset_is_refused_and_the_mode_waits
     await ampere.ends()
     state, reason = ampere.said[-1]
     assert state == MigState.FAILED
-    assert reason.startswith("GPU-3 needs a reset: there is no nvidia-smi to do it: when nobody uses them: ")
+    assert reason.startswith(
+        "GPU-3 needs a reset: nvidia-smi is missing: reset the GPUs while they are idle: "
+    )
     assert "nvidia-smi --gpu-reset -i GPU-3" in reason
-    assert "the layout of before is back" in reason
+    assert "the previous layout is restored" in reason
     assert [(gpu.enabled, gpu.pending) for gpu in await machine.divided()][3] == (False, False)
 
 

@@ -147,7 +147,7 @@ def test_an_own_lab_is_found_by_folder_and_by_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "found"),
     [
-        pytest.param(b"\xff\xfe", "no UTF-8 text", id="bytes"),
+        pytest.param(b"\xff\xfe", "the file is not UTF-8", id="bytes"),
         pytest.param(b"a: b: c", "no valid YAML", id="broken YAML"),
         pytest.param(b"x" * (5 << 20), "file too large", id="five megabytes"),
     ],

@@ -43,7 +43,7 @@ def withheld(inventory: Inventory) -> str:
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        pytest.param("GPU-0", "a UUID of it is not its own: GPU-0", id="another's"),
+        pytest.param("GPU-0", "it shares a UUID with another device: GPU-0", id="another's"),
         pytest.param("GPU-2::0", "no UUID: 'GPU-2::0'", id="that of a replica"),
         pytest.param("GPU-1,GPU-2", "no UUID: 'GPU-1,GPU-2'", id="two at once"),
         pytest.param("all", "no UUID: 'all'", id="a word that means every device"),

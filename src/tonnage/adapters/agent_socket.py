@@ -22,7 +22,7 @@ _PATIENCE_S: Final = 10.0
 _MOST: Final = 4
 """Who may be answered at a time."""
 _CREDENTIALS: Final = struct.Struct("3i")
-_REMEDY: Final = "start the agent, or name the folder of its node with --root, as it was told"
+_REMEDY: Final = "start the agent, or give the --root that the agent runs with"
 
 
 class AgentSocket:
@@ -38,7 +38,7 @@ class AgentSocket:
         try:
             listening = _bound(self._file)
         except OSError as error:
-            _LOG.warning("agent not to be asked: file=%s error=%s", self._file, error.strerror or error)
+            _LOG.warning("agent cannot be queried: file=%s error=%s", self._file, error.strerror or error)
             return
         try:
             server = await asyncio.start_unix_server(self._answer, sock=listening)
@@ -85,17 +85,17 @@ def ask_agent(file: Path, *, patience_s: float = _PATIENCE_S) -> bytes:
             with _short(file) as name:
                 client.connect(name)
             if not _is_own(client):
-                remedy = "look who listens there: ss -xlp"
+                remedy = "find the program that listens there: ss -xlp"
                 raise HardwareError(Problem("the agent's socket is another user's", where, remedy=remedy))
             return _received(client, where)
         except TimeoutError:
-            why = f"it has said nothing for {patience_s:g} s"
-            remedy = "see its log, and its probe /healthz; a second SIGTERM ends it at once"
+            why = f"it has not answered for {patience_s:g} s"
+            remedy = "read its log and its /healthz probe; a second SIGTERM ends it at once"
             raise HardwareError(Problem("the agent does not answer", where, why, remedy)) from None
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
             raise HardwareError(Problem("no agent answers on this node", where, remedy=_REMEDY)) from None
         except OSError as error:
-            raise HardwareError(file_problem("cannot be asked", file, error)) from None
+            raise HardwareError(file_problem("cannot be queried", file, error)) from None
 
 
 def _received(client: socket.socket, where: str) -> bytes:
@@ -105,7 +105,7 @@ def _received(client: socket.socket, where: str) -> bytes:
         size += len(part)
         if size > MAX_BYTES:
             why = f"it is longer than {MAX_BYTES >> 20} MiB"
-            raise HardwareError(Problem("the answer is not read", where, why))
+            raise HardwareError(Problem("the agent's answer is too large", where, why))
     return b"".join(parts)
 
 

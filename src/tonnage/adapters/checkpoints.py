@@ -30,7 +30,7 @@ MOST_ADDED_BYTES: Final = 1 << 20
 _DEADLINE_S: Final = 10.0
 _HEADER: Final = re.compile(rb"tonnage-checkpoint v1 ([0-9a-f]{64})\n")
 
-_PERMISSION: Final = "give this process permission, or run it as the user that has it"
+_PERMISSION: Final = "give this process write permission, or run it as another user"
 _REMEDIES: Final = {
     errno.ENOSPC: "free space on this file system",
     errno.EDQUOT: "free space within the quota",
@@ -89,8 +89,8 @@ class FolderCheckpoints:
 
     def _late(self, name: str) -> Problem:
         why = f"the disk has not answered within {self._deadline_s:g} s"
-        remedy = "look for errors of the disk in the kernel log, and at what else writes to it"
-        return Problem(f"{name} is not written", str(self._folder / name), why, remedy)
+        remedy = "check the kernel log for disk errors, and find what else writes to the disk"
+        return Problem(f"{name} was not written", str(self._folder / name), why, remedy)
 
     def _load(self, name: str) -> bytes | None:
         with self._lock:
@@ -225,7 +225,7 @@ def file_problem(action: str, file: Path, error: OSError) -> Problem:
 
 
 def payload_of(raw: bytes) -> bytes | None:
-    """What was saved in a checkpoint; None if its checksum does not fit."""
+    """What was saved in a checkpoint; None if its checksum is wrong."""
     header = _HEADER.match(raw)
     payload = raw[header.end() :] if header else b""
     return payload if header and hashlib.sha256(payload).hexdigest().encode() == header[1] else None
@@ -254,7 +254,7 @@ def _load(file: Path) -> bytes | None:
     except OSError as error:
         raise HardwareError(file_problem("is damaged and cannot be set aside", file, error)) from None
     raise HardwareError(
-        Problem(f"{file.name} is damaged", str(file), "its checksum does not fit", f"kept as {damaged.name}")
+        Problem(f"{file.name} is damaged", str(file), "its checksum is wrong", f"kept as {damaged.name}")
     )
 
 

@@ -37,7 +37,9 @@ class MountedConfigFile:
             with self._place.open("rb") as stream:
                 raw = stream.read(_LONGEST_TEXT + 1)
             if len(raw) > _LONGEST_TEXT:
-                return Problem("the configuration file is too large", str(self), "more than 1 MiB")
+                return Problem(
+                    "the configuration file is too large", str(self), "the file is larger than 1 MiB"
+                )
             return raw.decode("utf-8")
         except (OSError, UnicodeError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -57,5 +57,5 @@ def _unwritable(folder: Path) -> str:
     while not place.exists() and place != place.parent:
         place = place.parent
     if not place.is_dir():
-        return f"{place} is no folder"
-    return "" if os.access(place, _WRITE) else f"{folder} is not there for the agent, or read-only"
+        return f"{place} is not a folder"
+    return "" if os.access(place, _WRITE) else f"{folder} is missing in the agent's container, or read-only"

@@ -242,7 +242,7 @@ def _free_ports(api_port: int) -> tuple[int, int, int]:
     except OSError as error:
         raise ConfigError(
             Problem(
-                f"port {api_port} cannot be taken",
+                f"port {api_port} cannot be opened",
                 f"{LOOPBACK}:{api_port}",
                 error.strerror or str(error),
                 "choose another port with --port (0 takes a free one)",

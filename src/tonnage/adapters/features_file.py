@@ -58,7 +58,7 @@ def _write(file: Path, labels: Mapping[str, str]) -> None:
         if _read(file) == content:
             return
     except OSError as error:
-        raise HardwareError(file_problem("cannot be kept", file, error)) from None
+        raise HardwareError(file_problem("cannot be written", file, error)) from None
     write_atomic(file, content, mode=0o644)
 
 

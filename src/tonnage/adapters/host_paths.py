@@ -65,13 +65,13 @@ def open_to_others(host: Path, path: str) -> str:
         except FileNotFoundError:
             return ""
         except OSError as error:
-            return f"{shown} cannot be looked at: {error.strerror or error}"
+            return f"{shown} cannot be examined: {error.strerror or error}"
         if target is None:
             done.append(part)
             continue
         links += 1
         if links > _MOST_LINKS:
-            return f"{shown} is a link in a circle"
+            return f"{shown} is part of a loop of links"
         if target.startswith("/"):
             done.clear()
         todo += target.split("/")[::-1]

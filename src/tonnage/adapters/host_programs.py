@@ -65,7 +65,7 @@ class ChrootPrograms:
                 await asyncio.wait_for(output, 1.0)
         text = output.result() if output.done() and not output.cancelled() else ""
         if process.returncode:
-            why = " ".join(text.split())[-_LONGEST:] or "it says nothing"
+            why = " ".join(text.split())[-_LONGEST:] or "it printed nothing"
             raise HardwareError(Problem(f"{command} failed ({process.returncode})", why=why))
         return text
 

@@ -29,7 +29,7 @@ async def alone_on(file: Path, clock: Clock) -> AsyncIterator[None]:
     try:
         while not _locked(handle, file):
             if clock.monotonic() >= until:
-                remedy = "end it first, or use another --root"
+                remedy = "stop it first, or use another --root"
                 raise HardwareError(Problem("another agent runs on this node", str(file), remedy=remedy))
             await clock.sleep(_AGAIN_S)
             fresh = _open(file)  # it may have been removed: a lock on that one would keep nobody out

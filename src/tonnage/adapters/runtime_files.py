@@ -69,7 +69,7 @@ class RuntimeConfigFiles:
         """Carry out the edits, each whole or not at all.
 
         Raises:
-            HardwareError: a file is not as it was when the edits were made, or cannot be written.
+            HardwareError: a file has changed when the edits were made, or cannot be written.
         """
         todo = [(edit, self._place(edit)) for edit in edits]
         for edit, place in todo:
@@ -86,7 +86,7 @@ class RuntimeConfigFiles:
         try:
             text = content.content.decode()
         except UnicodeDecodeError as error:
-            return ConfigFile(path, trouble=f"byte {error.start + 1} is no UTF-8")
+            return ConfigFile(path, trouble=f"byte {error.start + 1} is not UTF-8")
         return ConfigFile(path, text, self._link(path))
 
     def _link(self, path: str) -> str:
@@ -103,8 +103,8 @@ class RuntimeConfigFiles:
         now = self._read(edit.path)
         place = place_inside(self._root, edit.path) or self._root / edit.path.lstrip("/")
         if now.trouble or now.text != edit.before:
-            why = now.trouble or "somebody changed it meanwhile"
-            raise HardwareError(Problem(f"{edit.path} is not as it was", str(place), why, "run it again"))
+            why = now.trouble or "another program changed it meanwhile"
+            raise HardwareError(Problem(f"{edit.path} has changed", str(place), why, "run the command again"))
         return place
 
 

@@ -20,7 +20,7 @@ def restart_unit(unit: str) -> None:
     """
     command, program = f"systemctl restart {unit}", shutil.which("systemctl")
     if program is None:
-        raise HardwareError(Problem(f"{command} cannot be run", why="there is no systemctl here"))
+        raise HardwareError(Problem(f"{command} cannot be run", why="systemctl is not installed"))
     try:
         done = subprocess.run(  # noqa: S603 - systemd's own program
             [program, "restart", unit], capture_output=True, text=True, check=False, timeout=_PATIENCE_S
@@ -36,4 +36,4 @@ def restart_unit(unit: str) -> None:
 
 
 def _look(unit: str) -> str:
-    return f"journalctl -u {unit}; tonnage runtime undo takes the change back"
+    return f"journalctl -u {unit}; tonnage runtime undo reverts the change"

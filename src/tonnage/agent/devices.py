@@ -126,9 +126,7 @@ class NodeDevices:
             self._scanned = None
             self._due = self._clock.monotonic() + _TICK_S
             if str(error) != self._board.devices_error.value:
-                _LOG.error(
-                    "devices not readable, looked for again and again: node=%s error=%s", self._node, error
-                )
+                _LOG.error("devices not readable, will retry: node=%s error=%s", self._node, error)
                 self._events.post("Warning", "DevicesNotReadable", str(error))
             self._board.devices_error.publish(str(error))
             self._remember(interrupted(self._state))

@@ -184,4 +184,4 @@ def _shown(value: Any) -> Any:
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"a dump has no {type(value).__name__}")
+    raise TypeError(f"the dump has no {type(value).__name__}")

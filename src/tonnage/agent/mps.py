@@ -293,7 +293,7 @@ class NodeMps:
             if payload is not None:
                 self._used, left = True, daemons_from_json(parsed_json(payload))
         except (HardwareError, ValueError, KeyError, TypeError) as error:
-            _LOG.warning("MPS daemons of before not known: node=%s error=%s", self._node, error)
+            _LOG.warning("earlier MPS daemons unknown: node=%s error=%s", self._node, error)
         self._standing = {daemon.resource: DaemonState(daemon) for daemon in left}
         self._recalled = True
         self._board.mps_condition.publish(self._condition())

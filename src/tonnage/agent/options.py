@@ -81,17 +81,17 @@ class AgentOptions:
 def wrong_options(options: AgentOptions) -> Iterator[Problem]:
     """Everything but the address, whatever a configuration's text says."""
     if not is_subdomain(options.node_name):
-        why = "it is the name of a Node object: lower-case letters, digits, '-' and '.'"
-        yield Problem(f"no node name: {options.node_name[:100]!r}", "--node-name", why)
+        why = "a Node's name consists of lower-case letters, digits, '-' and '.'"
+        yield Problem(f"not a node's name: {options.node_name[:100]!r}", "--node-name", why)
     maps = {"--config-map": options.config_map}
     if options.mig_config_map:
         maps["--mig-config-map"] = options.mig_config_map
     for flag, where in maps.items():
         namespace, slash, name = where.partition("/")
         if not (slash and is_subdomain(namespace) and is_subdomain(name)):
-            yield Problem(f"no ConfigMap: {where[:100]!r}", flag, remedy="write NAMESPACE/NAME")
+            yield Problem(f"not a ConfigMap: {where[:100]!r}", flag, remedy="write NAMESPACE/NAME")
     if options.devices != "nvml" and not options.devices.removeprefix("scenario:").strip():
-        yield Problem("no file after scenario:", "--devices", remedy="write scenario:FILE")
+        yield Problem("scenario: lacks a file name", "--devices", remedy="write scenario:FILE")
     elif options.devices != "nvml" and not options.devices.startswith("scenario:"):
         text = f"unknown devices {options.devices[:100]!r}"
         yield Problem(text, "--devices", remedy="write nvml or scenario:FILE")
@@ -103,24 +103,22 @@ def _wrong_flags(options: AgentOptions) -> Iterator[Problem]:
     from tonnage.decide.node.choose_config import unknown_fallbacks
 
     if options.kubelet_socket and not options.kubelet_socket.startswith("/"):
-        text = f"no absolute path: {options.kubelet_socket[:60]!r}"
-        yield Problem(text, "--kubelet-socket", remedy="write one that begins with /, or nothing")
+        text = f"not an absolute path: {options.kubelet_socket[:60]!r}"
+        yield Problem(text, "--kubelet-socket", remedy="write a path that begins with /, or leave it empty")
     if options.labels not in tuple(LabelPlace):
         remedy = f"one of {', '.join(LabelPlace)}"
-        yield Problem(f"nowhere to publish labels: {options.labels[:60]!r}", "--labels", remedy=remedy)
+        yield Problem(f"not a way to publish labels: {options.labels[:60]!r}", "--labels", remedy=remedy)
     for flag, name in (("--namespace", options.namespace), ("--pod-name", options.pod_name)):
         if name and not is_subdomain(name):
-            yield Problem(f"no name of an object: {name[:60]!r}", flag)
+            yield Problem(f"not an object's name: {name[:60]!r}", flag)
     if options.mig_cordon and not options.mig_evict:
-        yield Problem("nobody is evicted to cordon for", "--mig-cordon", remedy="add --mig-evict")
+        yield Problem("cordoning needs --mig-evict", "--mig-cordon", remedy="add --mig-evict")
     if options.mig_reboot and options.mig_host_root is None:
         remedy = "add --mig-host-root"
-        yield Problem(
-            "nothing of the host may be run, so it cannot be restarted", "--mig-reboot", remedy=remedy
-        )
+        yield Problem("restarting the node needs --mig-host-root", "--mig-reboot", remedy=remedy)
     if not is_label_key(options.node_label):
         remedy = f"such as {CONFIG_LABEL}"
-        yield Problem(f"no key of a label: {options.node_label[:80]!r}", "--node-label", remedy=remedy)
+        yield Problem(f"not a label's key: {options.node_label[:80]!r}", "--node-label", remedy=remedy)
     if (wrong := unknown_fallbacks(options.fallback_strategies)) is not None:
         yield wrong
 

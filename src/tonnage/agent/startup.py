@@ -37,9 +37,7 @@ async def end_without_devices(clock: Clock, board: NodeBoard, overrides: Iterabl
             and current.config.fail_on_init_error
         ):
             text = "the devices cannot be read, and failOnInitError is true"
-            remedy = (
-                "see tonnage doctor on the node; with failOnInitError: false the agent waits for the driver"
-            )
+            remedy = "run tonnage doctor on the node, or set failOnInitError: false to wait for the driver"
             flags = (
                 override.where for override in overrides if override.path == ("flags", "failOnInitError")
             )

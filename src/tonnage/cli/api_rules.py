@@ -11,6 +11,6 @@ def api_server() -> ApiServer | None:
     try:
         from tonnage.decide.kubernetes.api.creation import answer_to_create
     except ModuleNotFoundError:
-        say("not checked by the API server's own rules: this image lacks them", err=True)
+        say("not checked against the API server's own rules: this image does not contain them", err=True)
         return None
     return answer_to_create

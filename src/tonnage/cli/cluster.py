@@ -55,7 +55,7 @@ def _impersonation(common: Common) -> tuple[tuple[str, str], ...]:
         raise click.UsageError("--as-group needs --as USER: the API server takes no group without a user")
     names = (common.as_user or "", *common.as_groups)
     if common.as_user is not None and not all(name and name.isprintable() for name in names):
-        raise click.UsageError("--as and --as-group: give names without control characters")
+        raise click.UsageError("--as and --as-group: names must not contain control characters")
     groups = tuple(("Impersonate-Group", group) for group in common.as_groups)
     return () if common.as_user is None else (("Impersonate-User", common.as_user), *groups)
 
@@ -64,16 +64,21 @@ def _with_remedy(error: ApiError, server: str) -> ClusterError:
     """The server's refusal with what to do about it, where that does not hang on the command."""
     match error.code:
         case HTTPStatus.UNAUTHORIZED:
-            refusal = "the API server does not accept who you are", f"it answers 401: {error.message}"
+            refusal = (
+                "the API server does not accept your credentials",
+                f"the API server answered 401: {error.message}",
+            )
             remedy = "log in again, or renew the token or certificate of this context: kubectl auth whoami"
         case HTTPStatus.FORBIDDEN:
             refusal = "the API server forbids it", error.message
-            remedy = "tonnage access --check says which rights you have, tonnage access which are needed"
+            remedy = (
+                "run tonnage access --check to see your rights, and tonnage access for those that are needed"
+            )
         case HTTPStatus.TOO_MANY_REQUESTS:
-            refusal, remedy = ("the API server has too much to do", error.message), "ask again in a minute"
+            refusal, remedy = ("the API server is overloaded", error.message), "try again in a minute"
         case code if code >= HTTPStatus.INTERNAL_SERVER_ERROR:
             refusal = f"the API server failed ({code} {error.reason})", error.message
-            remedy = "ask again; if it stays so, look at the API server: kubectl get --raw '/readyz?verbose'"
+            remedy = "try again; if it fails again, check the API server: kubectl get --raw '/readyz?verbose'"
         case _:
             return error
     return ClusterError(Problem(refusal[0], server, refusal[1], remedy))
@@ -165,6 +170,6 @@ def unread_of(snapshot: Snapshot, command: str, *kinds: str) -> tuple[str, ...]:
     unread = tuple(kind for kind in kinds if kind in snapshot.missing)
     others = [kind for kind in unread if kind not in snapshot.forbidden]
     if others:
-        say(f"not read: {', '.join(others)}. What follows is told without them.", err=True)
+        say(f"not read: {', '.join(others)}. The answer below leaves them out.", err=True)
     say_unseen(snapshot, command)
     return unread

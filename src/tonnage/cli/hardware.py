@@ -38,14 +38,14 @@ class Deed(TypedDict):
 
 @click.command(
     help=(
-        "Show, break, mend or divide GPUs of the embedded cluster.\n\n"
-        "Its agents notice within a second, as they would on machines. A real cluster is never touched."
+        "Show, break, repair or partition GPUs of the embedded cluster.\n\n"
+        "The agents notice within a second, as on real machines. A real cluster is never touched."
     ),
     epilog=examples(
         "tonnage hardware a100-0",
-        "tonnage hardware a100-0 --gpu 2 --xid 79           # it falls off the bus",
-        "tonnage hardware a100-0 --reboot                   # and is back",
-        "tonnage hardware a100-1 --mig 1g.10gb:7            # divide every GPU in seven",
+        "tonnage hardware a100-0 --gpu 2 --xid 79           # fell off the bus",
+        "tonnage hardware a100-0 --reboot                   # restart the node",
+        "tonnage hardware a100-1 --mig 1g.10gb:7            # seven instances on each GPU",
         "tonnage hardware a100-1 --mig off",
     ),
 )
@@ -56,12 +56,14 @@ class Deed(TypedDict):
     type=click.IntRange(0, 255),
     multiple=True,
     metavar="INDEX",
-    help="This GPU [default: all].",
+    help="Change only this GPU [default: all].",
 )
-@click.option("--xid", type=click.IntRange(1, 65535), metavar="NUMBER", help="The driver reports this error.")
-@click.option("--health", type=click.Choice(_HEALTH), help="Its state from now on.")
-@click.option("--mig", metavar="PROFILE:N,...|off", help="Divide it by MIG, or make it whole.")
-@click.option("--reboot", is_flag=True, help="Start the machine anew, which heals most.")
+@click.option(
+    "--xid", type=click.IntRange(1, 65535), metavar="NUMBER", help="Report this Xid error from the driver."
+)
+@click.option("--health", type=click.Choice(_HEALTH), help="Set the health of the GPU.")
+@click.option("--mig", metavar="PROFILE:N,...|off", help="Create these MIG instances, or turn MIG off.")
+@click.option("--reboot", is_flag=True, help="Restart the node, which repairs most faults.")
 @click.option("--state", type=click.Path(path_type=Path), metavar="DIR", help=STATE_HELP)
 @common_options(output=("text", "json", "yaml"))
 def command(
@@ -75,7 +77,7 @@ def command(
     act = _deed(deed)
     if deed["reboot"]:
         if gpus:
-            raise click.UsageError("--reboot is of the whole machine: leave out --gpu")
+            raise click.UsageError("--reboot restarts the whole node: remove --gpu")
         file.reboot()
     elif act is not None:
         _check(gpus, file.read(), node)
@@ -88,7 +90,7 @@ def _deed(deed: Deed) -> Callable[[HardwareFile, int], None] | None:
     """What to do to a device, given the file and its place there; None: nothing but to look."""
     xid, health, mig = deed["xid"], deed["health"], deed["mig"]
     if sum((xid is not None, health is not None, mig is not None, deed["reboot"])) > 1:
-        raise click.UsageError("one thing at a time: --xid, --health, --mig or --reboot")
+        raise click.UsageError("give only one of --xid, --health, --mig and --reboot")
     if xid is not None:
         return lambda file, place: file.report(place, xid)
     if health is not None:
@@ -115,12 +117,14 @@ def profiles(layout: str) -> tuple[str, ...]:
         if match is None:
             raise ConfigError(
                 Problem(
-                    f"no MIG layout: {word[:60]!r}", "--mig", remedy="write 1g.10gb:7, or 3g.40gb,2g.20gb"
+                    f"{word[:60]!r} is not a MIG layout",
+                    "--mig",
+                    remedy="write 1g.10gb:7, or 3g.40gb,2g.20gb",
                 )
             )
         parts += [match["profile"]] * int(match["count"] or 1)
     if len(parts) > _MOST_PARTS:
-        raise ConfigError(Problem(f"{len(parts)} MIG devices", "--mig", f"at most {_MOST_PARTS} are taken"))
+        raise ConfigError(Problem(f"{len(parts)} MIG devices", "--mig", f"at most {_MOST_PARTS} are allowed"))
     return tuple(parts)
 
 
@@ -138,8 +142,8 @@ def _check(gpus: tuple[int, ...], hardware: Hardware, node: str) -> None:
     indices = [index for _, index in hardware.indexed()]
     unknown = [gpu for gpu in gpus if gpu not in indices]
     if unknown or not indices:
-        problem = f"no GPU {', '.join(map(str, unknown))} in {node}" if indices else f"{node} has no GPU"
-        why = f"it has {', '.join(map(str, indices))}" if indices else ""
+        problem = f"{node} has no GPU {', '.join(map(str, unknown))}" if indices else f"{node} has no GPU"
+        why = f"its GPUs are {', '.join(map(str, indices))}" if indices else ""
         raise ConfigError(Problem(problem, "--gpu", why))
 
 

@@ -23,39 +23,42 @@ COMMANDS: Final = {
     "lab": ("tonnage.cli.lab.command", "List labs, or run one step by step."),
     "status": (
         "tonnage.cli.status",
-        "Show the fleet, or some nodes of it: a row for each resource of a node, and totals.",
+        "Show the fleet or some of its nodes: a row for each GPU resource of a node, and totals.",
     ),
     "explain": (
         "tonnage.cli.explain.command",
-        "Say why a pod is where it is, or would be, why a workload lacks pods, what keeps pods off a node.",
+        "Explain why a pod is pending or where it would run, and what keeps pods off a node.",
     ),
-    "lint": ("tonnage.cli.lint.command", "Check manifests and GPU configuration, with line and column."),
+    "lint": ("tonnage.cli.lint.command", "Check manifests and GPU configuration before they are applied."),
     "topo": (
         "tonnage.cli.topo",
-        "Show how GPUs are joined: link matrix, NUMA nodes, and a set of GPUs beside the best.",
+        "Show how the GPUs of a node are linked, and how a set of GPUs compares with the best one.",
     ),
     "snapshot": (
         "tonnage.cli.snapshot",
-        "Capture the cluster, redacted, for --snapshot and for bug reports.",
+        "Save the cluster's state to a file, redacted, for --snapshot and for bug reports.",
     ),
     "simulate": (
         "tonnage.cli.simulate.command",
-        "Try out what would be: other nodes or workloads, or a trace of jobs.",
+        "Predict how other nodes, layouts or workloads would change the cluster, or replay a trace.",
     ),
-    "doctor": ("tonnage.cli.doctor.command", "Say what is wrong with a node: the first failing layer first."),
+    "doctor": (
+        "tonnage.cli.doctor.command",
+        "Find what is wrong with a node, beginning with the first layer that fails.",
+    ),
     "access": (
         "tonnage.cli.access.command",
-        "Print the ClusterRole that the commands need, or check which rights you have.",
+        "Print the ClusterRole that the commands need, or check your own rights.",
     ),
-    "mig": ("tonnage.cli.mig.command", "Plan MIG layouts, and check the configurations that name them."),
-    "hardware": ("tonnage.cli.hardware", "Show, break, mend or divide GPUs of the embedded cluster."),
-    "node": ("tonnage.cli.node.command", "Run the node agent (what the DaemonSet starts)."),
-    "cdi": ("tonnage.cli.cdi.command", "Make CDI specs for container runtimes, and check them."),
+    "mig": ("tonnage.cli.mig.command", "Plan MIG layouts and check mig-parted configurations."),
+    "hardware": ("tonnage.cli.hardware", "Show, break, repair or partition GPUs of the embedded cluster."),
+    "node": ("tonnage.cli.node.command", "Run the node agent, as the DaemonSet does."),
+    "cdi": ("tonnage.cli.cdi.command", "Generate and check CDI specs for container runtimes."),
     "runtime": (
         "tonnage.cli.runtime.command",
-        "See, switch on and take back what the container runtime needs for CDI.",
+        "Show, apply and undo the container runtime's configuration for CDI.",
     ),
-    "version": ("tonnage.cli.version", "Print the version of this program and of the cluster."),
+    "version": ("tonnage.cli.version", "Print the versions of this program and of the cluster."),
     "completion": ("tonnage.cli.completion", "Print the completion script for a shell."),
 }
 """Command -> (module that holds it as `command`, its line in the help)."""
@@ -94,7 +97,7 @@ class LazyGroup(click.Group):
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             near = get_close_matches(name, COMMANDS, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise click.UsageError(f"no such command: {name}{hint}", ctx)
+            raise click.UsageError(f"unknown command: {name}{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -118,7 +121,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Options stand after the command: tonnage explain --help lists them.",
+    epilog="Put options after the command: tonnage explain --help lists them.",
 )
 @click.version_option(version, message="tonnage %(version)s")
 def tonnage() -> None:

@@ -68,7 +68,11 @@ _CLUSTER: Final = (
 _ACTING: Final = (
     click.option("--as", "as_user", metavar="USER", help="Ask the cluster as this user."),
     click.option(
-        "--as-group", "as_groups", multiple=True, metavar="GROUP", help="And as this group. Repeatable."
+        "--as-group",
+        "as_groups",
+        multiple=True,
+        metavar="GROUP",
+        help="Ask the cluster as this group, too. Repeatable.",
     ),
 )
 _LONGEST_WORD: Final = 100
@@ -90,7 +94,7 @@ class SizeOption(click.ParamType[int]):
         except ValueError as error:
             self.fail(f"{str(value)[:_LONGEST_WORD]!r} is no size: {error}", param, ctx)
         if not 1 <= size <= _LARGEST_SIZE:
-            self.fail(f"{str(value)[:_LONGEST_WORD]!r} is not within 1 and 1Ti", param, ctx)
+            self.fail(f"{str(value)[:_LONGEST_WORD]!r} is not between 1 and 1Ti", param, ctx)
         return int(size)
 
 
@@ -99,23 +103,23 @@ _MAX_SIZE: Final = (
         OPTION,
         type=SizeOption(),
         metavar="SIZE",
-        help=f"Most that a file with a cluster or a trace may come to, unpacked "
-        f"[default: {size_text(MOST_BYTES)}, {size_text(MOST_WHOLE_BYTES)} of what is no snapshot].",
+        help=f"Largest size of an input file, uncompressed "
+        f"[default: {size_text(MOST_BYTES)}, {size_text(MOST_WHOLE_BYTES)} if not a snapshot].",
     ),
 )
-_NAMESPACE: Final = (click.option("-n", "--namespace", metavar="NAME", help="Namespace to look in."),)
+_NAMESPACE: Final = (click.option("-n", "--namespace", metavar="NAME", help="Namespace to read."),)
 _SNAPSHOT: Final = (
     click.option(
         "--snapshot",
         type=_FILE,
         metavar="FILE",
-        help="Answer from a captured cluster instead: tonnage snapshot, or a List of objects (- for stdin).",
+        help="Read this file of tonnage snapshot, or a List of objects, instead of a cluster (- for stdin).",
     ),
     click.option(
         "--server-version",
         metavar=f"1.{_OLDEST_MINOR}..1.{_NEWEST_MINOR}",
         callback=_known_version,
-        help="Kubernetes version whose behaviour and texts to predict [default: the server's].",
+        help="Kubernetes version to predict [default: the server's].",
     ),
 )
 
@@ -144,11 +148,11 @@ profiles_option: Final = click.option(
     "--scheduler-config",
     type=_FILE,
     metavar="FILE",
-    help="Decide by the profiles of this KubeSchedulerConfiguration.",
+    help="Use the scheduler profiles of this KubeSchedulerConfiguration.",
 )
 """Adds the option; the command gets `scheduler_config`."""
 STATE_HELP: Final = "Folder of the embedded cluster [default: TONNAGE_STATE, else ~/.local/state/tonnage]."
-_VERBOSE: Final = click.option("-v", "--verbose", is_flag=True, help="Say more; show tracebacks.")
+_VERBOSE: Final = click.option("-v", "--verbose", is_flag=True, help="Show more detail and tracebacks.")
 
 
 def examples(*lines: str) -> str:
@@ -197,7 +201,7 @@ def common_options(
                 "--output",
                 type=click.Choice(output),
                 default=output[0],
-                help=f"Format of the answer [default: {output[0]}].",
+                help=f"Output format [default: {output[0]}].",
             )
         )
     options.append(_VERBOSE)

@@ -28,10 +28,10 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command(
-    help="Capture the cluster, redacted, for --snapshot and for bug reports.",
+    help="Save the cluster's state to a file, redacted, for --snapshot and for bug reports.",
     epilog=examples(
         "tonnage snapshot --file cluster.jsonl.gz",
-        "tonnage snapshot --file report.jsonl.gz --redact names   # to give away",
+        "tonnage snapshot --file report.jsonl.gz --redact names   # to share",
         "tonnage snapshot | tonnage status --snapshot -",
     ),
 )
@@ -40,14 +40,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "target",
     type=_FILE,
     metavar="FILE",
-    help="File to write, packed when it ends in .gz [default: stdout].",
+    help="File to write, compressed if it ends in .gz [default: stdout].",
 )
 @click.option("-o", "--output", "older_target", type=_FILE, metavar="FILE", hidden=True)
 @click.option(
     "--redact",
     type=click.Choice(["values", "names"]),
     default="values",
-    help="Leave out what may hold a secret (values), or give names pseudonyms too [default: values].",
+    help="Remove values that may hold secrets, or replace names with pseudonyms, too [default: values].",
 )
 @common_options(cluster=True, namespace=True)
 def command(common: Common, target: Path | None, older_target: Path | None, redact: str) -> int:
@@ -101,7 +101,7 @@ def _opened(target: Path | None) -> Iterator[Callable[[bytes], object]]:
     from tonnage.adapters.snapshots.file import whole_file
 
     if target.exists() and not target.is_file():
-        raise ConfigError(Problem("no ordinary file", str(target), remedy="name a file that may be replaced"))
+        raise ConfigError(Problem("not a regular file", str(target), remedy="name a regular file"))
     try:
         with whole_file(target) as write:
             yield write

@@ -28,23 +28,23 @@ _WATCH_S: Final = 5.0
 
 
 @click.command(
-    help="Show the fleet, or some nodes of it: a row for each resource of a node, and totals.",
+    help="Show the fleet or some of its nodes: a row for each GPU resource of a node, and totals.",
     epilog=examples(
         "tonnage status",
-        "tonnage status a100-0 -o wide             # every device, who holds it, and reasons",
+        "tonnage status a100-0 -o wide             # every device, the pod that holds it, and why",
         "tonnage status -n ml-team-a               # what the pods of a namespace hold",
         "tonnage status -l nvidia.com/gpu.product=Tesla-T4 --watch",
         "kubectl get nodes,pods -A -o json | tonnage status --snapshot -",
     ),
 )
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
-@click.option("-l", "--selector", metavar="LABELS", default="", help="Only nodes with these labels.")
-@click.option("-w", "--watch", "watched", is_flag=True, help="Show it again after every change.")
+@click.option("-l", "--selector", metavar="LABELS", default="", help="Show only nodes with these labels.")
+@click.option("-w", "--watch", "watched", is_flag=True, help="Show the fleet again after every change.")
 @common_options(output=("text", "wide", "json", "yaml", "name"), cluster=True, namespace=True, snapshot=True)
 def command(common: Common, nodes: tuple[str, ...], selector: str, watched: bool) -> int:
     """Exit status 1 when something that is there is not offered or not healthy."""
     if watched and (common.snapshot is not None or common.output in ("json", "yaml", "name")):
-        raise click.UsageError("--watch shows a live cluster as text: leave out --snapshot and -o")
+        raise click.UsageError("--watch shows a live cluster as text: remove --snapshot and -o")
     if watched:
         asyncio.run(
             watch(
@@ -86,7 +86,7 @@ def _rows(snapshot: Snapshot, common: Common, nodes: Sequence[str], selector: st
             near = get_close_matches(name, names, n=1)
             there = ", ".join(sorted(names)[:10]) or "none"
             remedy = f"did you mean {near[0]}?" if near else f"nodes with GPUs: {there}"
-            raise ConfigError(Problem(f'no node "{name}" with GPUs', remedy=remedy))
+            raise ConfigError(Problem(f'no node with GPUs is named "{name}"', remedy=remedy))
     chosen = _selected(snapshot, selector) if selector else names
     rows = [row for row in rows if row.node in chosen and (not nodes or row.node in nodes)]
     if common.namespace is None:
@@ -128,7 +128,7 @@ def _show(snapshot: Snapshot, rows: Sequence[FleetRow], common: Common, unread: 
         for name in dict.fromkeys(row.node for row in rows):
             say(f"node/{name}")
     elif not rows and "Node" in unread:
-        say("UNKNOWN: the fleet is made of Node objects, which were not read.", err=True)
+        say("UNKNOWN: the Node objects were not read.", err=True)
     elif not rows:
         where = f" in namespace {common.namespace}" if common.namespace is not None else ""
         say(f"No pod{where} holds a GPU." if where else "No node has or offers a GPU.", err=True)

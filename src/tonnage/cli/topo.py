@@ -1,4 +1,4 @@
-"""`tonnage topo`: how the GPUs of a node are joined, and what a set of them is worth."""
+"""`tonnage topo`: how the GPUs of a node are linked, and what a set of them is worth."""
 
 from __future__ import annotations
 
@@ -23,23 +23,28 @@ _MOST_GPUS = 256
 
 
 @click.command(
-    help="Show how GPUs are joined: link matrix, NUMA nodes, and a set of GPUs beside the best.",
+    help="Show how the GPUs of a node are linked, and how a set of GPUs compares with the best one.",
     epilog=examples(
-        "tonnage topo                              # every node's family in a line",
+        "tonnage topo                              # one line for each node",
         "tonnage topo a100-0",
         "tonnage topo a100-0 --gpus 0,1,4,5        # is it the best set of four?",
-        "tonnage topo --devices nvml               # this machine, without a cluster",
+        "tonnage topo --devices nvml               # this machine, no cluster",
     ),
 )
 @click.argument("node", required=False)
-@click.option("--gpus", metavar="I,J,…", help="Compare these GPUs (indices) with the best set of as many.")
+@click.option(
+    "--gpus", metavar="I,J,…", help="Compare these GPUs (by index) with the best set of the same size."
+)
 @click.option(
     "--devices",
     metavar="nvml|scenario:FILE",
-    help="Ask this machine's driver (or a file of pretended devices) instead of a cluster.",
+    help="Read this machine's driver, or a file of simulated devices, instead of a cluster.",
 )
 @click.option(
-    "--driver-root", type=click.Path(path_type=Path), metavar="DIR", help="Where the driver is installed."
+    "--driver-root",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder where the driver is installed.",
 )
 @common_options(output=("text", "json", "yaml"), cluster=True, snapshot=True)
 def command(
@@ -87,24 +92,30 @@ def _on(topology: NodeTopology, indices: tuple[int, ...]) -> tuple[int, ...]:
     if missing:
         there = ", ".join(map(str, topology.board.indices)) or "none"
         names = ", ".join(map(str, missing))
-        raise ConfigError(Problem(f"no GPU {names}", f"node {topology.node}", remedy=f"there are {there}"))
+        raise ConfigError(
+            Problem(
+                f"GPU {names} does not exist",
+                f"node {topology.node}",
+                remedy=f"name some of the GPUs {there}",
+            )
+        )
     return indices
 
 
 def _node(fleet: FleetTopology, name: str | None) -> NodeTopology:
     names = [*(topology.node for topology in fleet.nodes), *fleet.silent]
     if name is None:
-        raise click.UsageError("--gpus of which node? Give its name")
+        raise click.UsageError("--gpus needs a node: give its name")
     match = next((topology for topology in fleet.nodes if topology.node == name), None)
     if match is not None:
         return match
     if name in fleet.silent:
-        why = "it has GPUs, and no agent of Tonnage says how they are joined (NodeGPUStatus)"
+        why = "no agent of Tonnage reports how its GPUs are linked (NodeGPUStatus)"
         remedy = "install the agent there, or run tonnage topo --devices nvml on the node"
         raise ConfigError(Problem("topology unknown", f"node {name}", why, remedy))
     near = get_close_matches(name, names, n=1)
     remedy = f"did you mean {near[0]}?" if near else f"nodes with GPUs: {', '.join(names[:10]) or 'none'}"
-    raise ConfigError(Problem(f'no node "{name}" with GPUs', remedy=remedy))
+    raise ConfigError(Problem(f'no node with GPUs is named "{name}"', remedy=remedy))
 
 
 async def _this_machine(devices: str, driver_root: Path | None) -> NodeTopology:
@@ -114,7 +125,7 @@ async def _this_machine(devices: str, driver_root: Path | None) -> NodeTopology:
     from tonnage.diagnose.topo.topology import topology_of_board
 
     if devices != "nvml" and not devices.removeprefix("scenario:").strip():
-        raise click.UsageError("--devices scenario: names no file; write scenario:FILE")
+        raise click.UsageError("--devices scenario: lacks a file name; write scenario:FILE")
     if devices != "nvml" and not devices.startswith("scenario:"):
         raise click.UsageError(f"--devices {devices[:60]}: write nvml or scenario:FILE")
     backend = backend_of(devices, Path("/"), driver_root, SystemClock())
@@ -152,15 +163,15 @@ def _show_fleet(common: Common, fleet: FleetTopology, unread: tuple[str, ...]) -
     if rows:
         say(table(("NODE", "GPUS", "PRODUCT", "JOINED BY", "NUMA", "FASTEST PAIR"), rows))
     elif "NodeGPUStatus" in unread:
-        say("UNKNOWN: how GPUs are joined stands in NodeGPUStatus objects, which were not read.", err=True)
+        say("UNKNOWN: the NodeGPUStatus objects, which report GPU links, were not read.", err=True)
     else:
-        say("No agent says how any GPU is joined.", err=True)
+        say("No agent reports GPU links.", err=True)
     for note in fleet.notes:
         say()
         say(note)
     if fleet.silent:
         say()
-        why = "not read" if "NodeGPUStatus" in unread else "no agent says"
+        why = "not read" if "NodeGPUStatus" in unread else "no agent reports"
         say(f"unknown, {why}: {', '.join(fleet.silent[:20])}")
     return 0
 
@@ -175,7 +186,7 @@ def _show_node(common: Common, topology: NodeTopology, compared: Comparison | No
         products = ", ".join(topology.family.products)
         rows = [f"{topology.node}: {len(topology.rows)} × {products}, {topology.family.summary}"]
         if topology.agent.silent:
-            rows.append(f"{topology.agent.words}: what follows is as it was then")
+            rows.append(f"{topology.agent.words}: the answer below is as old")
         rows.append("")
         rows += [*matrix_lines(topology), "", *best_lines(topology)]
         rows += ["", *comparison_lines(compared)] if compared is not None else []

@@ -14,10 +14,10 @@ from tonnage.model.json import JsonObject
 
 
 @click.command(
-    help="Print the version of this program and of the cluster.",
+    help="Print the versions of this program and of the cluster.",
     epilog=examples("tonnage version", "tonnage version --client -o json"),
 )
-@click.option("--client", "client_only", is_flag=True, help="Ask no cluster.")
+@click.option("--client", "client_only", is_flag=True, help="Print only the version of this program.")
 @common_options(output=("text", "json", "yaml"), cluster=True)
 def command(common: Common, client_only: bool) -> None:
     server = None if client_only else asyncio.run(_server_version(common))
@@ -29,7 +29,7 @@ def command(common: Common, client_only: bool) -> None:
     if server:
         say(f"server  {server}")
     elif not client_only:
-        say("server  none reached", err=True)
+        say("server  not reached", err=True)
 
 
 async def _server_version(common: Common) -> str | None:

@@ -265,12 +265,12 @@ async def test_what_is_no_spec_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HardwareError, match="Is a directory"):
         read_spec(tmp_path)
     os.mkfifo(tmp_path / "pipe.json")
-    with pytest.raises(HardwareError, match="it is no regular file"):
+    with pytest.raises(HardwareError, match="it is not a regular file"):
         read_spec(tmp_path / "pipe.json")
     for told in ("/proc/version", "/proc/kmsg", "/sys/kernel/uevent_seqnum"):
         link = tmp_path / f"{told.rpartition('/')[2]}.json"
         link.symlink_to(told)
-        with pytest.raises(HardwareError, match=r"it leads to what the kernel tells|cannot be read"):
+        with pytest.raises(HardwareError, match=r"it is a link into a kernel file system|cannot be read"):
             read_spec(link)
     (tmp_path / "var").write_text("in the way")
     with pytest.raises(HardwareError):

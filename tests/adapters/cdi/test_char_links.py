@@ -39,7 +39,7 @@ def test_each_number_gets_one_link_and_what_is_there_stays(root: Path) -> None:
 
 def test_a_folder_that_is_none_is_told(root: Path) -> None:
     (root / "dev/char").touch()
-    with pytest.raises(HardwareError, match="cannot be made"):
+    with pytest.raises(HardwareError, match="cannot be created"):
         make_links(root, {"/dev/char/1:3": "../nvidia0"})
 
 
@@ -52,4 +52,4 @@ def test_by_hand_they_are_shown_and_made(root: Path, capsys: pytest.CaptureFixtu
     assert run(words, "tonnage") == 0
     assert capsys.readouterr().out == told
     assert run([*words, "--dry-run"], "tonnage") == 0
-    assert capsys.readouterr().out == "every node of the driver has its link\n"
+    assert capsys.readouterr().out == "every device node of the driver has its link\n"

@@ -209,7 +209,7 @@ async def test_metrics_that_cannot_be_made_are_an_error_and_come_back(
 ) -> None:
     client.pages.broken = True
     assert (await client.ask("/metrics"))[0] == 500
-    assert "page not made: path=/metrics" in caplog.text
+    assert "page failed: path=/metrics" in caplog.text
     client.pages.broken = False
     assert (await client.ask("/metrics"))[0] == 200
 
@@ -218,7 +218,7 @@ async def test_a_page_that_fails_is_an_error_and_the_others_are_served(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert (await client.ask("/fails"))[0] == 500
-    assert "page not made: path=/fails" in caplog.text
+    assert "page failed: path=/fails" in caplog.text
     assert (await client.ask("/readyz"))[0] == 200
 
 
@@ -346,20 +346,20 @@ def test_an_address_is_read(text: str, address: Address) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        pytest.param("9400", "no port behind a colon", id="only a port"),
-        pytest.param("127.0.0.1", "no port behind a colon", id="no port"),
-        pytest.param("127.0.0.1:", "'' is no port", id="empty port"),
-        pytest.param("127.0.0.1:65536", "'65536' is no port", id="port too large"),
-        pytest.param("127.0.0.1:-1", "'-1' is no port", id="negative port"),
-        pytest.param("127.0.0.1:٣", "'٣' is no port", id="digits of another script"),
-        pytest.param("::1:9400", "stands in brackets", id="IPv6 without brackets"),
-        pytest.param("[::1]", "stands in brackets", id="IPv6 without port"),
+        pytest.param("9400", "the port after the colon is missing", id="only a port"),
+        pytest.param("127.0.0.1", "the port after the colon is missing", id="no port"),
+        pytest.param("127.0.0.1:", "'' is not a port", id="empty port"),
+        pytest.param("127.0.0.1:65536", "'65536' is not a port", id="port too large"),
+        pytest.param("127.0.0.1:-1", "'-1' is not a port", id="negative port"),
+        pytest.param("127.0.0.1:٣", "'٣' is not a port", id="digits of another script"),
+        pytest.param("::1:9400", "in brackets", id="IPv6 without brackets"),
+        pytest.param("[::1]", "in brackets", id="IPv6 without port"),
         pytest.param("[127.0.0.1]:1", "brackets are for IPv6", id="IPv4 in brackets"),
-        pytest.param("[localhost]:1", "is no IP address", id="name in brackets"),
-        pytest.param("[]:1", "is no IP address", id="empty brackets"),
-        pytest.param("example.com:9400", "'example.com' is no IP address", id="a name"),
-        pytest.param("http://127.0.0.1:9400", "stands in brackets", id="an URL"),
-        pytest.param("256.0.0.1:1", "is no IP address", id="no octet"),
+        pytest.param("[localhost]:1", "is not an IP address", id="name in brackets"),
+        pytest.param("[]:1", "is not an IP address", id="empty brackets"),
+        pytest.param("example.com:9400", "'example.com' is not an IP address", id="a name"),
+        pytest.param("http://127.0.0.1:9400", "in brackets", id="an URL"),
+        pytest.param("256.0.0.1:1", "is not an IP address", id="no octet"),
     ],
 )
 def test_what_is_no_address_is_refused_with_the_reason(text: str, why: str) -> None:

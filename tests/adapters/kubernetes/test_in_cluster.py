@@ -205,7 +205,7 @@ def test_a_user_without_a_home_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setattr(pwd, "getpwuid", dict[int, object]().__getitem__)
     assert _embedded_kubeconfig({}) is None
-    with pytest.raises(ClusterError, match="no cluster to speak to"):
+    with pytest.raises(ClusterError, match="no cluster is configured"):
         target(None, None, {})
 
 

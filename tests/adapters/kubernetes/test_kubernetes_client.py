@@ -94,7 +94,7 @@ _WRONG = [
     pytest.param(
         "a: " + "9" * 5000, f"{'9' * 40} is no number that JSON can hold", "config:1:4 a", id="long numbers"
     ),
-    pytest.param("kind: Config", "no current context is set", "config", id="no context at all"),
+    pytest.param("kind: Config", "current-context is not set", "config", id="no context at all"),
     pytest.param(
         {**_config("a"), "clusters": []}, "context 'a' names a cluster without a server: 'a'", "config",
         id="a context of a cluster that is not there",
@@ -181,7 +181,7 @@ async def test_a_user_who_acts_as_another_is_that_user_for_the_server(running: R
         pytest.param({"as-groups": ["system:masters"]}, "need `as`", id="a group alone"),
         pytest.param({"as": "jane", "as-groups": "team"}, "hold lists", id="a group that is no list"),
         pytest.param({"as": "jane\r\nX: y"}, "control characters", id="a second header"),
-        pytest.param({"as": ["jane"]}, "must be a text", id="a user that is a list"),
+        pytest.param({"as": ["jane"]}, "must be text", id="a user that is a list"),
     ],
 )
 def test_whom_to_act_as_must_be_said_in_full(user: dict[str, Any], why: str, tmp_path: Path) -> None:
@@ -278,8 +278,8 @@ async def test_a_token_from_a_program_is_kept_until_the_server_refuses_it(runnin
 
 _FAILING = [
     ("import sys; sys.exit('please log in')", "please log in"),
-    ("print('hello')", "its answer is no ExecCredential"),
-    ('print(\'{"status": {"clientCertificateData": "x"}}\')', "it gave no token"),
+    ("print('hello')", "its output is not an ExecCredential"),
+    ('print(\'{"status": {"clientCertificateData": "x"}}\')', "it returned no token"),
 ]
 
 

@@ -44,7 +44,7 @@ def test_what_cannot_be_mounted_is_an_error_with_what_it_takes(
     (tmp_path / "file").write_text("")
     with pytest.raises(HardwareError, match="cannot be mounted") as caught:
         mount_shared_memory(tmp_path / "file" / "shm")
-    assert "a privileged container" in str(caught.value)
+    assert "run the agent privileged" in str(caught.value)
     assert main([str(tmp_path / "file" / "shm")]) == 3
     assert "cannot be mounted" in capsys.readouterr().err
 

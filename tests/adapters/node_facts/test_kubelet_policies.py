@@ -85,11 +85,11 @@ def leads_out(file: Path) -> None:
 
 
 HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a gigabyte": (sparse, "it has more than"),
-    "a pipe that nobody writes to": (os.mkfifo, "it is no regular file"),
-    "a folder": (Path.mkdir, "it is no regular file"),
-    "a link to itself": (loop, "its links lead nowhere"),
-    "a link out of the node's root": (leads_out, "its links lead nowhere"),
+    "a gigabyte": (sparse, "it is larger than"),
+    "a pipe that nobody writes to": (os.mkfifo, "it is not a regular file"),
+    "a folder": (Path.mkdir, "it is not a regular file"),
+    "a link to itself": (loop, "its links are broken"),
+    "a link out of the node's root": (leads_out, "its links are broken"),
     "garbage": (lambda file: file.write_bytes(bytes(range(256)) * 64), ""),
     "nothing": (Path.touch, ""),
 }

@@ -133,7 +133,7 @@ async def test_a_link_does_not_lead_out_of_the_root(node: SickNode, tmp_path: Pa
     (tmp_path / "secret").write_text("x")
     node.link("etc/containerd/config.toml", f"{tmp_path}/secret")
     found = NodeFiles(node.root).read("/etc/containerd/config.toml")
-    assert (found.content, found.trouble) == (None, "its links lead nowhere")
+    assert (found.content, found.trouble) == (None, "its links are broken")
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,12 @@ def test_a_socket_is_told_from_one_that_nobody_listens_on_however_long_its_path(
         (folder / "c.sock").touch()
         seen = {name: files.socket(f"/{name}") for name in ("a.sock", "b.sock", "c.sock", "d.sock")}
     answers = {name: found and found.answer for name, found in seen.items()}
-    assert answers == {"a.sock": "listens", "b.sock": "nobody", "c.sock": "it is no socket", "d.sock": None}
+    assert answers == {
+        "a.sock": "listens",
+        "b.sock": "nobody",
+        "c.sock": "it is not a socket",
+        "d.sock": None,
+    }
 
 
 def test_the_loaders_cache_is_read_also_behind_an_old_one() -> None:

@@ -183,9 +183,9 @@ async def test_a_file_that_is_cut_says_where() -> None:
     _, content = await captured(PagedApi())
     lines = content.splitlines(keepends=True)
     problem = problem_of(b"".join(lines[:4]))
-    assert (problem.what, problem.where) == ("the snapshot is cut", "c.jsonl:5")
+    assert (problem.what, problem.where) == ("the snapshot is truncated", "c.jsonl:5")
     assert f"{len(b''.join(lines[:4]))} bytes, 3 objects" in problem.why
-    assert problem_of(content[:-1]).what == "the snapshot is cut"
+    assert problem_of(content[:-1]).what == "the snapshot is truncated"
 
 
 @given(st.data())
@@ -209,7 +209,7 @@ async def test_damage_is_named_by_line_and_byte() -> None:
     lines = content.splitlines(keepends=True)
     broken = [*lines[:2], lines[2].replace(b'"kind"', b"'kind'"), *lines[3:]]
     problem = problem_of(b"".join(broken))
-    assert (problem.what, problem.where) == ("no valid JSON", "c.jsonl:3:20")
+    assert (problem.what, problem.where) == ("not valid JSON", "c.jsonl:3:20")
     wrong = [*lines[:3], lines[3].replace(b'"nodeName":"n0"', b'"nodeName":7'), *lines[4:]]
     problem = problem_of(b"".join(wrong))
     assert (problem.where, problem.why) == ("c.jsonl:4", "spec.nodeName")
@@ -246,7 +246,7 @@ def test_other_files_are_not_taken_for_snapshots(content: bytes) -> None:
 
 
 def test_gzip_that_is_none_is_an_error_with_its_place() -> None:
-    with pytest.raises(ConfigError, match="no valid gzip"):
+    with pytest.raises(ConfigError, match="not valid gzip"):
         is_snapshot(decompressed(io.BytesIO(b"\x1f\x8bnot really")), "x.gz")
 
 

@@ -139,7 +139,7 @@ def test_a_text_that_only_begins_as_those_do_is_searched(text: str) -> None:
 
 
 def test_what_the_agent_says_stays() -> None:
-    words = {"kind": "1 of 2 GPUs may be used"}
+    words = {"kind": "1 of 2 GPUs are usable"}
     condition = {"type": "GPUsHealthy", "status": "False", "message": words["kind"]}
     node: Body = {"metadata": {"annotations": words}, "status": {"conditions": [condition]}}
     report: Body = {"metadata": {"annotations": words}, "status": {"problems": [words["kind"]]}}

@@ -198,7 +198,7 @@ async def test_a_library_that_is_just_being_copied_does_not_end_the_process(
 ) -> None:
     library = system_library()
     install(tmp_path, library[: part if part > 0 else last_segment_end(library) + part])
-    with pytest.raises(HardwareError, match="is not whole"):
+    with pytest.raises(HardwareError, match="is incomplete"):
         await backend.scan()
 
 

@@ -43,7 +43,7 @@ async def test_gpus_under_wsl_are_refused_though_the_driver_answers(
     (driver.root / file).parent.mkdir(parents=True, exist_ok=True)
     (driver.root / file).write_text(content)
     async with opened(driver.root) as backend:
-        with pytest.raises(HardwareError, match="GPUs under WSL are not offered") as caught:
+        with pytest.raises(HardwareError, match="Tonnage does not support GPUs under WSL") as caught:
             await backend.scan()
     assert "nodeSelector" in caught.value.problems[0].remedy
 
@@ -85,6 +85,6 @@ async def test_a_tegra_system_without_nvml_is_told_apart_from_a_missing_driver(
             await backend.scan()
         (tmp_path / file).parent.mkdir(parents=True)
         (tmp_path / file).write_text(content)
-        with pytest.raises(HardwareError, match="GPUs of a Tegra system are not offered") as caught:
+        with pytest.raises(HardwareError, match="Tonnage does not support GPUs of Tegra systems") as caught:
             await backend.scan()
     assert caught.value.problems[0].why.startswith("NVML: ")

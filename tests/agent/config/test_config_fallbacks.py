@@ -24,7 +24,7 @@ async def test_a_deleted_config_map_keeps_what_ran_and_a_deleted_key_means_it(
         cluster.remove(CONFIG_MAP, "device-plugin-config", "tonnage-system")
         current = await config.until(lambda c: c.error)
         assert shared(current) == 4
-        assert "is gone" in current.error
+        assert "was deleted" in current.error
         cluster.configs(other=replicas(2))
         assert shared(await config.until(lambda c: not c.error)) == 1  # asks for nothing any more: built in
 
@@ -100,7 +100,7 @@ async def test_without_the_right_to_look_the_file_counts_until_the_right_comes(
     async with running(tmp_path / "state", cluster, clock, file) as config:
         current = await config.until(lambda c: True)
         assert shared(current) == 2
-        why = f"ConfigMap {MAP} may not be read by this agent"
+        why = f"ConfigMap {MAP} is forbidden to this agent"
         assert (why in current.error) == bool(label)
         cluster.forbidden = set()
         await config.until(lambda c: shared(c) == 4)

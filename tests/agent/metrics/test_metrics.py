@@ -287,7 +287,7 @@ def test_a_loop_that_turns_no_more_is_named_and_the_others_are_not(
             if other != loop:
                 loops.metrics.turned(other)
     late = LATE_S[loop] + 10
-    assert loops.probes().hanging() == (f"{loop}: this loop has not turned for {late:.0f} s",)
+    assert loops.probes().hanging() == (f"{loop}: this loop has not run for {late:.0f} s",)
     loops.metrics.turned(loop)
     assert loops.probes().hanging() == ()
 
@@ -325,8 +325,10 @@ def _missing() -> Iterator[Any]:
         id="no driver yet",
     )
     yield pytest.param({"config": None}, "configuration: not known yet", id="no configuration")
-    yield pytest.param({"known": False}, "holders: kubelet was not asked yet who holds what", id="no holders")
-    yield pytest.param({"offer": None}, "offer: not made yet", id="no offer")
+    yield pytest.param(
+        {"known": False}, "holders: kubelet has not been asked yet which pods hold devices", id="no holders"
+    )
+    yield pytest.param({"offer": None}, "offer: not created yet", id="no offer")
     yield pytest.param({"unregistered": {GPU: "refused"}}, f"{GPU}: refused", id="not registered")
     yield pytest.param({"unregistered": {GPU: "x" * 9999}}, f"{GPU}: " + "x" * 500, id="an endless reason")
 

@@ -81,7 +81,7 @@ async def test_what_cannot_be_prepared_changes_nothing_and_what_was_stopped_runs
     agent = Agent(machine, clock, SMALL)
     await agent.ends()
     assert (agent.state, machine.steps, machine.running) == (MigState.FAILED, [], RUNS)
-    assert agent.said[-1][1] == f"{reason}; the layout of before is back; tried again in 10 s"
+    assert agent.said[-1][1] == f"{reason}; the previous layout is restored; next try in 10 s"
     assert machine.ran[-1].startswith(("hook apply-exit", "systemctl start"))
     machine.fails = nothing
     again = Agent(machine, clock, SMALL)
@@ -206,7 +206,7 @@ async def test_a_node_that_cannot_be_restarted_is_as_it_was(
     assert agent.state == MigState.FAILED
     said = "but its GPUs are used by ml/train" if holds else "the node does not restart: systemctl failed: no"
     assert said in agent.said[-1][1]
-    assert "the layout of before is back" in agent.said[-1][1]
+    assert "the previous layout is restored" in agent.said[-1][1]
     assert [(gpu.enabled, gpu.pending) for gpu in await machine.divided()] == [(False, False), (True, True)]
 
 
@@ -233,7 +233,7 @@ async def test_a_hook_that_fails_restarts_no_node_though_a_reset_was_refused_bef
     wish = replace(ON, host=HostWork({"apply-start": (MigHook("hook", ("apply-start",)),)}))
     agent = Agent(machine, clock, wish, reboots=True)
     await agent.ends()
-    assert "the layout of before is not back" in agent.said[-1][1]
+    assert "the previous layout is not restored" in agent.said[-1][1]
     machine.fails = fails_to("hook")
     await agent.live(lambda: agent.said and "hook apply-start" in agent.said[-1][1] and agent.over)
     assert "systemctl reboot" not in machine.ran

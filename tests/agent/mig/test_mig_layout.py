@@ -195,7 +195,7 @@ async def test_a_config_map_that_may_not_be_read_is_said(
     asks(cluster, "halves")
     async with agent_of(tmp_path, divisible, cluster, clock):
         await cluster.until(
-            lambda: says(cluster) == ("failed", f"ConfigMap {WHERE} may not be read by this agent")
+            lambda: says(cluster) == ("failed", f"ConfigMap {WHERE} is forbidden to this agent")
         )
 
 

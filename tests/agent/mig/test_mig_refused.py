@@ -69,8 +69,8 @@ async def test_it_is_tried_again_later_and_then_done(tmp_path: Path, clock: Virt
 
     await agent.live(mended)
     failed = [reason for state, reason in agent.said if state == MigState.FAILED]
-    assert [reason.rpartition("; ")[2] for reason in failed] == ["tried again in 10 s", "tried again in 30 s"]
-    assert failed[0].startswith("it is refused: no resources; the layout of before is back")
+    assert [reason.rpartition("; ")[2] for reason in failed] == ["next try in 10 s", "next try in 30 s"]
+    assert failed[0].startswith("it is refused: no resources; the previous layout is restored")
 
 
 async def test_where_going_back_is_refused_too_it_says_what_stands(
@@ -81,8 +81,8 @@ async def test_where_going_back_is_refused_too_it_says_what_stands(
     agent = Agent(machine, clock, made(MIXED))
     await agent.live(lambda: agent.over)
     assert agent.said[-1][1] == (
-        "it is refused: broken; the layout of before is not back;"
-        " GPU-0 stands with MIG on, no instance; tried again in 10 s"
+        "it is refused: broken; the previous layout is not restored;"
+        " GPU-0 has MIG on, no instance; next try in 10 s"
     )
     assert agent.withheld == {}
     assert machine.disk["mig"] == b"null"
@@ -94,7 +94,7 @@ async def test_with_a_full_disk_nothing_is_begun(tmp_path: Path, clock: VirtualC
     agent = Agent(machine, clock, made(SMALL))
     await agent.live(lambda: agent.over)
     assert machine.steps == []
-    assert agent.said[-1] == (MigState.FAILED, "the disk is full; tried again in 10 s")
+    assert agent.said[-1] == (MigState.FAILED, "the disk is full; next try in 10 s")
     assert all(agent.offered[-1].values())
 
 
@@ -115,7 +115,7 @@ async def test_a_disk_that_refuses_once_the_devices_are_withdrawn_leaves_them_to
 
     machine.save = second_is_refused  # type: ignore[method-assign]
     await agent.live(lambda: agent.state == MigState.FAILED)
-    assert agent.said[-1] == (MigState.FAILED, "the disk is full; tried again in 10 s")
+    assert agent.said[-1] == (MigState.FAILED, "the disk is full; next try in 10 s")
     assert machine.steps == []
     assert agent.withheld == {}
     assert all(agent.offered[-1].values())
@@ -141,7 +141,7 @@ async def test_mig_4_what_cannot_be_paused_evicts_nobody_and_begins_nothing(
             assert agent.work is MigWork.EVICTING
             agent.holds = ()
         if agent.state == MigState.FAILED and why[0]:
-            assert agent.said[-1][1] == f"{why[0]}; tried again in 10 s"
+            assert agent.said[-1][1] == f"{why[0]}; next try in 10 s"
             assert agent.work is MigWork.NONE
             assert machine.steps == []
             why[0] = ""

@@ -41,19 +41,19 @@ SICK_PART = replace(GPUS[1], migs=(replace(PART, healthy=False, reason="Xid 94")
         pytest.param(
             None, "NVML: no\n  remedy: wait", ("False", "DevicesNotReadable", "NVML: no; remedy"), id="none"
         ),
-        pytest.param(Inventory(GPUS), "", ("True", "AllGPUsHealthy", "2 of 2 GPUs may be used"), id="well"),
+        pytest.param(Inventory(GPUS), "", ("True", "AllGPUsHealthy", "2 of 2 GPUs are usable"), id="well"),
         pytest.param(Inventory(), "", ("True", "AllGPUsHealthy", "0 of 0"), id="no device"),
         pytest.param(
             Inventory((LOST, GPUS[1])),
             "",
-            ("False", "SomeGPUsUnhealthy", "1 of 2 GPUs may be used; GPU-0: GPU is lost"),
+            ("False", "SomeGPUsUnhealthy", "1 of 2 GPUs are usable; GPU-0: GPU is lost"),
             id="one is lost",
         ),
         pytest.param(Inventory((LOST,)), "", ("False", "NoGPUHealthy", "0 of 1"), id="all are lost"),
         pytest.param(
             Inventory((GPUS[0], SICK_PART)),
             "",
-            ("False", "SomeGPUsUnhealthy", "2 of 2 GPUs may be used; MIG-1: Xid 94"),
+            ("False", "SomeGPUsUnhealthy", "2 of 2 GPUs are usable; MIG-1: Xid 94"),
             id="a part of one",
         ),
     ],

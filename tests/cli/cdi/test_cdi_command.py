@@ -257,7 +257,7 @@ def test_a_file_that_runtimes_overlook_is_told(tmp_path: Path, capsys: pytest.Ca
 
 def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["cdi", "validate", str(tmp_path / "no.json")], "tonnage") == 2
-    assert "no such file" in capsys.readouterr().err
+    assert "file not found" in capsys.readouterr().err
 
 
 _TOO_MANY = "more than 200,000 values, where an alias counts as all that it stands for, such as *a5 here"
@@ -295,8 +295,8 @@ def test_a_folder_is_read_as_runtimes_read_it_and_every_place_is_named(
         "2-twice.json": [(f'{twice} "{two}", "{three}")', f"{two} devices[0].name")],
         "3-twice.yaml": [(f'{twice} "{three}", "{two}")', f"{three} devices[0].name")],
         "4-loop.json": [("4-loop.json cannot be read", f"{folder}/4-loop.json")],
-        "5-nowhere.json": [("its link leads nowhere", f"{folder}/5-nowhere.json")],
-        "6-pipe.json": [("6-pipe.json is no CDI spec", f"{folder}/6-pipe.json")],
+        "5-nowhere.json": [("the link is broken", f"{folder}/5-nowhere.json")],
+        "6-pipe.json": [("6-pipe.json is not a CDI spec", f"{folder}/6-pipe.json")],
         "7-key.json": [
             ("failed to parse CDI Spec: duplicate key", f"{folder}/7-key.json:2:20 kind"),
         ],
@@ -355,7 +355,7 @@ def test_a_file_that_cannot_be_read_hides_no_other(
     (tmp_path / "bad.json").write_text(json.dumps({**GOOD, "kind": "gpu"}))
     assert run(["cdi", "validate", str(tmp_path / "no.json"), str(tmp_path / "bad.json")], "tonnage") == 2
     said = capsys.readouterr().err
-    assert "no such file" in said
+    assert "file not found" in said
     assert 'invalid vendor/class "gpu" in Spec' in said
 
 

@@ -152,11 +152,11 @@ def test_labels_come_from_a_captured_cluster(
     ("words", "said"),
     [
         (["--devices", "amd"], "unknown devices 'amd'"),
-        (["--devices", "scenario:/nowhere"], "no such file: /nowhere"),
-        (["--agent-address", "here"], "no address"),
+        (["--devices", "scenario:/nowhere"], "file not found: /nowhere"),
+        (["--agent-address", "here"], "not an address"),
         (["--layer", "tea"], "'tea' is not one of"),
-        (["--root", "/nowhere"], "no such folder: /nowhere"),
-        (["--node", "a100-0"], "no node of the embedded cluster: a100-0"),
+        (["--root", "/nowhere"], "folder not found: /nowhere"),
+        (["--node", "a100-0"], "not a node of the embedded cluster: a100-0"),
     ],
 )
 def test_what_cannot_be_looked_at_is_wrong_usage(
@@ -199,7 +199,7 @@ def test_a_defect_of_ours_hides_no_other_layer(
     monkeypatch.setattr("tonnage.adapters.node_facts.gather.cdi_facts", broken)
     assert doctor(node, *FILES) == 0
     said = capsys.readouterr().out
-    assert "because a defect of Tonnage, please report it: KeyError: 'x'" in said
+    assert "because a bug in Tonnage; report it: KeyError: 'x'" in said
     assert "kubelet     ok" in said
 
 

@@ -122,11 +122,13 @@ async def test_an_agent_that_is_ready_has_no_finding(node: SickNode) -> None:
 
 
 async def test_an_agent_that_is_not_ready_says_why_in_its_own_words(node: SickNode) -> None:
-    wrong = "devices: NVML: Driver Not Loaded\nholders: kubelet was not asked yet who holds what\n"
+    wrong = (
+        "devices: NVML: Driver Not Loaded\nholders: kubelet has not been asked yet which pods hold devices\n"
+    )
     (finding,) = await plugin_findings(node, {"/readyz": (503, wrong), "/metrics": (200, HEALTHY)})
     assert isinstance(finding.reason, AgentNotReady)
     assert finding.reason.message == "the agent is not ready: devices: NVML: Driver Not Loaded"
-    assert finding.why == "holders: kubelet was not asked yet who holds what"
+    assert finding.why == "holders: kubelet has not been asked yet which pods hold devices"
 
 
 async def test_an_agent_whose_address_nobody_answers_at_is_a_warning(node: SickNode) -> None:

@@ -45,12 +45,12 @@ def test_a_log_comes_on_stdin_and_its_end_counts(
 
 def test_what_nobody_knows_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "message", "all", "is", "well"], "tonnage") == 0
-    assert capsys.readouterr().out == "nothing in it is known here\n"
+    assert capsys.readouterr().out == "Tonnage does not know any part of this message\n"
 
 
 def test_a_message_without_words_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "message"], "tonnage") == 2
-    assert "which message?" in capsys.readouterr().err
+    assert "the message is missing" in capsys.readouterr().err
 
 
 def test_a_text_of_the_scheduler_is_explained_part_by_part(capsys: pytest.CaptureFixture[str]) -> None:

@@ -143,12 +143,12 @@ def test_a_context_without_a_kubeconfig_is_refused(bench: Bench) -> None:
     command = [str(bench.tonnage), "lab", "run", str(bench.folder), "--context", "x"]
     ended = subprocess.run(command, env=bench.environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
-    assert "give --kubeconfig too" in ended.stderr
+    assert "--context needs --kubeconfig" in ended.stderr
 
 
 def test_an_unreadable_manifest_is_told_as_such(bench: Bench) -> None:
     (bench.folder / "pod.yaml").write_text("a: [")
-    assert any("not readable as a manifest" in line for line in changes_of(load_lab(str(bench.folder))))
+    assert any("not a readable manifest" in line for line in changes_of(load_lab(str(bench.folder))))
 
 
 @pytest.mark.parametrize("name", lab_names())

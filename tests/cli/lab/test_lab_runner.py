@@ -193,7 +193,7 @@ async def test_commands_see_the_cluster_of_the_lab_and_no_other(
 
 
 async def test_tonnage_steps_run_this_tonnage(bench: Bench) -> None:
-    lab = bench.lab("[{run: tonnage mig plan, expect: {status: 2, contains: [say what is wanted]}}]")
+    lab = bench.lab("[{run: tonnage mig plan, expect: {status: 2, contains: [give exactly one of FILE]}}]")
     assert (await bench.run(lab)).passed
 
 

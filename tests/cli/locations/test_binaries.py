@@ -113,7 +113,7 @@ def test_the_environment_chooses_the_version(named: str, wanted: str, minor: str
 
 @pytest.mark.parametrize("named", ["1.12", "1.35.999", "latest", "1"])
 def test_a_version_that_is_not_pinned_is_refused(named: str) -> None:
-    with pytest.raises(ConfigError, match="KUBERNETES_VERSION: no genuine Kubernetes"):
+    with pytest.raises(ConfigError, match="KUBERNETES_VERSION: unsupported Kubernetes version"):
         chosen_minor({"KUBERNETES_VERSION": named})
 
 

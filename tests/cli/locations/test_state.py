@@ -62,7 +62,7 @@ def test_a_second_owner_is_told_who_the_first_is(tmp_path: Path, other: subproce
     with pytest.raises(ConfigError) as caught:
         StateFolder(tmp_path / "state").hold()
     (problem,) = caught.value.problems
-    assert problem.what == "an embedded cluster runs here already"
+    assert problem.what == "an embedded cluster already runs here"
     assert f"process {other.pid} " in problem.why
     assert "tonnage down" in problem.remedy
     assert (tmp_path / "state" / "kubeconfig").exists()

@@ -69,10 +69,10 @@ def test_the_dump_is_printed_whole(root: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        pytest.param(b"", ("the agent answers nothing", "ask again"), id="nothing"),
-        pytest.param(b"hello", ("is no agent of Tonnage", "ss -xlp"), id="no JSON"),
-        pytest.param(b'{"kind": "Pod"}', ("is no agent of Tonnage", "ss -xlp"), id="other JSON"),
-        pytest.param(b'{"version": true}', ("is no agent of Tonnage", "ss -xlp"), id="no number"),
+        pytest.param(b"", ("the agent's answer is empty", "try again"), id="nothing"),
+        pytest.param(b"hello", ("is not an agent of Tonnage", "ss -xlp"), id="no JSON"),
+        pytest.param(b'{"kind": "Pod"}', ("is not an agent of Tonnage", "ss -xlp"), id="other JSON"),
+        pytest.param(b'{"version": true}', ("is not an agent of Tonnage", "ss -xlp"), id="no number"),
         pytest.param(
             json.dumps({"version": VERSION + 1, "agent": "9.0"}).encode(),
             (

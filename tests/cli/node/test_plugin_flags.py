@@ -144,7 +144,7 @@ def test_a_wrong_value_is_told_with_the_flag_or_variable_that_said_it(text: str)
     [
         (["--pass-device-specs=maybe"], {}, "'maybe' is neither true nor false"),
         ([], {"GDS_ENABLED": "on"}, "'on' is neither true nor false"),
-        (["--imex-channel-ids=a"], {}, "'a' is no list of numbers"),
+        (["--imex-channel-ids=a"], {}, "'a' is not a list of numbers"),
         (["--mig-stratgy=none"], {}, "No such option '--mig-stratgy'"),
         (["--config-compatibility=loose"], {}, "'loose' is not one of 'strict', 'nvidia'"),
     ],

@@ -44,7 +44,7 @@ def test_the_plan_is_a_diff_and_changes_nothing(root: Path, capsys: pytest.Captu
     said = capsys.readouterr().out
     assert said.startswith("containerd 1.7.24: CDI is off by default\n--- /etc/containerd/config.toml\n+++ ")
     assert "\n+enable_cdi = true\n" in said
-    assert "\nIt counts after: systemctl restart containerd  (containers go on running; " in said
+    assert "\nTo put the change in force: systemctl restart containerd  (containers keep running; " in said
     assert (root / MAIN).read_bytes() == OFF.encode()
 
 
@@ -210,8 +210,8 @@ def test_what_somebody_changed_since_stays(root: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--root", "/nonexistent"), "no such folder: /nonexistent"),
-        (("--config", "config.toml"), "config.toml is no path from /"),
+        (("--root", "/nonexistent"), "folder not found: /nonexistent"),
+        (("--config", "config.toml"), "config.toml is not an absolute path"),
     ],
 )
 def test_wrong_words(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -268,7 +268,7 @@ def test_the_runtime_is_restarted_after_a_change_when_asked(
     assert not systemctl.exists()
     assert runtime(Path("/"), "apply", *words, "--restart") == 0
     assert systemctl.read_text() == "restart containerd\n"
-    assert "Restarted containerd: it counts now.\n" in capsys.readouterr().out
+    assert "Restarted containerd: the change is in force.\n" in capsys.readouterr().out
     assert runtime(Path("/"), "apply", *words, "--restart", "-o", "json") == 0
     assert answer(capsys)["restarted"] is False
     assert runtime(Path("/"), "undo", *words, "--restart", "-o", "json") == 0
@@ -297,7 +297,7 @@ def test_run_3_nri_is_refused_by_version_and_told_who_asks(
     assert runtime(root, "nri", *CONTAINERD_17) == 1
     said = capsys.readouterr()
     assert "error: containerd 1.7.24 does not support NVIDIA's NRI plugin\n" in said.err
-    assert "Asked for by /etc/nri/conf.d/10-nvidia-toolkit.conf.\n" in said.out
+    assert "Enabled by /etc/nri/conf.d/10-nvidia-toolkit.conf.\n" in said.out
     assert "admissionPolicy.deviceAnnotationNamespaces" in said.out
     assert runtime(root, "nri", "--runtime", "containerd://2.2.9", "-o", "json") == 0
     found = answer(capsys)
@@ -306,4 +306,4 @@ def test_run_3_nri_is_refused_by_version_and_told_who_asks(
     assert runtime(root, "nri", "--runtime", "containerd://1.6.20") == 1
     said = capsys.readouterr()
     assert "CDI a container" not in said.out
-    assert "by variables for NVIDIA's container toolkit" in said.out
+    assert "by variables for NVIDIA's toolkit" in said.out

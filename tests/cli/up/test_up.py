@@ -80,7 +80,7 @@ def test_up_and_down(bench: Bench) -> None:
 
     again = bench.up()
     assert again.returncode == 2
-    assert "an embedded cluster runs here already" in again.stderr
+    assert "an embedded cluster already runs here" in again.stderr
     assert f"process {StateFolder(bench.state).owner()}" in again.stderr
     assert "tonnage down" in again.stderr
 
@@ -129,7 +129,7 @@ def test_a_cluster_that_is_kept_goes_on_after_it_was_killed(bench: Bench) -> Non
     keep = ("--state", str(bench.state))
     assert bench.up(*keep).returncode == 0
     again = bench.up(*keep)
-    assert (again.returncode, "an embedded cluster runs here already" in again.stderr) == (2, True)
+    assert (again.returncode, "an embedded cluster already runs here" in again.stderr) == (2, True)
     bench.kubectl("create", "configmap", "mine", "--from-literal=a=b")
     old = (bench.state / "kubeconfig").read_text()
     _kill(bench)
@@ -229,7 +229,7 @@ def test_without_its_programs_a_genuine_control_plane_is_refused_with_the_remedy
     bench.environment.pop("TONNAGE_KUBERNETES_BIN", None)
     failed = bench.tonnage("up", "--scenario", str(bench.scenario), "--engine", "kubernetes")
     assert failed.returncode == 2
-    assert "the programs of a genuine Kubernetes are not here" in failed.stderr
+    assert "the Kubernetes programs are missing" in failed.stderr
     assert "make kubernetes-binaries" in failed.stderr
     assert "TONNAGE_KUBERNETES_BIN" in failed.stderr
     assert not bench.state.exists()

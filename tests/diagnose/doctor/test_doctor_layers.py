@@ -100,13 +100,13 @@ FOUND: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
                 {
                     "type": "GPUsHealthy",
                     "status": "False",
-                    "message": "1 of 2 GPUs may be used; GPU-b: Xid 79",
+                    "message": "1 of 2 GPUs are usable; GPU-b: Xid 79",
                 }
             ]
         ),
         GpuUnhealthy,
         NodeLayer.DRIVER,
-        "1 of 2 GPUs may be used",
+        "1 of 2 GPUs are usable",
     ),
     "a GPU's node is missing": (
         lambda n: n.remove("dev/nvidia1"),

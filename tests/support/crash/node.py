@@ -57,7 +57,7 @@ _SPEC: Final = "var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
 _PAUSING: Final = ("--mig-cordon", "--mig-pause-operands")
 _OPERAND: Final = "nvidia.com/gpu.deploy.dcgm"
 """A label of the Node; while it is `true`, a pod of that operand is there."""
-_NOT_BACK: Final = "; the layout of before is not back: "
+_NOT_BACK: Final = "; the previous layout is not restored: "
 """What an agent says of a change that the driver has refused both ways."""
 _KEPT: Final = ("device-plugin-config",)
 """What an earlier agent on the node has left."""

@@ -30,7 +30,7 @@ async def test_an_error_that_asks_for_a_reboot_stays_until_one(fleet: Fleet) -> 
     found = await condition(fleet)
     reason = "Xid 79: GPU has fallen off the bus; needs a reboot of the node"
     assert found.reason == "SomeGPUsUnhealthy"
-    assert found.message.startswith("1 of 2 GPUs may be used; ")
+    assert found.message.startswith("1 of 2 GPUs are usable; ")
     assert found.message.endswith(f": {reason}")
     assert await fleet.capacity() == 2
 

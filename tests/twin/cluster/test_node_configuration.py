@@ -107,9 +107,9 @@ async def test_what_runs_and_why_nothing_else_is_said_and_outlives_a_restart(fle
     await kubectl("delete", *NAME)
     await node.refused(f"ConfigMap {MAP} does not exist")
     await kubectl("label", "node", "t4-0", f"{LABEL}-")
-    await node.refused("the device-plugin configuration is gone")
+    await node.refused("the device-plugin configuration was deleted")
     await node.restart_agent()
-    await node.refused("the device-plugin configuration is gone")
+    await node.refused("the device-plugin configuration was deleted")
 
     data = json.loads(before)["data"]
     await kubectl("create", *NAME, *(f"--from-literal={key}={text}" for key, text in data.items()))

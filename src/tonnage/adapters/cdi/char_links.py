@@ -37,7 +37,7 @@ def make_links(root: Path, links: Mapping[str, str]) -> None:
     """Make them; what is there by now stays.
 
     Raises:
-        HardwareError: one cannot be made.
+        HardwareError: one cannot be created.
     """
     for path, target in links.items():
         link = root / path[1:]
@@ -46,4 +46,4 @@ def make_links(root: Path, links: Mapping[str, str]) -> None:
             if not os.path.lexists(link):
                 link.symlink_to(target)
         except OSError as error:
-            raise HardwareError(file_problem("cannot be made", link, error)) from None
+            raise HardwareError(file_problem("cannot be created", link, error)) from None

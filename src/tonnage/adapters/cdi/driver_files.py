@@ -79,7 +79,7 @@ def find_driver_files(root: Path, driver_root: Path, version: str) -> DriverFile
     """
     own = _first(driver_root, _CUDA) or _first(driver_root, LIBRARY)
     cuda = _first(driver_root, _CUDA)
-    problems = [] if cuda else [f"no {_CUDA} under {driver_root}: containers go without CUDA's library"]
+    problems = [] if cuda else [f"no {_CUDA} under {driver_root}: containers do not get CUDA's library"]
     version = version or (own.name.partition(".so.")[2] if own else "")
     libraries = tuple(_libraries(driver_root, own.parent, version)) if own else ()
     return DriverFiles(

@@ -91,7 +91,7 @@ class FolderCdi:
         program = next((path for path in candidates if is_program(visible, path)), "")
         trusted = default or self._own_hook
         if program and not trusted and (why := open_to_others(visible, program)):
-            return "", frozenset(), (f"hooks are left out: {program} is not root's alone: {why}",)
+            return "", frozenset(), (f"CDI hooks left out: {program} is not owned by root alone: {why}",)
         return program, words_in(visible, program, LATER_HOOKS) if program else frozenset(), ()
 
     def _statuses(self) -> Iterator[os.stat_result]:
@@ -143,7 +143,7 @@ def _spec_file(file: Path, *, named: bool = False) -> SpecFile:
     except HardwareError as error:
         return SpecFile(path, folder, problems=error.problems, named=named)
     if content is None:
-        missing = Problem("no such file" if named else "its link leads nowhere", path)
+        missing = Problem("file not found" if named else "the link is broken", path)
         return SpecFile(path, folder, problems=(missing,), named=named)
     return SpecFile(path, folder, content, leads_to=_elsewhere(file) if file.is_symlink() else "")
 
@@ -190,7 +190,7 @@ def read_spec(file: Path) -> bytes | None:
     if content is not None and len(content) > MAX_BYTES:
         content, why = None, os.strerror(errno.EFBIG)
     if content is None:
-        raise HardwareError(Problem(f"{file.name} is no CDI spec", str(file), why or "it has no content now"))
+        raise HardwareError(Problem(f"{file.name} is not a CDI spec", str(file), why or "it is empty"))
     return content
 
 
@@ -202,9 +202,9 @@ def _end_of(path: Path) -> Path:
 def _no_spec(file: Path, status: os.stat_result) -> str:
     """Why what was opened is not to be read; what the kernel tells may be gone once it is read."""
     if not stat.S_ISREG(status.st_mode):
-        return "it is no regular file"
+        return "it is not a regular file"
     kernel = [Path(folder) for folder in _KERNEL_FOLDERS]
     devices = {folder.stat().st_dev for folder in kernel if folder.is_dir()}
     if status.st_dev in devices or any(map(_end_of(file).is_relative_to, kernel)):
-        return f"it leads to what the kernel tells ({', '.join(_KERNEL_FOLDERS)})"
+        return f"it is a link into a kernel file system ({', '.join(_KERNEL_FOLDERS)})"
     return ""

@@ -31,23 +31,25 @@ def parse_address(text: str) -> Address | Problem:
     >>> str(parse_address("[::1]:9400")), str(parse_address("localhost:0"))
     ('[::1]:9400', '127.0.0.1:0')
     >>> parse_address("9400").why
-    'there is no port behind a colon'
+    'the port after the colon is missing'
     """
     host, colon, port = text.rpartition(":")
     if not colon or "]" in port or (":" in host and not host.startswith("[")):
         why = (
-            "an IPv6 address stands in brackets" if text.count(":") > 1 else "there is no port behind a colon"
+            "put an IPv6 address in brackets"
+            if text.count(":") > 1
+            else "the port after the colon is missing"
         )
         return _problem(text, why)
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) < 1 << 16):
-        return _problem(text, f"{port[:20]!r} is no port, 0 to 65535")
+        return _problem(text, f"{port[:20]!r} is not a port (0 to 65535)")
     plain = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if plain in ("", "localhost") and plain == host:
         return Address("127.0.0.1" if host else "", int(port))
     try:
         parsed = ipaddress.ip_address(plain)
     except ValueError:
-        return _problem(text, f"{host[:60]!r} is no IP address")
+        return _problem(text, f"{host[:60]!r} is not an IP address")
     if (parsed.version == 6) != (plain != host):
         return _problem(text, "brackets are for IPv6 addresses")
     return Address(plain, int(port))
@@ -83,14 +85,14 @@ def _refused(address: Address, error: OSError) -> Problem:
     where, port = str(address), address.port
     match error.errno:
         case errno.EADDRINUSE:
-            remedy = "end it, or choose another port with --metrics-address"
+            remedy = "stop it, or choose another port with --metrics-address"
             return Problem(f"port {port} is in use", where, "another program listens there", remedy)
         case errno.EACCES:
             why, remedy = "ports below 1024 need privileges", "choose a port above 1023"
-            return Problem(f"port {port} may not be taken", where, why, remedy)
+            return Problem(f"port {port} may not be opened", where, why, remedy)
         case _:
             return Problem("cannot listen", where, error.strerror or str(error), "choose another address")
 
 
 def _problem(text: str, why: str) -> Problem:
-    return Problem(f"no address to listen on: {text[:100]!r}", "--metrics-address", why, _REMEDY)
+    return Problem(f"not an address to listen on: {text[:100]!r}", "--metrics-address", why, _REMEDY)

@@ -218,8 +218,8 @@ class RouteApplication:
         try:
             return await route.handler(HttpRequest(method, path, scope["query_string"], headers, body))
         except Exception:
-            _LOG.exception("page not made: path=%s", path)
-            return lines(500, "the page could not be made; the log says why")
+            _LOG.exception("page failed: path=%s", path)
+            return lines(500, "the page failed; see the agent's log")
 
 
 async def _body(receive: Receive, most: int) -> bytes | None:

@@ -39,7 +39,7 @@ class KubeletFiles:
     async def shown(self) -> Shown:
         identity = self.identity()
         if not identity:
-            raise ClusterError(Problem("kubelet's pod resources socket is not there", str(self._socket)))
+            raise ClusterError(Problem("kubelet's pod resources socket is missing", str(self._socket)))
         if identity != self._dialled:
             await self.close()
             options = (*CHANNEL_OPTIONS, ("grpc.max_receive_message_length", _MAX_BYTES))
@@ -95,5 +95,5 @@ def _read_checkpoint(file: Path) -> tuple[Hold, ...]:
         return holds_in(raw)
     except (ValueError, KeyError, TypeError) as error:
         raise HardwareError(
-            Problem("kubelet's checkpoint makes no sense", str(file), type(error).__name__)
+            Problem("kubelet's checkpoint is malformed", str(file), type(error).__name__)
         ) from None

@@ -230,7 +230,7 @@ def _probe(file: Path, bound: Path) -> None:
     if len(os.fsencode(bound)) > _LONGEST_PATH:
         raise HardwareError(
             Problem(
-                "the plugin's socket has too long a path",
+                "the path of the plugin's socket is too long",
                 str(file),
                 f"a Unix socket's path has at most {_LONGEST_PATH} bytes",
                 "use a shorter --root",

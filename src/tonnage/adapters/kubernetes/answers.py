@@ -90,7 +90,7 @@ def unreadable(error: Exception) -> ClusterError:
         Problem(
             "the API server's answer cannot be read",
             why=str(error),
-            remedy="check that the kubeconfig's `server` is an API server and no proxy's login page",
+            remedy="check that the kubeconfig's `server` is an API server, not a proxy",
         )
     )
 

@@ -58,7 +58,9 @@ class TokenFileAuth(httpx2.Auth):
         except (OSError, UnicodeError) as error:
             if not self._last:
                 why = str(error)
-                problem = Problem("the token cannot be read", str(self._file), why, "renew or mount the file")
+                problem = Problem(
+                    "the token cannot be read", str(self._file), why, "renew the file or mount it"
+                )
                 raise ClusterError(problem) from None
         else:
             self._last = token or self._last
@@ -125,13 +127,15 @@ class ExecAuth(httpx2.Auth):
         try:
             status: _Status = decoded_json(out, _Credential).status
         except msgspec.DecodeError as error:
-            raise self._failed(f"its answer is no ExecCredential: {error}") from None
+            raise self._failed(f"its output is not an ExecCredential: {error}") from None
         if not status.token:
-            raise self._failed("it gave no token; client certificates from programs are not supported")
+            raise self._failed(
+                "it returned no token; Tonnage does not support client certificates from programs"
+            )
         return status
 
     def _failed(self, why: str) -> ClusterError:
-        remedy = self._user.installHint or "run the program by hand and see what it says"
+        remedy = self._user.installHint or "run the program by hand and read its output"
         return ClusterError(
             Problem(f"the credential program {self._user.command!r} failed", why=why, remedy=remedy)
         )

@@ -86,7 +86,7 @@ class LateKubernetes:
         field_selector: str = "",
     ) -> AsyncIterator[WatchEvent[T]]:
         if self._api is None:  # a watch goes on from a list
-            raise ClusterError(Problem("there is no client of the API server yet"))
+            raise ClusterError(Problem("the client of the API server is not ready yet"))
         return self._api.watch(
             kind,
             resource_version=resource_version,

@@ -63,7 +63,7 @@ def target(
             return _in_cluster(environ, account)
         raise ClusterError(
             Problem(
-                "no cluster to speak to",
+                "no cluster is configured",
                 why="neither --kubeconfig nor KUBECONFIG names a file, and ~/.kube/config does not exist",
                 remedy="start one with `tonnage up`, or name a kubeconfig with --kubeconfig FILE",
             )
@@ -80,7 +80,7 @@ def _paths(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[Path]:
                 Problem(
                     "the kubeconfig does not exist",
                     where=str(kubeconfig),
-                    remedy="check the path, or leave --kubeconfig out to use KUBECONFIG or ~/.kube/config",
+                    remedy="check the path, or remove --kubeconfig to use KUBECONFIG or ~/.kube/config",
                 )
             )
         return [kubeconfig]
@@ -90,7 +90,7 @@ def _paths(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[Path]:
         if not there:
             raise ConfigError(
                 Problem(
-                    "no file that KUBECONFIG names exists",
+                    "none of the files in KUBECONFIG exists",
                     where=environ["KUBECONFIG"],
                     remedy="unset KUBECONFIG, or point it at the kubeconfig of a running cluster",
                 )
@@ -141,7 +141,7 @@ def _merged(paths: list[Path]) -> dict[str, Any]:
                 raise _malformed(path, f"`{section}` must be a list")
             for entry in entries:
                 if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-                    raise _malformed(path, f"every entry of `{section}` needs a name")
+                    raise _malformed(path, f"every entry of `{section}` must have a name")
                 body = entry.get(kind) or {}
                 if not isinstance(body, dict):
                     raise _malformed(path, f"`{kind}` of {entry['name']!r} must be a mapping")
@@ -163,7 +163,9 @@ def _document(path: Path) -> dict[str, Any]:
         raise ConfigError(Problem(_NO_YAML, where=str(path), why=str(error))) from None
     document = documents[0].value if len(documents) == 1 else None
     if not isinstance(document, dict):
-        raise _malformed(path, "it is no mapping" if len(documents) < 2 else "it has several documents")
+        raise _malformed(
+            path, "it is not a mapping" if len(documents) < 2 else "it has more than one document"
+        )
     return document
 
 
@@ -205,7 +207,7 @@ def _single(merged: dict[str, Any], context: str | None, where: str) -> dict[str
     chosen = merged["contexts"].get(name)
     if chosen is None:
         names = ", ".join(sorted(merged["contexts"])) or "none"
-        problem = f"there is no context {name!r}" if name else "no current context is set"
+        problem = f"unknown context {name!r}" if name else "current-context is not set"
         remedy = f"choose one with --context; known: {names}"
         raise ConfigError(Problem(problem, where=where, remedy=remedy))
     cluster = merged["clusters"].get(str(chosen.get("cluster")))
@@ -254,7 +256,7 @@ def _impersonation(user: dict[str, Any], where: str) -> Iterator[tuple[str, str]
         raise ConfigError(Problem("the kubeconfig cannot be used", where=where, why=why))
     for key, value in headers:
         if not isinstance(value, str) or not value.isprintable():
-            why = f"{key} must be a text without control characters"
+            why = f"{key} must be text without control characters"
             raise ConfigError(Problem("the kubeconfig cannot be used", where=where, why=why))
         yield key, value
 
@@ -264,6 +266,8 @@ def _texts(values: object, where: str) -> list[Any]:
         return values
     raise ConfigError(
         Problem(
-            "the kubeconfig cannot be used", where=where, why="`as-groups` and `as-user-extra` hold lists"
+            "the kubeconfig cannot be used",
+            where=where,
+            why="`as-groups` and `as-user-extra` must hold lists",
         )
     )

@@ -102,7 +102,7 @@ def unreachable(error: httpx2.HTTPError, client: httpx2.AsyncClient) -> ClusterE
                 "the API server's certificate is not trusted",
                 where=where,
                 why=distrust.verify_message,
-                remedy="use this cluster's own kubeconfig; that of an earlier one has another CA",
+                remedy="use this cluster's own kubeconfig; an earlier cluster had another CA",
             )
         )
     if isinstance(error, httpx2.TimeoutException):
@@ -114,7 +114,7 @@ def unreachable(error: httpx2.HTTPError, client: httpx2.AsyncClient) -> ClusterE
             problem,
             where=where,
             why=_words(error),
-            remedy="check that the cluster runs (`tonnage up` starts one) and that KUBECONFIG is its own",
+            remedy="check that the cluster runs (`tonnage up` starts one) and KUBECONFIG names its file",
         )
     )
 

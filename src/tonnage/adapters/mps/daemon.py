@@ -65,8 +65,8 @@ class ControlDaemons:
         files = MpsFiles(self._root, daemon)
         slot = self._slots.setdefault(daemon.resource, _DaemonSlot(DriverThread("mps", deadline_s=_STEP_S)))
         await self._end(slot)
-        await self._run(slot, "clear what an earlier daemon left", lambda: end_left(files.pipe))
-        await self._run(slot, "make its folders", files.make)
+        await self._run(slot, "remove files of an earlier daemon", lambda: end_left(files.pipe))
+        await self._run(slot, "create its folders", files.make)
         await self._alone(slot, program, files)
         await self._run(slot, "clear its folder", files.clear)
         log, environment = files.log / "control.log", _own(files, daemon)
@@ -88,7 +88,7 @@ class ControlDaemons:
         if why := self.ended(daemon):
             raise HardwareError(Problem(why))
         await self._command(slot, self._program(), files, _QUESTION)
-        await self._run(slot, "look after its logs", files.shorten_logs)
+        await self._run(slot, "rotate its logs", files.shorten_logs)
 
     def ended(self, daemon: MpsDaemon) -> str:
         slot = self._slots.get(daemon.resource)
@@ -108,7 +108,7 @@ class ControlDaemons:
                 with contextlib.suppress(HardwareError):  # it is killed if it does not listen
                     await self._command(slot, self._program(), files, f"quit -t {_QUIT_S}")
             await self._end(slot)
-            await self._run(slot, "end what it left", lambda: end_left(files.pipe))
+            await self._run(slot, "end its remaining processes", lambda: end_left(files.pipe))
             await self._run(slot, "clear its folder", files.clear)
         finally:
             slot.thread.close()
@@ -129,10 +129,10 @@ class ControlDaemons:
         if program is None:
             raise HardwareError(
                 Problem(
-                    f"{CONTROL} is not there",
+                    f"{CONTROL} is missing",
                     str(self._root / _FOLDERS[0]),
                     "the NVIDIA container runtime puts it into containers with the driver capability compute",
-                    "set the chart's mps.root, which asks for it; the driver must have the program",
+                    "set the chart's mps.root, which requests it, and use a driver that has the program",
                 )
             )
         return Path(program)
@@ -159,7 +159,7 @@ class ControlDaemons:
         while True:
             assert slot.child is not None
             if why := _end_of(slot.child):
-                raise HardwareError(Problem(f"{CONTROL} does not stay", str(files.pipe), why))
+                raise HardwareError(Problem(f"{CONTROL} ended at once", str(files.pipe), why))
             try:
                 await self._command(slot, program, files, _QUESTION)
             except HardwareError:
@@ -197,7 +197,7 @@ class ControlDaemons:
         except OSError as error:
             raise HardwareError(Problem(f"{CONTROL}: {action} failed", why=str(error))) from None
         except OverdueError as error:
-            why = "a former command does not end; it is tried again once it does"
+            why = "an earlier command has not ended; Tonnage tries again once it has"
             raise HardwareError(Problem(f"{CONTROL} does not answer: {action}", why=why)) from error
 
     def _listen(self, slot: _DaemonSlot, pid: int) -> None:

@@ -44,7 +44,7 @@ class MpsFiles:
     def make(self) -> None:
         """The folders are there, for every user to enter and root alone to write. Raises HardwareError."""
         if len(os.fsencode(self.socket)) > _SOCKET_PATH_BYTES:
-            why = f"a Unix socket's path holds {_SOCKET_PATH_BYTES} bytes"
+            why = f"a Unix socket's path has at most {_SOCKET_PATH_BYTES} bytes"
             raise HardwareError(
                 Problem(
                     "the path of MPS is too long", str(self.socket), why, "choose a shorter flags.mpsRoot"
@@ -67,7 +67,7 @@ class MpsFiles:
             why = error.strerror or str(error)
             remedy = "mount the folder for the agent (mps.root of the chart)"
             raise HardwareError(
-                Problem("a folder of MPS cannot be made", str(error.filename or self._folder), why, remedy)
+                Problem("a folder of MPS cannot be created", str(error.filename or self._folder), why, remedy)
             ) from None
         self._check_memory()
         if why := open_to_others(self._node, f"/{self.pipe.relative_to(self._node)}"):
@@ -117,7 +117,7 @@ class MpsFiles:
                 Problem(
                     f"{own} is not {self._shm}",
                     str(own),
-                    "clients could not find the memory that they share with the MPS server",
+                    "clients need it for the memory that they share with the MPS server",
                     f"mount {self._shm} there (mps.root of the chart does)",
                 )
             )
@@ -155,8 +155,10 @@ def _processes(pipe: Path) -> Iterator[int]:
 
 
 def _not_own(folder: Path, why: str) -> HardwareError:
-    remedy = "make it root's alone, or choose another flags.mpsRoot"
-    return HardwareError(Problem("a folder of MPS is not root's alone", str(folder), why, remedy))
+    remedy = "let root alone own and write it, or choose another flags.mpsRoot"
+    return HardwareError(
+        Problem("a folder of MPS is open to other users than root", str(folder), why, remedy)
+    )
 
 
 def _below(node: Path, path: str) -> Path:

@@ -35,7 +35,7 @@ def mount_shared_memory(folder: Path, *, meminfo: Path = Path("/proc/meminfo")) 
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
     except OSError as error:
-        remedy = "it takes a privileged container with the folder mounted in both directions"
+        remedy = "run the agent privileged, with Bidirectional mount propagation"
         problem = "the memory that MPS clients share cannot be mounted"
         raise HardwareError(Problem(problem, str(folder), error.strerror or str(error), remedy)) from None
     return True

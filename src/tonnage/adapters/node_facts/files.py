@@ -24,7 +24,7 @@ CONFIG_BYTES: Final = 256 << 10
 _MOST_NAMES: Final = 20_000
 _CONNECT_S: Final = 0.5
 NOT_ROOT: Final = "permission denied: needs root"
-_LEADS_NOWHERE: Final = "its links lead nowhere"
+_LEADS_NOWHERE: Final = "its links are broken"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,14 @@ class NodeFiles:
             return Content(path, trouble=refusal(error))
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                return Content(path, trouble="it is no regular file")
+                return Content(path, trouble="it is not a regular file")
             content = _read_all(handle, most)
         except OSError as error:
             return Content(path, trouble=refusal(error))
         finally:
             os.close(handle)
         if content is None:
-            return Content(path, trouble=f"it has more than {most >> 10} KiB")
+            return Content(path, trouble=f"it is larger than {most >> 10} KiB")
         return Content(path, content)
 
     def text(self, path: str, most: int = CONFIG_BYTES) -> str:
@@ -151,7 +151,7 @@ class NodeFiles:
         except OSError as error:
             return SocketFile(path, refusal(error))
         if not stat.S_ISSOCK(status.st_mode):
-            return SocketFile(path, "it is no socket", status.st_mtime)
+            return SocketFile(path, "it is not a socket", status.st_mtime)
         return SocketFile(path, _answer(place), status.st_mtime)
 
 

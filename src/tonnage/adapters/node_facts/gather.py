@@ -118,7 +118,7 @@ class NodeLook:
         except OSError as error:
             self._troubles[name] = error.strerror or str(error)
         except Exception as error:  # our own fault, which must not hide what the other layers say
-            self._troubles[name] = f"a defect of Tonnage, please report it: {type(error).__name__}: {error}"
+            self._troubles[name] = f"a bug in Tonnage; report it: {type(error).__name__}: {error}"
         finally:
             thread.close()
         return None

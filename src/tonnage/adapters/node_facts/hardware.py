@@ -186,7 +186,7 @@ def library_facts(files: NodeFiles) -> LibraryFacts:
     listed = None if cache.content is None else cached_libraries(cache.content, LIBRARIES)
     if root == "/":
         libraries = (*libraries, *_elsewhere(files, listed or {}, {file.name for file in libraries}))
-    trouble = cache.trouble or ("it is no loader's cache" if listed is None and cache.content else "")
+    trouble = cache.trouble or ("it is not a loader's cache" if listed is None and cache.content else "")
     return LibraryFacts(root, libraries, listed, trouble)
 
 

@@ -49,13 +49,13 @@ def _registered(files: NodeFiles) -> tuple[dict[str, int] | None, str]:
         devices = checkpoint["Data"]["RegisteredDevices"] or {}
         return {str(name): len(ids or ()) for name, ids in devices.items()}, ""
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return None, f"it makes no sense ({type(error).__name__})"
+        return None, f"it is malformed ({type(error).__name__})"
 
 
 async def kubelet_holds(files: NodeFiles) -> tuple[tuple[Hold, ...] | None, bool, str]:
     """(who has what, whether by uid, why pod resources did not say); the checkpoint says it then."""
     place = files.place(KUBELET)
-    trouble = "kubelet's pod resources socket is not there"
+    trouble = "kubelet's pod resources socket is missing"
     if place is not None and files.there(_POD_RESOURCES):
         from tonnage.adapters.kubelet.device_holders import KubeletFiles  # with gRPC, which takes a while
 

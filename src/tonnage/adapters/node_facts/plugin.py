@@ -91,13 +91,13 @@ def _config(files: NodeFiles) -> tuple[PluginConfig | None, str, str]:
         return None, "", content.trouble
     payload = payload_of(content.content)
     if payload is None:
-        return None, "", "its checksum does not fit"
+        return None, "", "its checksum is wrong"
     try:
         saved: Any = parsed_json(payload)
         text, source = str(saved["text"]), str(saved["source"])[:500]
         return _settled(files, _parsed(text, source)), source, ""
     except (ValueError, KeyError, TypeError) as error:
-        return None, "", f"it makes no sense ({type(error).__name__})"
+        return None, "", f"it is malformed ({type(error).__name__})"
     except ConfigError as error:
         return None, "", error.problems[0].what
 

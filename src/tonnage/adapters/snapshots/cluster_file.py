@@ -47,7 +47,7 @@ class ClusterFile:
     documents: Iterable[JsonValue] = ()
 
     def object_names(self) -> ObjectNames:
-        """Which objects the file knows by name. Raises ConfigError for what is no valid JSON after all."""
+        """Which objects the file knows by name. Raises ConfigError for what is not valid JSON after all."""
         if self.header is None:
             return names_in(self.documents, self.snapshot.missing)
         if self.header.redact == "names":  # they are pseudonyms: nothing can be said of any
@@ -102,7 +102,9 @@ def _opened(path: Path) -> Iterator[io.BufferedReader]:
         with nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
             yield decompressed(file)
     except (OSError, EOFError, zlib.error) as error:
-        raise ConfigError(Problem("cannot read the file", str(path), str(error) or "it is cut")) from None
+        raise ConfigError(
+            Problem("cannot read the file", str(path), str(error) or "it is truncated")
+        ) from None
 
 
 def _large_list(content: bytes, source: str, limit: SizeLimit) -> Iterator[JsonValue]:
@@ -114,7 +116,7 @@ def _large_list(content: bytes, source: str, limit: SizeLimit) -> Iterator[JsonV
     try:
         yield from lists
     except ValueError as error:
-        raise ConfigError(Problem("no valid JSON", source, str(error)[:200])) from None
+        raise ConfigError(Problem("not valid JSON", source, str(error)[:200])) from None
 
 
 def _documents(content: bytes, source: str, limit: SizeLimit) -> list[JsonValue]:
@@ -124,7 +126,7 @@ def _documents(content: bytes, source: str, limit: SizeLimit) -> list[JsonValue]
         ConfigError: unreadable, or too large.
     """
     if content[:_HEAD].lstrip(_BLANKS)[:1] in (b"{", b"["):
-        limit.check_values(content, source, "it is no List, or has a fault, and so is read as a whole")
+        limit.check_values(content, source, "it is not a valid List, so it must be read as a whole")
         return [_parsed_json(content, source)]
     from tonnage.documents.yaml.reader import MAX_BYTES, parse_yaml_all
 
@@ -135,7 +137,7 @@ def _documents(content: bytes, source: str, limit: SizeLimit) -> list[JsonValue]
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(Problem("no UTF-8 text", source, str(error))) from None
+        raise ConfigError(Problem("the file is not UTF-8", source, str(error))) from None
     return [document.value for document in parse_yaml_all(text, source=source)]
 
 
@@ -147,6 +149,6 @@ def _parsed_json(content: bytes, source: str) -> JsonValue:
         return value
     except json.JSONDecodeError as error:
         where = f"{source}:{error.lineno}:{error.colno}"
-        raise ConfigError(Problem("no valid JSON", where, error.msg)) from None
+        raise ConfigError(Problem("not valid JSON", where, error.msg)) from None
     except ValueError as error:
-        raise ConfigError(Problem("no valid JSON", source, str(error)[:200])) from None
+        raise ConfigError(Problem("not valid JSON", source, str(error)[:200])) from None

@@ -111,7 +111,9 @@ class Meter:
 
 def too_much(problem: str, where: str, why: str = "") -> ConfigError:
     """A file that comes to more than it may."""
-    return ConfigError(Problem(problem, where, why, f"if you trust the file, give {OPTION} a larger size"))
+    return ConfigError(
+        Problem(problem, where, why, f"to read a file that you trust, give {OPTION} a larger size")
+    )
 
 
 def size_text(size: int) -> str:

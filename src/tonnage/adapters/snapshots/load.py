@@ -60,10 +60,10 @@ def is_snapshot(stream: io.BufferedReader, source: str) -> bool:
         first = stream.peek(_HEAD).split(b"\n", 1)[0]
     except EOFError:
         raise ConfigError(
-            Problem("the file is cut", source, "its gzip data end early", _TAKE_AGAIN)
+            Problem("the file is truncated", source, "its gzip data ends early", _TAKE_AGAIN)
         ) from None
     except (OSError, zlib.error) as error:
-        raise ConfigError(Problem("no valid gzip", source, str(error))) from None
+        raise ConfigError(Problem("not valid gzip", source, str(error))) from None
     try:
         version, kind = kind_of(first)
     except UNDECODABLE:
@@ -141,9 +141,7 @@ class _Loading:
             if self.counts[kind] != count.objects
         ]
         if short:
-            raise self._error(
-                "objects are missing in the snapshot", f"there are {', '.join(short)}", _TAKE_AGAIN
-            )
+            raise self._error("the snapshot lacks objects", f"there are {', '.join(short)}", _TAKE_AGAIN)
         return footer
 
     def _line(self) -> bytes:
@@ -154,7 +152,7 @@ class _Loading:
             raise self._cut(str(error)) from None
         self.number += 1
         if len(line) > LONGEST_LINE:
-            raise self._error(f"a line of more than {LONGEST_LINE >> 20} MiB")
+            raise self._error(f"a line is longer than {LONGEST_LINE >> 20} MiB")
         self.meter.read(line, self.number)
         if line and not line.endswith(b"\n"):
             raise self._cut()
@@ -174,12 +172,12 @@ class _Loading:
             return self._error(problem, path.strip(".`"))
         at = _AT_BYTE.search(str(error))
         column = f":{int(at[1]) + 1}" if at else ""
-        return self._error("no valid JSON", str(error), _TAKE_AGAIN, column=column)
+        return self._error("not valid JSON", str(error), _TAKE_AGAIN, column=column)
 
     def _cut(self, why: str = "") -> ConfigError:
         read = f"{self.meter.total} bytes, {sum(self.counts.values())} objects"
         read = f"it ends after {read}, without its last line"
-        return self._error("the snapshot is cut", f"{read}{f' ({why})' if why else ''}", _TAKE_AGAIN)
+        return self._error("the snapshot is truncated", f"{read}{f' ({why})' if why else ''}", _TAKE_AGAIN)
 
     def _error(self, problem: str, why: str = "", remedy: str = "", *, column: str = "") -> ConfigError:
         return ConfigError(Problem(problem, f"{self.source}:{self.number}{column}", why, remedy))

@@ -156,7 +156,7 @@ def _items(whole: _List, kinds: list[KindKey], meter: Meter) -> Iterator[Readabl
         text = bytes(raw)
         meter.read(text, number)
         if kind[1].endswith("List"):
-            raise msgspec.DecodeError("a list in a list")
+            raise msgspec.DecodeError("a list is inside a list")
         read = reader.of(kind if kind[1] else own)
         if read is not None:
             yield read(text)

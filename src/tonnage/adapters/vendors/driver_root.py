@@ -124,7 +124,7 @@ def _check_whole(file: Path) -> None:
                 _, offset, length = _ELF_SEGMENT.unpack_from(segment)
                 needed = max(needed, offset + length)
     if size < needed:
-        raise OSError(f"{file} is not whole: {size} of {needed} bytes")
+        raise OSError(f"{file} is incomplete: {size} of {needed} bytes")
 
 
 def _segments(table: bytes, entry: int) -> Iterator[bytes]:

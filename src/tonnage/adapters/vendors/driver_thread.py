@@ -25,7 +25,7 @@ class OverdueError(HardwareError):
             Problem(
                 f"the driver does not answer: {action}",
                 why=f"no answer within {waited_s:g} s",
-                remedy="look for Xid errors in the kernel log; the node may need a restart",
+                remedy="check the kernel log for Xid errors; the node may need a restart",
             )
         )
         self.subject = subject

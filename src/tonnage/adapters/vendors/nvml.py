@@ -185,13 +185,13 @@ class NvmlBackend:
             reset_gpus(self._session, self._driver_root, step)
 
         if not self._free or self._hung:
-            raise HardwareError(Problem(described(step), why="the driver owes an answer"))
+            raise HardwareError(Problem(described(step), why="the driver has not answered yet"))
         self._present.clear()
         try:
             if self._helpers is not None:
                 await self._helpers.dismiss()
             for thread in (self._waits, self._asks):
-                await thread.call("let go of the driver", lambda: None)
+                await thread.call("shut down NVML", lambda: None)
             await self._calls.follow(described(step), reset)
         except self._session.errors() as error:
             raise self._refused(error) from None
@@ -392,9 +392,11 @@ class NvmlBackend:
 
     def _refused(self, error: BaseException) -> HardwareError:
         visible = "visible to this process" if self._driver_root is None else f"under {self._driver_root}"
-        remedy = f"is the NVIDIA driver loaded, and {LIBRARY} {visible}?"
+        remedy = f"check that the NVIDIA driver is loaded, and that {LIBRARY} is {visible}"
         if is_tegra(self._root):
             return HardwareError(
-                Problem("GPUs of a Tegra system are not offered", why=f"NVML: {error}", remedy=INSTEAD)
+                Problem(
+                    "Tonnage does not support GPUs of Tegra systems", why=f"NVML: {error}", remedy=INSTEAD
+                )
             )
         return HardwareError(Problem(f"NVML: {error}", remedy=remedy))

@@ -28,7 +28,7 @@ def read_links(session: NvmlSession, step: Callable[[int], None]) -> tuple[Link,
         step(place)
         with session.held() as nvml:
             if session.number != number:
-                raise OSError("the driver was loaded anew while links were read")
+                raise OSError("the driver was reloaded while links were read")
             nvlinks = Counter(_ends(nvml, handle, addresses))
             for target in (*handles, NVSWITCH):
                 level = levels.get((target, source))

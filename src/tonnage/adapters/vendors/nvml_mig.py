@@ -28,7 +28,7 @@ _MOST: Final = 64
 _COMPUTE_SIZES: Final = 8
 """NVML's numbers of compute instance profiles are below this."""
 _WHOLE: Final = 0xFFFFFFFF
-_DENIED: Final = "it takes the capability SYS_ADMIN, and the driver's file capabilities/mig/config"
+_DENIED: Final = "it needs the capability SYS_ADMIN and the driver's file capabilities/mig/config"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def _take(session: NvmlSession, nvml: ModuleType, handle: Any, step: MigStep) ->
         case SetMigMode(enabled=enabled):
             nvml.nvmlDeviceSetMigMode(handle, int(enabled))
         case ResetGpu():
-            raise AssertionError("a reset is done while nobody talks to the driver: see nvml_reset")
+            raise AssertionError("a reset needs NVML to be shut down: see nvml_reset")
         case CreateGpuInstance(_, profile, start):
             place = nvml.c_nvmlGpuInstancePlacement_t(start, 0)
             number = _number(_profiles(session, nvml, handle), profile)
@@ -218,8 +218,8 @@ def _same_instance(session: NvmlSession, nvml: ModuleType, handle: Any, instance
         "",
     )
     if (name, facts.placement.start) != (instance.profile, instance.start):
-        problem = f"GPU instance {instance.id} is another one now: {name} at {facts.placement.start}"
-        raise HardwareError(Problem(problem, why="somebody else divides this GPU"))
+        problem = f"GPU instance {instance.id} has been replaced: {name} at {facts.placement.start}"
+        raise HardwareError(Problem(problem, why="another program is changing the MIG layout of this GPU"))
     return gi
 
 
@@ -232,9 +232,9 @@ def described(step: MigStep) -> str:
             board = f", with {', '.join(others)} on its board" if others else ""
             return f"{uuid} needs a reset{board}"
         case CreateGpuInstance(uuid, profile, start):
-            return f"{profile} cannot be made at memory slice {start} of {uuid}"
+            return f"{profile} cannot be created at memory slice {start} of {uuid}"
         case CreateComputeInstance(uuid, instance, slices):
-            return f"a compute instance of {slices} slices cannot be made in {_words(instance)} of {uuid}"
+            return f"a compute instance of {slices} slices cannot be created in {_words(instance)} of {uuid}"
         case DestroyComputeInstance(uuid, instance) | DestroyGpuInstance(uuid, instance):
             return f"{_words(instance)} of {uuid} cannot be destroyed"
 

@@ -162,8 +162,8 @@ class Helpers:
 
     async def _start(self, most: int, on_event: Callable[[RawEvent], None]) -> Helper:
         if self.count >= most:
-            why = f"{self.count} processes wait for answers that it owes"
-            remedy = "look for Xid errors in the kernel log; the node may need a restart"
+            why = f"{self.count} processes wait for its answers"
+            remedy = "check the kernel log for Xid errors; the node may need a restart"
             raise HardwareError(Problem("the driver does not answer", why=why, remedy=remedy))
         try:
             process = await asyncio.create_subprocess_exec(

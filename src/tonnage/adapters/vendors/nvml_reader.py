@@ -157,14 +157,14 @@ class NvmlReader:
                 device, wrong = read_device(nvml, index, self._root)
                 own = {device.uuid, *(mig.uuid for mig in device.migs)}
                 if own & uuids or len(own) <= len(device.migs):
-                    raise ValueError(f"a UUID of it is not its own: {device.uuid}")
+                    raise ValueError(f"it shares a UUID with another device: {device.uuid}")
                 device_vitals = self._vitals(nvml, device.uuid, index)
             except (nvml.NVMLError, ValueError) as error:
                 failed.append((index, str(error)))
                 continue
             uuids |= own
             if is_integrated(device.product):
-                problem = f"{device.product} is part of a Tegra processor, which is not offered"
+                problem = f"{device.product} is part of a Tegra processor, which Tonnage does not support"
                 problems.append(f"device {index}: {problem}: {INSTEAD}")
             elif not is_display(device.product):
                 devices.append(device)

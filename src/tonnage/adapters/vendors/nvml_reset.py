@@ -27,10 +27,10 @@ def reset_gpus(session: NvmlSession, driver_root: Path | None, step: ResetGpu) -
     Raises HardwareError: they were not, and why. Also where nobody can tell whether they were.
     """
     uuids = ",".join((step.uuid, *step.others))
-    remedy = f"when nobody uses them: {_SMI} --gpu-reset -i {uuids}, or restart the node"
+    remedy = f"reset the GPUs while they are idle: {_SMI} --gpu-reset -i {uuids}, or restart the node"
     program, environment = _program(driver_root)
     if program is None:
-        raise HardwareError(Problem(described(step), why=f"there is no {_SMI} to do it", remedy=remedy))
+        raise HardwareError(Problem(described(step), why=f"{_SMI} is missing", remedy=remedy))
     with session.released():
         try:
             done = subprocess.run(  # noqa: S603 - the driver's own program

@@ -16,6 +16,6 @@ def set_compute_mode(session: NvmlSession, step: SetComputeMode) -> None:
                 nvml.nvmlDeviceSetComputeMode(handle, int(step.mode))
         except nvml.NVMLError as error:
             denied = isinstance(error, nvml.NVMLError_NoPermission)
-            remedy = "it takes the capability SYS_ADMIN; the chart's mps.root adds it" if denied else ""
+            remedy = "it needs the capability SYS_ADMIN; the chart's mps.root adds it" if denied else ""
             problem = f"the compute mode of {step.uuid} cannot be set to {step.mode.name}"
             raise HardwareError(Problem(problem, why=f"NVML: {error}", remedy=remedy)) from None

@@ -18,7 +18,7 @@ _FAMILY: Final = "sys/devices/soc0/family"
 _INTEGRATED: Final = ("(nvgpu)", "NVIDIA Thor")
 _LONGEST: Final = 200
 INSTEAD: Final = (
-    "keep the agent off such nodes (nodeSelector), and leave them to NVIDIA's device plugin, which offers the"
+    "keep the agent off such nodes (nodeSelector), and use NVIDIA's device plugin there, which offers the"
     " GPU as one device"
 )
 
@@ -27,10 +27,8 @@ def refused_platform(root: Path) -> Problem | None:
     """Why no GPU of this machine is offered, though its driver may answer; None where they are."""
     if _WSL not in _text(root / _RELEASE).lower() and not (root / _PARAVIRTUAL).exists():
         return None
-    why = (
-        "all its GPUs are behind the one device /dev/dxg: none can be given to a container without the others"
-    )
-    return Problem("GPUs under WSL are not offered", str(root / _RELEASE), why, INSTEAD)
+    why = "all its GPUs are behind the one device /dev/dxg: a container gets all or none"
+    return Problem("Tonnage does not support GPUs under WSL", str(root / _RELEASE), why, INSTEAD)
 
 
 def is_tegra(root: Path) -> bool:

@@ -42,9 +42,9 @@ def open_paths(config: PluginConfig, source: str, reading: Reading, host: HostOw
             continue
         why = host.open_to_others(path, config.driver_root)
         if why is None and field == _HOOK:
-            why = "the agent does not see the host's files, so it cannot tell whose that program is"
+            why = "the agent does not see the host's files, so it cannot check who owns that program"
         if why:
-            remedy = f"name a path that root alone may write, or give the agent {flag}"
+            remedy = f"name a path that only root may write, or give the agent {flag}"
             problems.append(
                 Problem(f"{field[-1]} may not be {path}", f"{source} {'.'.join(field)}", why, remedy)
             )

@@ -33,5 +33,5 @@ class Reading:
         meant = LabelPlace.OBJECT if read.features.use_api else LabelPlace.FILE
         if read.features.use_api is None or self.labels in (LabelPlace.NONE, meant):
             return read
-        remark = f"{source} flags.useNodeFeatureAPI: left out, labels are published as --labels {self.labels}"
+        remark = f"{source} flags.useNodeFeatureAPI: ignored, labels are published as --labels {self.labels}"
         return replace(read, remarks=(*read.remarks, remark))

@@ -120,7 +120,7 @@ class NodeConfig:
             group.create_task(informer.run())
         await _either(nodes.synced(), self._forbidden(NODE, f"metadata.name={self._node}"))
         if await _either(maps.synced(), self._forbidden(CONFIG_MAP, f"metadata.name={name}", namespace)):
-            self._absent = "may not be read by this agent"
+            self._absent = "is forbidden to this agent"
         last: str | None = None
 
         def label() -> str | None:
@@ -149,7 +149,7 @@ class NodeConfig:
                 await self._api.list(kind, namespace=namespace, field_selector=selector)
             except ClusterError as error:
                 if isinstance(error, ApiError) and error.code in _FORBIDDEN:
-                    _LOG.warning("not allowed to look: node=%s kind=%s why=%s", self._node, kind.kind, error)
+                    _LOG.warning("not allowed to read: node=%s kind=%s why=%s", self._node, kind.kind, error)
                     return True
 
     def _wake(self, _key: object) -> None:
@@ -208,7 +208,7 @@ class NodeConfig:
         if self._lost_map(choice, texts):
             why = f"ConfigMap {where} {self._absent}"
             remedy = f"create it again; with key {DEFAULT_KEY}: 'version: v1' every device is exclusive"
-            choice = Problem("the device-plugin configuration is gone", where, why, remedy)
+            choice = Problem("the device-plugin configuration was deleted", where, why, remedy)
         if problem and isinstance(choice, ConfigChoice) and not choice.key:
             choice = problem
         parsed = await self._parsed(choice)

@@ -132,9 +132,7 @@ class HoldLedger:
         pods = sorted({_pod_name(entry.owner) for entry in entries})
         _LOG.warning("kubelet forgot holders: node=%s devices=%d pods=%s", self._node, len(entries), pods)
         shown = ", ".join(pods[:_MOST_PODS]) + (" and others" if len(pods) > _MOST_PODS else "")
-        text = (
-            f"kubelet has lost its checkpoint and which devices {shown} have; they are given to nobody else"
-        )
+        text = f"kubelet lost its checkpoint and forgot which devices {shown} hold; no other pod gets them"
         self._events.post("Warning", "HoldersForgotten", text)
 
     async def _save(self, entries: Iterable[LedgerEntry]) -> None:
@@ -145,4 +143,4 @@ class HoldLedger:
 
 def _pod_name(owner: IdOwner) -> str:
     pod = owner.pod or owner.uid
-    return f"{owner.namespace}/{pod}" if pod else "a pod that it had not named yet"
+    return f"{owner.namespace}/{pod}" if pod else "a pod not yet named"

@@ -27,7 +27,7 @@ def agent_families(
     yield _gauge("devices_readable", "Whether the last scan of the devices succeeded.", facts.readable)
     yield _gauge(
         "driver_stuck_seconds",
-        "For how long the driver has owed an answer; 0 when it answers.",
+        "Seconds since the driver last answered; 0 while it answers.",
         facts.driver_stuck_s,
     )
     yield from _devices(facts)
@@ -44,7 +44,7 @@ def _devices(facts: ProbeFacts) -> Iterator[MetricFamily]:
         devices[shown.resource, "unhealthy"] = sum(not slot.healthy for slot in shown.slots)
     yield _gauges(
         "devices",
-        "Ids that kubelet is told: all that are advertised, and those of them that are unhealthy.",
+        "Device ids advertised to kubelet, and the unhealthy ones among them.",
         ("resource", "state"),
         devices.items(),
     )
@@ -56,10 +56,10 @@ def _devices(facts: ProbeFacts) -> Iterator[MetricFamily]:
 def _mps(states: Mapping[ResourceName, MpsState]) -> Iterator[MetricFamily]:
     ready = {resource: float(not state.why) for resource, state in states.items()}
     restarts = {resource: state.restarts for resource, state in states.items()}
-    help_text = "Whether a resource's MPS control daemon serves."
+    help_text = "Whether a resource's MPS control daemon is ready."
     yield _gauges("mps_daemon_ready", help_text, ("resource",), _by_resource(ready))
     yield _counters(
-        "mps_daemon_restarts", "Starts of it after the first.", ("resource",), _by_resource(restarts)
+        "mps_daemon_restarts", "Restarts of the MPS control daemon.", ("resource",), _by_resource(restarts)
     )
 
 
@@ -67,10 +67,10 @@ def _config(metrics: AgentMetrics, facts: ProbeFacts) -> Iterator[MetricFamily]:
     if facts.config is not None:
         choice = facts.config.choice
         labels = {"source": choice.source[:_LONGEST_LABEL], "key": choice.key[:_LONGEST_LABEL]}
-        yield _info_metric("config", "Where the configuration in force is from.", labels)
+        yield _info_metric("config", "Source of the configuration in force.", labels)
         yield _gauge(
             "config_refused",
-            "Whether the configuration that was asked for cannot be used, so that another is in force.",
+            "Whether the requested configuration is unusable and another is in force.",
             bool(facts.config.error),
         )
     help_text = "Configurations that could not be used."
@@ -82,14 +82,14 @@ def _plugin(metrics: AgentMetrics) -> Iterator[MetricFamily]:
     yield _counters("registrations", "Registrations with kubelet.", results, metrics.registrations.items())
     yield _gauges(
         "last_registration_timestamp_seconds",
-        "When kubelet last took the resource's registration.",
+        "When kubelet last accepted the resource's registration.",
         ("resource",),
         _by_resource(metrics.last_registration),
     )
     yield _counters("allocations", "Allocate calls by result.", results, metrics.allocations.items())
     yield Histogram(
         f"{_PREFIX}allocate_duration_seconds",
-        "From kubelet's Allocate to its answer.",
+        "Duration of Allocate calls.",
         ALLOCATE_BUCKETS_S,
         tuple(metrics.allocate_counts),
         metrics.allocate_sum_s,
@@ -98,7 +98,7 @@ def _plugin(metrics: AgentMetrics) -> Iterator[MetricFamily]:
 
 def _loops(metrics: AgentMetrics) -> Iterator[MetricFamily]:
     turns = (((loop,), count) for loop, count in metrics.turns.items())
-    yield _counters("loop_turns", "Turns of the agent's loops.", ("loop",), turns)
+    yield _counters("loop_turns", "Iterations of the agent's loops.", ("loop",), turns)
     yield _counters(
         "api_requests",
         "Requests that the API server answered; a watch counts when it begins.",

@@ -45,7 +45,7 @@ class Probes:
         not even end before the driver lets go of it.
         """
         late = self.metrics.late().items()
-        return tuple(f"{loop}: this loop has not turned for {seconds:.0f} s" for loop, seconds in late)
+        return tuple(f"{loop}: this loop has not run for {seconds:.0f} s" for loop, seconds in late)
 
     def missing(self) -> tuple[str, ...]:
         """What keeps the node's devices from being known or used, a line each; empty when ready."""
@@ -73,9 +73,9 @@ class Probes:
         if self.board.configuration.value is None:
             yield "configuration", "not known yet"
         if not self.board.holds.value.settled:
-            yield "holders", "kubelet was not asked yet who holds what"
+            yield "holders", "kubelet has not been asked yet which pods hold devices"
         if self.board.offer.value is None:
-            yield "offer", "not made yet"
+            yield "offer", "not created yet"
         yield from self.unregistered().items()
 
 

@@ -108,7 +108,7 @@ class NodeMigConfig:
         """The wish of the label; while the ConfigMap is not known yet, the one of before."""
         where = f"ConfigMap {self._map_name}"
         if self._denied:
-            return unusable(label, where, f"{where} may not be read by this agent")
+            return unusable(label, where, f"{where} is forbidden to this agent")
         if not self._synced or self._maps is None:
             return self._board.mig_wish.value
         namespace, _, name = self._map_name.partition("/")

@@ -31,9 +31,7 @@ class PodEvictions:
             return "not evicted: its pod is not known"
         answer = await ask_to_leave(self._api, self._performer, self._node, namespace, name)
         if answer == EVICTED:
-            self._events.post(
-                "Normal", "MigPodEvicted", f"{namespace}/{name} is in the way of the MIG layout"
-            )
+            self._events.post("Normal", "MigPodEvicted", f"{namespace}/{name} blocks the MIG layout")
         return answer
 
 

@@ -55,10 +55,8 @@ class MigHost:
             if payload is not None:
                 self.stopped = decoded_json(payload, tuple[str, ...])
         except (HardwareError, ValueError) as error:
-            _LOG.error("stopped services not known: node=%s error=%s", self._node, error)
-            self._events.post(
-                "Warning", "MigStoppedLost", f"services that were stopped are forgotten: {error}"
-            )
+            _LOG.error("stopped services unknown: node=%s error=%s", self._node, error)
+            self._events.post("Warning", "MigStoppedLost", f"the list of stopped services is lost: {error}")
 
     async def run(self) -> None:
         """While nothing is changed, start what is not yet started again, until cancelled."""
@@ -139,7 +137,7 @@ class MigHost:
                     await self._performer.perform(StartService(unit))
                     await self._keep(tuple(stopped for stopped in self.stopped if stopped != unit))
                 except HardwareError as error:
-                    self._complain("MigServiceNotStarted", f"{unit} is tried again: {words(error)}")
+                    self._complain("MigServiceNotStarted", f"{unit} will be tried again: {words(error)}")
 
     async def _keep(self, stopped: tuple[str, ...]) -> None:
         await self._performer.perform(SaveCheckpoint(CHECKPOINT, msgspec.json.encode(stopped)))

@@ -85,7 +85,7 @@ class NodeMigLayout:
             text = f"{standing.config}: {standing.reason or 'every GPU is as it says'}"
             report = ConditionReport(status, reason, text)
         elif self._unasked:
-            text = f"the node has no label {MIG_CONFIG_LABEL} any more"
+            text = f"the node no longer has the label {MIG_CONFIG_LABEL}"
             report = ConditionReport("True", "NothingAsked", text, quiet=True)
         else:
             report = ConditionReport("Unknown", "MIGNeverAsked")

@@ -113,7 +113,7 @@ class NodeMig:
             await self._journal.restore()
         except (HardwareError, ValueError) as error:
             _LOG.error("MIG journal not usable: node=%s error=%s", self._node, error)
-            self._events.post("Warning", "MigJournalLost", f"the layout of before is forgotten: {error}")
+            self._events.post("Warning", "MigJournalLost", f"the previous layout is lost: {error}")
         self._publish_work()
 
     async def run(self) -> None:
@@ -214,7 +214,9 @@ class NodeMig:
     async def _begin(self, change: MigChange) -> None:
         """Withdraw what is to be changed, look again who uses it, and change it."""
         self._say(
-            MigStanding(change.config, MigState.PENDING, f"{_uuids(change)}: {change.config} is being made")
+            MigStanding(
+                change.config, MigState.PENDING, f"{_uuids(change)}: {change.config} is being created"
+            )
         )
         # First on disk: an agent that comes after and finds nothing begun offers the devices again.
         await self._journal.write(change)
@@ -232,7 +234,7 @@ class NodeMig:
             "MIG change resumed: node=%s config=%s times=%d back=%s",
             *(self._node, change.config, change.resumed, bool(change.why)),
         )
-        self._say(MigStanding(change.config, MigState.PENDING, "an earlier agent's change is being ended"))
+        self._say(MigStanding(change.config, MigState.PENDING, "Tonnage completes an earlier agent's change"))
         while True:
             try:
                 await self._journal.write(change)
@@ -304,7 +306,7 @@ class NodeMig:
                 self._failures = 0
                 self._say(MigStanding(change.config, MigState.SUCCESS))
             case Stage.RESTORED:
-                self._fail(change.config, f"{change.why}; the layout of before is back")
+                self._fail(change.config, f"{change.why}; the previous layout is restored")
             case Stage.ANEW:
                 self._steps.stubborn.update(change.stubborn)
                 self._due = self._clock.monotonic()
@@ -313,7 +315,7 @@ class NodeMig:
                 # `change.why` turned it back; `why` ended the way back, and is the same if nothing new did.
                 why_back = change.why or why
                 then = "" if why == why_back else f": {why}"
-                self._fail(change.config, f"{why_back}; the layout of before is not back{then}; {stands}")
+                self._fail(change.config, f"{why_back}; the previous layout is not restored{then}; {stands}")
             case Stage.UNTOUCHED:
                 self._fail(change.config, why)
 
@@ -361,7 +363,7 @@ class NodeMig:
         self._failures += 1
         self._due = self._clock.monotonic() + pause
         self._drain({})
-        self._say(MigStanding(config, MigState.FAILED, f"{reason}; tried again in {pause:.0f} s"))
+        self._say(MigStanding(config, MigState.FAILED, f"{reason}; next try in {pause:.0f} s"))
 
     def _say(self, standing: MigStanding) -> None:
         standing = replace(standing, reason=standing.reason[:_LONGEST])

@@ -73,7 +73,7 @@ class NodePauses:
             try:
                 left = await self._left()
             except ClusterError:
-                left = ["nobody knows which: the API server does not answer"]
+                left = ["unknown, the API server does not answer"]
             if not left:
                 break
             if self._clock.monotonic() >= until:

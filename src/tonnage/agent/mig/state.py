@@ -17,7 +17,7 @@ async def what_stands(change: MigChange, hardware: DeviceReader) -> str:
     try:
         gpus = {gpu.uuid: gpu for gpu in await hardware.divided()}
     except (HardwareError, ConfigError) as error:
-        return f"what stands is not known: {words(error)}"
+        return f"Tonnage cannot read the current MIG layout: {words(error)}"
     return "; ".join(_stands(shape.uuid, gpus.get(shape.uuid)) for shape in change.goal)
 
 
@@ -45,4 +45,4 @@ def _stands(uuid: str, gpu: DividedGpu | None) -> str:
         for instance in sorted(gpu.instances, key=lambda instance: instance.start)
     ]
     mode = "on" if gpu.enabled else "off"
-    return f"{uuid} stands with MIG {mode}, {', '.join(parts) or 'no instance'}"
+    return f"{uuid} has MIG {mode}, {', '.join(parts) or 'no instance'}"

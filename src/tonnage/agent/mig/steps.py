@@ -69,9 +69,7 @@ class MigSteps:
                 if tries >= _TRIES:
                     return StepsEnd(refusal_of(step), words(error))
                 await self._clock.sleep(_TRY_AGAIN_S)
-        return StepsEnd(
-            MigChangeEvent.REFUSED, "the GPUs do not stay as they are made: somebody else changes them, too"
-        )
+        return StepsEnd(MigChangeEvent.REFUSED, "another program keeps changing the MIG layout of these GPUs")
 
     def _next(self, change: MigChange, gpus: Sequence[DividedGpu]) -> MigStep | MigObstacle | None:
         inventory = self._board.inventory.value or Inventory()

@@ -94,5 +94,5 @@ class DeviceLists:
             saved = await self._checkpoints.load(CHECKPOINT)
             return DeviceListStrategy(saved.decode("ascii", "replace")) if saved is not None else None
         except (HardwareError, ValueError) as error:
-            _LOG.warning("device list strategy not known from before: node=%s error=%s", self._node, error)
+            _LOG.warning("earlier device list strategy unknown: node=%s error=%s", self._node, error)
             return None

@@ -217,7 +217,7 @@ class DevicePlugin:
             if trouble is not None:
                 reasons[name] = trouble.error
             elif not kubelet:
-                reasons[name] = "kubelet's registration socket is not there"
+                reasons[name] = "kubelet's registration socket is missing"
             elif standing is None or standing.kubelet != kubelet or not self._sockets.present(name):
                 reasons[name] = "not registered yet"
         return reasons

@@ -53,9 +53,9 @@ def health_of(inventory: Inventory | None, error: str) -> ConditionReport:
     ]
     total = len(inventory.devices)
     if not faulty and not parts:
-        return ConditionReport("True", "AllGPUsHealthy", f"{total} of {total} GPUs may be used")
+        return ConditionReport("True", "AllGPUsHealthy", f"{total} of {total} GPUs are usable")
     reason = "NoGPUHealthy" if len(faulty) == total else "SomeGPUsUnhealthy"
-    head = f"{total - len(faulty)} of {total} GPUs may be used"
+    head = f"{total - len(faulty)} of {total} GPUs are usable"
     return ConditionReport("False", reason, _cut("; ".join([head, *faulty, *parts])))
 
 
@@ -189,7 +189,7 @@ class NodeConditions:
             saved: Any = parsed_json(payload) if payload else {}
             self._since = {str(kind): (str(status), str(at)) for kind, (status, at) in saved.items()}
         except (HardwareError, ValueError, TypeError, AttributeError) as error:
-            _LOG.warning("conditions not known from before: node=%s error=%s", self._node, error)
+            _LOG.warning("earlier conditions unknown: node=%s error=%s", self._node, error)
 
 
 def _cut(text: str) -> str:

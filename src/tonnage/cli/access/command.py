@@ -25,25 +25,27 @@ _OF_COMMANDS: Final = ", ".join(COMMAND_KINDS)
 
 
 @click.command(
-    help="Print the ClusterRole that the commands need, or check which rights you have.\n\n"
-    f"COMMAND is one of {_OF_COMMANDS}; without it the role is for all of them. It grants get and list, "
-    "never Secrets and ConfigMaps. With --namespace it is a Role, for what lies in that namespace.",
+    help="Print the ClusterRole that the commands need, or check your own rights.\n\n"
+    f"COMMAND is one of {_OF_COMMANDS}; without it the role covers all of them. It grants get and list, "
+    "never on Secrets or ConfigMaps. With --namespace it is a Role for that namespace.",
     epilog=examples(
         "tonnage access | kubectl apply -f -",
         "tonnage access explain --user jane | kubectl apply -f -   # role and binding",
         "tonnage access status --service-account ml:ci -o json",
-        "tonnage access --check -n ml                              # what you may see, and what not",
+        "tonnage access --check -n ml                              # what you may read, and what you may not",
     ),
 )
 @click.argument("words", nargs=-1, metavar="[COMMAND]")
 @click.option("--user", "users", multiple=True, metavar="NAME", help="Bind the role to a user. Repeatable.")
-@click.option("--group", "groups", multiple=True, metavar="NAME", help="Bind it to a group. Repeatable.")
+@click.option(
+    "--group", "groups", multiple=True, metavar="NAME", help="Bind the role to a group. Repeatable."
+)
 @click.option(
     "--service-account",
     "accounts",
     multiple=True,
     metavar="NAMESPACE:NAME",
-    help="Bind it to a service account. Repeatable.",
+    help="Bind the role to a service account. Repeatable.",
 )
 @click.option("--check", is_flag=True, help="Ask the cluster which of these rights you have.")
 @common_options(output=("text", "yaml", "json"), cluster=True, namespace=True)
@@ -115,5 +117,5 @@ def _show_check(common: Common, name: str, extents: dict[Kind[Any], str]) -> int
         rows = [(right.name, extents[kind]) for right, kind in zip(rights_of(name), extents, strict=True)]
         say(table(("RESOURCE", "LIST"), rows))
         if lacking:
-            say(lines(["", "This role grants what is lacking:", "", *role_lines(role)]))
+            say(lines(["", "This role grants what is missing:", "", *role_lines(role)]))
     return 1 if lacking else 0

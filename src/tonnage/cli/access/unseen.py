@@ -40,13 +40,13 @@ def say_forbidden(forbidden: Iterable[str], scopes: Mapping[str, str], command: 
     elsewhere = [right for right in rights_of(command, scopes) if right in rights]
     nowhere = [right.name for right in rights if right not in elsewhere]
     if nowhere:
-        say(f"Not seen, the API server forbids it: {listed(nowhere, _MOST_NAMED)}.", err=True)
+        say(f"The API server does not let you read: {listed(nowhere, _MOST_NAMED)}.", err=True)
     if elsewhere:
         names, namespace = [right.name for right in elsewhere], next(iter(scopes.values()))
-        say(f"Seen in namespace {namespace} alone: {listed(names, _MOST_NAMED)}.", err=True)
+        say(f"Read in namespace {namespace} only: {listed(names, _MOST_NAMED)}.", err=True)
     (role,) = role_objects(role_name(command), rights, Subjects())
     say(
-        f"What depends on the rest is UNKNOWN. This role shows it; "
+        f"What depends on the rest is UNKNOWN. This role grants access; "
         f"`tonnage access {command} --user NAME` prints it with a binding:",
         err=True,
     )
@@ -58,7 +58,7 @@ def nothing_seen(error: ApiError, command: str, namespace: str) -> ClusterError:
     where = f"namespace {namespace}" if namespace else ""
     return ClusterError(
         Problem(
-            f"you may read nothing that {command} needs",
+            f"you may not read anything that {command} needs",
             where,
             error.message,
             f"ask an administrator: tonnage access {command} --user NAME | kubectl apply -f -",
@@ -68,7 +68,7 @@ def nothing_seen(error: ApiError, command: str, namespace: str) -> ClusterError:
 
 def not_seen(kind: str, snapshot: Snapshot, subject: str, command: str) -> ClusterError:
     """The error where what was asked about is of a kind that may not be listed."""
-    problem = f"{subject} was not seen"
+    problem = f"{subject} was not read"
     why = unread_text(kind, snapshot)
     if kind not in snapshot.forbidden:
         return ClusterError(Problem(problem, "", why, unread_remedy(kind, snapshot)))

@@ -18,14 +18,14 @@ _AUTO: Final = "auto"
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 
 
-@click.group(help="Make CDI specs for container runtimes, and check them.")
+@click.group(help="Generate and check CDI specs for container runtimes.")
 def command() -> None:
     pass
 
 
 @command.command(
     "generate",
-    help="Print or write the CDI spec of this machine's devices. Exit status 1 when one is left out.",
+    help="Print or write the CDI spec of this machine's devices. Exit status 1 if a device is left out.",
     epilog=examples(
         "tonnage cdi generate --output /var/run/cdi/nvidia.com-gpu.yaml",
         "tonnage cdi generate --driver-root /run/nvidia/driver --format json",
@@ -40,14 +40,14 @@ def command() -> None:
     type=click.Choice([_AUTO, *(mode.value for mode in CdiMode)], case_sensitive=False),
     default=_AUTO,
     show_default=True,
-    help="auto, nvml: GPUs and MIG devices by name; else all nodes of one sort.",
+    help="auto and nvml name GPUs and MIG devices; the others list all device nodes of one kind.",
 )
 @click.option(
     "--devices",
     default="nvml",
     show_default=True,
     metavar="nvml|scenario:FILE",
-    help="Where devices come from.",
+    help="Source of the devices.",
 )
 @click.option(
     "--device-name-strategy",
@@ -55,7 +55,7 @@ def command() -> None:
     multiple=True,
     type=Words(NameStrategy),
     metavar="|".join(NameStrategy),
-    help="How devices are named, several times for several ways [default: all of them].",
+    help="How devices are named. Repeatable [default: in every way].",
 )
 @click.option(
     "--device-id",
@@ -63,32 +63,38 @@ def command() -> None:
     "only",
     multiple=True,
     metavar="NAME",
-    help="Only this device, by any of its names; may be given several times.",
+    help="Include only this device, by any of its names. Repeatable.",
 )
-@click.option("--no-all-device", "apart", is_flag=True, help="No device all.")
+@click.option("--no-all-device", "apart", is_flag=True, help="Leave out the device named all.")
 @click.option(
     "--driver-root",
     type=_FOLDER,
-    help="The host's folder in which the driver is installed [default: the first with its library of"
+    help="Folder of the host with the driver [default: the first that has its library, of"
     f" {', '.join(DRIVER_ROOTS)}].",
 )
 @click.option(
     "--driver-root-ctr-path",
     type=_FOLDER,
-    help="Where this program sees that folder [default: there].",
+    help="Where this program sees that folder [default: the same path].",
 )
-@click.option("--dev-root", type=_FOLDER, help="The host's folder with /dev [default: the driver's].")
-@click.option("--vendor", "--cdi-vendor", metavar="VENDOR", help="Of the kind [default: by the mode].")
-@click.option("--class", "--cdi-class", "sort", metavar="CLASS", help="Of the kind [default: by the mode].")
-@click.option("--kind", metavar="VENDOR/CLASS", help="Both [default: as NVIDIA's toolkit, by the mode].")
+@click.option("--dev-root", type=_FOLDER, help="Folder of the host with /dev [default: the driver's].")
+@click.option(
+    "--vendor", "--cdi-vendor", metavar="VENDOR", help="Vendor of the CDI kind [default: by the mode]."
+)
+@click.option(
+    "--class", "--cdi-class", "sort", metavar="CLASS", help="Class of the CDI kind [default: by the mode]."
+)
+@click.option(
+    "--kind", metavar="VENDOR/CLASS", help="The CDI kind [default: as NVIDIA's toolkit, by the mode]."
+)
 @click.option(
     "--nvidia-cdi-hook-path",
     "--nvidia-ctk-path",
     "hook",
     metavar="PATH",
-    help="The hooks' program on the host.",
+    help="Program on the host that runs the hooks.",
 )
-@click.option("--ldconfig-path", "ldconfig", metavar="PATH", help="That program on the host, for its hook.")
+@click.option("--ldconfig-path", "ldconfig", metavar="PATH", help="Path of ldconfig on the host.")
 @click.option(
     "--disable-hook",
     "--disable-hooks",
@@ -96,7 +102,7 @@ def command() -> None:
     multiple=True,
     type=Words(CDI_HOOKS),
     metavar="NAME",
-    help="Do without this hook, or all.",
+    help="Leave out this hook, or all.",
 )
 @click.option(
     "--enable-hook",
@@ -105,7 +111,7 @@ def command() -> None:
     multiple=True,
     type=Words(CDI_HOOKS[1:-2]),
     metavar="NAME",
-    help="Not without this one, though others are disabled.",
+    help="Keep this hook though others are disabled.",
 )
 @click.option(
     "--feature-flag",
@@ -121,13 +127,13 @@ def command() -> None:
     "target",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write it there (mode 0644), whole or not at all, instead of printing it.",
+    help="Write the spec to this file (mode 0644, atomically) instead of printing it.",
 )
 @click.option(
     "--format",
     "style",
     type=click.Choice(["yaml", "json"]),
-    help="[default: by the ending of --output, else yaml]",
+    help="Format of the spec [default: by the file extension of --output, else yaml].",
 )
 @common_options()
 def generate(common: Common, target: Path | None, style: str | None, **arguments: Unpack[CdiRequest]) -> int:
@@ -179,9 +185,15 @@ def validate(common: Common, paths: tuple[Path, ...]) -> int:
     epilog=examples("tonnage cdi char-links --dry-run", "tonnage cdi char-links    # at each boot, as root"),
 )
 @click.option(
-    "--root", type=_FOLDER, default=Path("/"), show_default=True, help="Stands before every path of the node."
+    "--root",
+    type=_FOLDER,
+    default=Path("/"),
+    show_default=True,
+    help="Folder where the node's root file system is mounted.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what is missing. Exit status 1 when something is.")
+@click.option(
+    "--dry-run", is_flag=True, help="Show the missing links and create none. Exit status 1 if any is missing."
+)
 @common_options()
 def char_links(common: Common, root: Path, *, dry_run: bool) -> int:
     from tonnage.adapters.cdi.char_links import make_links, missing_links
@@ -192,5 +204,5 @@ def char_links(common: Common, root: Path, *, dry_run: bool) -> int:
     for link, target in sorted(missing.items()):
         say(f"{link} -> {target}")
     if not missing:
-        say("every node of the driver has its link")
+        say("every device node of the driver has its link")
     return int(dry_run and bool(missing))

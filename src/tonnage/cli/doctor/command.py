@@ -46,12 +46,12 @@ class DoctorOptions(TypedDict):
 
 
 @click.command(
-    help="Say what is wrong with a node: the first failing layer first.",
+    help="Find what is wrong with a node, beginning with the first layer that fails.",
     epilog=examples(
         "tonnage doctor                            # on the node, as root",
-        "tonnage doctor --root /host               # in a pod that has the host's / mounted there",
+        "tonnage doctor --root /host               # in a pod with the host's / mounted there",
         "tonnage doctor --node a100-0              # a node of the embedded cluster",
-        "tonnage doctor --workload ml/train        # what one pod has of GPUs",
+        "tonnage doctor --workload ml/train        # the GPUs of one pod",
     ),
 )
 @click.option(
@@ -59,13 +59,13 @@ class DoctorOptions(TypedDict):
     type=click.Path(path_type=Path),
     default=Path("/"),
     show_default=True,
-    help="Stands before every path of the node; the driver's library is loaded from there.",
+    help="Folder where the node's root file system is mounted; the driver is loaded from there.",
 )
 @click.option(
     "--node",
     "node",
     metavar="NAME",
-    help="A node of the embedded cluster; it is looked at where its folder lies.",
+    help="Check this node of the embedded cluster.",
 )
 @click.option(
     "--node-name",
@@ -79,26 +79,26 @@ class DoctorOptions(TypedDict):
     multiple=True,
     type=click.Choice(LAYERS),
     metavar="NAME",
-    help=f"Look at this layer alone; may be repeated. One of {', '.join(LAYERS)}.",
+    help=f"Check only this layer. Repeatable. One of {', '.join(LAYERS)}.",
 )
 @click.option(
     "--workload",
     metavar="POD|CONTAINER",
     default="",
-    help="Look at this pod (NAME, NAMESPACE/NAME or uid) or container (id) alone, of all that have GPUs.",
+    help="Check only this pod (NAME, NAMESPACE/NAME or uid) or container (id).",
 )
 @click.option(
     "--devices",
     default="nvml",
     show_default=True,
     metavar="nvml|none|scenario:FILE",
-    help="Whom to ask for devices; none: not the driver.",
+    help="Source of the devices; none asks no driver.",
 )
 @click.option(
     "--agent-address",
     default="",
     metavar="IP:PORT",
-    help="Where the node's agent serves its metrics [default: as its process was told].",
+    help="Address of the agent's metrics [default: read from its command line].",
 )
 @common_options(output=("text", "json", "yaml"), cluster=True, snapshot=True)
 def command(
@@ -128,7 +128,7 @@ def _looking(arguments: DoctorOptions) -> Looking:
         )
         devices = f"scenario:{root / HARDWARE}"
     if not root.is_dir():
-        raise ConfigError(Problem(f"no such folder: {root}", "--root", remedy="mount the host's / there"))
+        raise ConfigError(Problem(f"folder not found: {root}", "--root", remedy="mount the host's / there"))
     _check(devices, arguments["agent_address"])
     return Looking(
         root, name or _host_name(root), devices, arguments["agent_address"], pretended=_pretended(devices)
@@ -168,7 +168,7 @@ def _check(devices: str, address: str) -> None:
 
     file = devices.removeprefix("scenario:")
     if devices not in ("nvml", "none") and (file == devices or not Path(file).is_file()):
-        problem = f"no such file: {file[:200]}" if file != devices else f"unknown devices {devices[:100]!r}"
+        problem = f"file not found: {file[:200]}" if file != devices else f"unknown devices {devices[:100]!r}"
         raise ConfigError(Problem(problem, "--devices", remedy="write nvml, none or scenario:FILE"))
     parsed = parse_address(address) if address else None
     if isinstance(parsed, Problem):
@@ -237,7 +237,9 @@ async def _cluster(node: str, common: Common) -> tuple[ClusterFacts | None, froz
 
         return cluster_facts(read_objects(common.snapshot, common.limit), node), frozenset()
     if not _somebody_to_ask(common):
-        raise ClusterError(Problem("no kubeconfig: --kubeconfig, or run it where kubectl works"))
+        raise ClusterError(
+            Problem("no kubeconfig: name one with --kubeconfig, or run the command where kubectl works")
+        )
     from tonnage.cli.cluster import connected
 
     async with connected(common) as api:

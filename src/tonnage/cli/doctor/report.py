@@ -41,7 +41,7 @@ def _headline(report: DoctorReport) -> str:
         others = f"; {counted(more, 'more finding')} below" if more else ""
         return f"{node}: the {first.layer.value} layer {verb} first{others}"
     if unjudged:
-        return f"{node}: nothing wrong was found; not judged: {', '.join(unjudged)}"
+        return f"{node}: found nothing wrong; not judged: {', '.join(unjudged)}"
     return f"{node}: healthy"
 
 

@@ -34,15 +34,15 @@ def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> li
 
 
 @click.command(
-    help="Say why a pod is where it is, or would be, why a workload lacks pods, what keeps pods off a node.",
+    help="Explain why a pod is pending or where it would run, and what keeps pods off a node.",
     epilog=examples(
         "tonnage explain pod train -n ml",
         "tonnage explain deployment web -n ml      # or job, replicaset, statefulset, daemonset, cronjob",
-        "tonnage explain node gpu-a                # what it runs, and which pods it does not take",
-        "tonnage explain --all-pending             # every pod that waits, by cause; -n for one namespace",
-        "tonnage explain -f job.yaml               # before it is applied; every pod of every workload",
+        "tonnage explain node gpu-a                # what it runs, and which pods it rejects",
+        "tonnage explain --all-pending             # all pending pods, grouped by cause",
+        "tonnage explain -f job.yaml               # before you apply it",
         "tonnage explain pod train -n ml --snapshot cluster.json -o json",
-        "tonnage explain message '0/8 nodes are available: 8 Too many pods.'   # what kubectl showed",
+        "tonnage explain message '0/8 nodes are available: 8 Too many pods.'   # as kubectl printed it",
         "tonnage explain message 'CUDA error: out of memory'   # - for a log on stdin",
     ),
 )
@@ -54,7 +54,7 @@ def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> li
     metavar="FILE",
     help="Explain a manifest (YAML or JSON, - for stdin).",
 )
-@click.option("--all-pending", is_flag=True, help="Explain all pods that are Pending, by cause.")
+@click.option("--all-pending", is_flag=True, help="Explain all pending pods, grouped by cause.")
 @profiles_option
 @common_options(output=("text", "json", "yaml"), cluster=True, namespace=True, snapshot=True)
 def command(
@@ -69,7 +69,7 @@ def command(
     if words[:1] == (WORD,) and filename is None and not all_pending:
         return explain_message(words[1:], common.output)
     if [bool(words), filename is not None, all_pending].count(True) != 1:
-        raise click.UsageError("give one of pod NAME, the NAME of another TYPE, -f FILE and --all-pending")
+        raise click.UsageError("give exactly one of TYPE NAME, -f FILE and --all-pending")
     target = target_of(words) if words else None
     from tonnage.adapters.snapshots.objects import collector_paused
 
@@ -118,7 +118,9 @@ def _all_pending(common: Common, snapshot: Snapshot, version: str) -> int:
 def _left_out(command_name: str, error: ModuleNotFoundError) -> ConfigError:
     """The agent's image has nothing that thinks about a whole cluster."""
     why = f"{error.name} is not installed"
-    return ConfigError(Problem(f"{command_name} cannot run here", "", why, "run it where all of it is"))
+    return ConfigError(
+        Problem(f"{command_name} cannot run here", "", why, "run it where Tonnage is installed completely")
+    )
 
 
 async def _ask(common: Common, target: tuple[str, str] | None) -> tuple[Snapshot, str]:

@@ -22,7 +22,7 @@ def explain_message(words: tuple[str, ...], output: str) -> int:
     from tonnage.diagnose.pasted.text import refusal_lines, scheduling_lines
 
     if not words:
-        raise click.UsageError("which message? Give its text, or - for a log on stdin")
+        raise click.UsageError("the message is missing: give its text, or - to read a log from stdin")
     text = _end_of_stdin(LONGEST_TEXT) if words == ("-",) else " ".join(words)
     scheduling, refusals, matched = scheduling_texts(text), refusals_in(text), matches_in(text)
     if output != "text":
@@ -35,7 +35,7 @@ def explain_message(words: tuple[str, ...], output: str) -> int:
             *map(match_lines, matched),
         ]
         rows = [row for block in blocks for row in (*block, "")]
-        say(lines(rows[:-1] or ["nothing in it is known here"]))
+        say(lines(rows[:-1] or ["Tonnage does not know any part of this message"]))
     return 1 if scheduling or refusals or matched else 0
 
 

@@ -33,11 +33,11 @@ def target_of(words: tuple[str, ...]) -> tuple[str, str]:
     canonical = next((k for k, names in TYPES.items() if parts[0].lower() in names), None)
     if canonical is None:
         raise click.UsageError(
-            f"pod NAME is expected, not {' '.join(words)[:100]}: name one of the pods (kubectl get pods), "
+            f"give pod NAME, not {' '.join(words)[:100]}: name one of the pods (kubectl get pods), "
             f"another of {', '.join(KINDS)}, or the manifest with -f FILE"
         )
     if len(parts) != 2:
-        raise click.UsageError(f"which {canonical.lower()}? Give one name: {canonical.lower()} NAME")
+        raise click.UsageError(f"give exactly one name: {canonical.lower()} NAME")
     return canonical, parts[1]
 
 

@@ -57,7 +57,7 @@ def list_labs(common: Common) -> None:
 
 @command.command(
     "show",
-    help="Show the steps of a lab, and run none.",
+    help="Show the steps of a lab without running them.",
     epilog=examples("tonnage lab show pending-pod", "tonnage lab show ./my-lab -o json"),
 )
 @click.argument("name", metavar="NAME", shell_complete=complete_lab)
@@ -83,7 +83,7 @@ def show(common: Common, name: str) -> None:
         "It runs on the cluster of --kubeconfig, which is never taken from KUBECONFIG: a lab changes things. "
         "Without that it runs on the embedded cluster that is up with the lab's scenario, or on one started "
         "for it alone.\n\n"
-        "At worst, a lab that somebody else wrote does with its cluster what the user of the kubeconfig may "
+        "At worst, a lab from another author does with its cluster what the user of the kubeconfig may "
         "do: delete everything, run any image, read every Secret. It runs no program of this machine but "
         "kubectl, helm and tonnage, and of those only what the page on writing a lab lists; it reads no file "
         "outside its folder, writes none, and reaches no other cluster. So with --kubeconfig it first shows "
@@ -91,14 +91,14 @@ def show(common: Common, name: str) -> None:
     ),
     epilog=examples(
         "tonnage lab run inference-sharing",
-        "tonnage lab run ./my-lab --keep           # a folder of your own; leave what it made",
+        "tonnage lab run ./my-lab --keep           # your own folder; keep what it created",
         "tonnage lab run pending-pod --kubeconfig ~/.kube/test",
         "tonnage lab run pending-pod --kubeconfig ~/.kube/test --yes   # in a script",
     ),
 )
 @click.argument("name", metavar="NAME", shell_complete=complete_lab)
-@click.option("--keep", is_flag=True, help="Leave what the lab made, for a look around.")
-@click.option("--yes", is_flag=True, help="Do not ask before it changes the cluster of --kubeconfig.")
+@click.option("--keep", is_flag=True, help="Keep what the lab created.")
+@click.option("--yes", is_flag=True, help="Do not ask before changing the cluster of --kubeconfig.")
 @click.option(
     "--state", type=click.Path(path_type=Path), metavar="DIR", help="State folder of the cluster to use."
 )
@@ -111,11 +111,11 @@ def run(common: Common, name: str, keep: bool, yes: bool, state: Path | None) ->
         kubeconfig = common.kubeconfig.absolute()
         own = running is not None and Path(running.kubeconfig) == kubeconfig and not common.context
         if not own and not agreed(lab_folder, _cluster_name(kubeconfig, common.context), yes=yes):
-            say("Nothing was run.", err=True)
+            say("No step was run.", err=True)
             return 1
         return _until_signalled(run_on(lab_folder, kubeconfig, common, keep=keep, own=own))
     if common.context:
-        raise click.UsageError("--context is a name in a kubeconfig: give --kubeconfig too")
+        raise click.UsageError("--context needs --kubeconfig")
     if running and running.scenario == lab_folder.lab.scenario:
         return _until_signalled(run_on(lab_folder, Path(running.kubeconfig), common, keep=keep))
     return _until_signalled(_on_its_own(lab_folder, common, keep=keep))

@@ -28,7 +28,7 @@ def agreed(lab_folder: LabFolder, cluster: str, *, yes: bool) -> bool:
     changes = [*changes_of(lab_folder)]
     if not changes:
         return True
-    head = f"Lab {lab_folder.lab.name} changes the cluster of {cluster}, as its user may:"
+    head = f"Lab {lab_folder.lab.name} will change the cluster of {cluster}, as its user may:"
     say(lines([head, *(f"  {change}" for change in changes)]), err=True)
     if yes:
         return True
@@ -37,8 +37,8 @@ def agreed(lab_folder: LabFolder, cluster: str, *, yes: bool) -> bool:
             Problem(
                 f"lab {lab_folder.lab.name} was not run",
                 cluster,
-                "it changes a cluster that Tonnage did not start, and without a terminal nobody can be asked",
-                "read what it changes, then add --yes",
+                "Tonnage did not start this cluster, and without a terminal it cannot ask you",
+                "read what the lab changes, then add --yes",
             )
         )
     return click.confirm("Run it there?", err=True)
@@ -68,7 +68,7 @@ def _objects(path: Path) -> list[str]:
     try:
         documents = [document.value for document in parse_yaml_all(read_text(path), source=str(path))]
     except ConfigError:
-        return ["not readable as a manifest"]
+        return ["not a readable manifest"]
     objects = [name for document in documents for name in _items(document)]
     more = len(objects) - _MOST_OBJECTS
     return [*objects[:_MOST_OBJECTS], *([f"and {more} more"] if more > 0 else [])]

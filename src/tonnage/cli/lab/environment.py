@@ -95,7 +95,7 @@ def _programs(lab: Lab, environment: Mapping[str, str]) -> dict[str, tuple[str, 
             raise ConfigError(
                 Problem(
                     "helm is not installed",
-                    why="the lab runs it",
+                    why="the lab needs it",
                     remedy="https://helm.sh/docs/intro/install",
                 )
             )

@@ -93,7 +93,7 @@ async def run_step(
     try:
         argv, expect = surroundings.argv(step.command, values, step.user), step.expect.filled(values)
     except DocumentFieldError as error:
-        refused = Check("runs what a lab may run", str(error), False)
+        refused = Check("runs only what a lab may run", str(error), False)
         return StepReport(step.title, step.run, attempts=1, checks=(refused,))
     began = clock.monotonic()
     attempts = 0
@@ -126,7 +126,7 @@ def _assigned(name: str, observed: Observation) -> Check:
     value = observed.stdout.strip()
     if len(value) > MAX_VALUE:
         return Check(f"{name} gets a value", f"{len(value)} characters: at most {MAX_VALUE} are kept", False)
-    return Check(f"{name} gets a value", "" if value else "nothing was printed", bool(value))
+    return Check(f"{name} gets a value", "" if value else "it printed nothing", bool(value))
 
 
 async def _observe(argv: tuple[str, ...], surroundings: Surroundings, timeout_s: float) -> Observation:

@@ -83,7 +83,7 @@ def _program(server: Server, environment: Mapping[str, str]) -> Path:
     if program is None:
         remedy = f"{server.install}, then put it into PATH or at {cached}"
         raise ConfigError(
-            Problem(f"{server.program} is not installed", why="the lab asks for it", remedy=remedy)
+            Problem(f"{server.program} is not installed", why="the lab needs it", remedy=remedy)
         )
     return Path(program).absolute()
 

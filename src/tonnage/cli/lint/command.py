@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    help="Check manifests and GPU configuration, with line and column.\n\n"
+    help="Check manifests and GPU configuration before they are applied.\n\n"
     "Quotas, claims and classes, device-plugin, MIG and operator configuration, also in ConfigMaps. "
-    "FILE is a file, a pattern, - for stdin, or a folder: of that every .yaml, .yml and .json, but what is "
-    "hidden. What lint does not know is listed as not judged. No cluster is asked unless --snapshot, "
-    "--kubeconfig or --context is given; then also whether what is named exists, and nodes would take "
+    "FILE is a file, a pattern, - for stdin, or a folder, whose .yaml, .yml and .json files are read unless "
+    "hidden. lint lists what it does not know as not judged. It reads no cluster without --snapshot, "
+    "--kubeconfig or --context; with one it also checks that named objects exist and that nodes would take "
     "the pods.",
     epilog=examples(
         "tonnage lint deploy/",
         "tonnage lint job.yaml --snapshot cluster.json",
         "kustomize build . | tonnage lint - --context production",
-        "tonnage lint claims.yaml --fix --dry-run   # what is certain, as a diff",
+        "tonnage lint claims.yaml --fix --dry-run   # show the repairs as a diff",
         "tonnage lint . -o sarif > lint.sarif",
     ),
 )
@@ -40,9 +40,13 @@ if TYPE_CHECKING:
     "-R",
     "--recursive/--no-recursive",
     default=True,
-    help="Look into the folders of folders, too [default: yes].",
+    help="Read subfolders, too [default: yes].",
 )
-@click.option("--fix", is_flag=True, help="Repair what is certain, in place; comments and order stay.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Repair the files in place where the repair is certain; comments and order stay.",
+)
 @click.option("--dry-run", "--diff", "dry_run", is_flag=True, help="Show what --fix would do, as a diff.")
 @common_options(output=("text", "json", "yaml", "sarif"), cluster=True, namespace=True, snapshot=True)
 def command(common: Common, files: tuple[str, ...], recursive: bool, fix: bool, dry_run: bool) -> int:
@@ -52,7 +56,7 @@ def command(common: Common, files: tuple[str, ...], recursive: bool, fix: bool, 
     from tonnage.diagnose.lint.lint import lint
 
     if "-" in files and str(common.snapshot) == "-":
-        raise click.UsageError("stdin is either FILE or --snapshot")
+        raise click.UsageError("stdin cannot be both FILE and --snapshot")
     read = read_files(files, recursive=recursive)
     if fix and not dry_run and any(text.path is None for text in read.texts):
         raise click.UsageError("stdin cannot be repaired in place; --dry-run shows the diff")

@@ -50,7 +50,7 @@ def read_files(names: tuple[str, ...], *, recursive: bool) -> Files:
             continue
         if len(texts) == _MOST_FILES or total > _MOST_TOTAL:
             why = f"more than {_MOST_FILES} files or {_MOST_TOTAL >> 20} MiB"
-            problems.append(Problem("too much at once", name, why, "give fewer folders a time"))
+            problems.append(Problem("too many files", name, why, "lint fewer folders at a time"))
             break
         try:
             text = ReadableFile(name, path, _content(name, path))
@@ -72,7 +72,7 @@ def _paths(
         path = Path(name)
         matches = [name] if path.exists() else sorted(glob(name, recursive=True))  # noqa: PTH207 - a pattern may be absolute
         if not matches:
-            problems.append(Problem("no such file or folder", name[:1000], remedy="- reads stdin"))
+            problems.append(Problem("file or folder not found", name[:1000], remedy="use - to read stdin"))
         for match in matches:
             path = Path(match)
             if not path.is_dir():
@@ -82,7 +82,7 @@ def _paths(
             if not paths:
                 remedy = "" if recursive else "--recursive looks into the folders in it"
                 why = f"lint reads {', '.join(_SUFFIXES)}"
-                problems.append(Problem("nothing to read in the folder", match, why, remedy))
+                problems.append(Problem("the folder has nothing to lint", match, why, remedy))
             yield from ((str(path_found), path_found) for path_found in paths)
 
 
@@ -115,13 +115,13 @@ def _content(name: str, path: Path | None) -> str:
     except OSError as error:
         raise ConfigError(Problem("cannot read the file", name, error.strerror or str(error))) from None
     if len(content) > MAX_BYTES:
-        why = f"more than {MAX_BYTES >> 20} MiB, which is more than the API server takes"
+        why = f"the file is larger than {MAX_BYTES >> 20} MiB, the most that the API server takes"
         raise ConfigError(Problem("file too large", name, why, "split it"))
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        why = f"byte {error.start + 1} ({content[error.start]:#04x}) begins no character"
-        raise ConfigError(Problem("no UTF-8 text", name, why)) from None
+        why = f"byte {error.start + 1} is {content[error.start]:#04x}"
+        raise ConfigError(Problem("the file is not UTF-8", name, why)) from None
 
 
 def write_text(text: ReadableFile, new: str) -> None:
@@ -136,7 +136,7 @@ def write_text(text: ReadableFile, new: str) -> None:
         with target.open("rb") as before:
             same = before.read(MAX_BYTES + 1) == text.content.encode()
         if not same:
-            why = "it changed while it was looked at"
+            why = "it changed while lint read it"
             raise ConfigError(Problem("not repaired", text.name, why, "lint it again"))
         mode = stat.S_IMODE(target.stat().st_mode)
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

@@ -108,7 +108,7 @@ def _sum(report: LintReport, problems: Sequence[Problem], counts: tuple[int, int
     counts_by_severity = [counted(number, severity.value) for severity, number in bad.items() if number]
     if not verbose and bad[Severity.NOTE]:
         counts_by_severity[-1] += " (-v)"
-    unread = [f"{counted(len(problems), 'problem')} in what cannot be read"] if problems else []
+    unread = [f"{counted(len(problems), 'problem')} in unreadable parts"] if problems else []
     nothing = "nothing else wrong" if problems else "nothing wrong" if report.judged else "nothing judged"
     parts = (
         [f"{', '.join(counts_by_severity)} in {looked_at}"]

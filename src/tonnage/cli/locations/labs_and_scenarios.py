@@ -85,8 +85,8 @@ def _files_in(folder: Path) -> set[str]:
         elif place.is_file():
             places.add(place)
         if len(places) > _MOST_FILES:
-            why, remedy = f"more than {_MOST_FILES} files", "give the lab a folder of its own"
-            raise ConfigError(Problem("no folder of a lab", str(folder), why, remedy))
+            why, remedy = f"the folder has more than {_MOST_FILES} files", "put the lab into its own folder"
+            raise ConfigError(Problem("not a lab's folder", str(folder), why, remedy))
     leaving -= {folder, *folder.parents}
     return {str(file.relative_to(folder)) for file in places if leaving.isdisjoint(file.parents)}
 
@@ -114,7 +114,7 @@ def read_text(path: Path) -> str:
     try:
         return read_bytes(path, _LARGEST_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(Problem("no UTF-8 text", str(path), str(error))) from None
+        raise ConfigError(Problem("the file is not UTF-8", str(path), str(error))) from None
 
 
 def read_bytes(path: Path, largest: int) -> bytes:
@@ -129,7 +129,9 @@ def read_bytes(path: Path, largest: int) -> bytes:
     except OSError as error:
         raise ConfigError(Problem("cannot read the file", str(path), error.strerror or str(error))) from None
     if len(content) > largest:
-        raise ConfigError(Problem("file too large", str(path), f"more than {largest >> 20} MiB"))
+        raise ConfigError(
+            Problem("file too large", str(path), f"the file is larger than {largest >> 20} MiB")
+        )
     return content
 
 
@@ -137,6 +139,6 @@ def _unknown(noun: str, name: str, names: tuple[str, ...], remedy: str) -> Confi
     near = get_close_matches(name.lower(), names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}; {remedy}"
     if "/" in name or name.endswith((".yaml", ".yml")):
-        missing = "a folder" if Path(name).is_dir() else "no such file"
-        return ConfigError(Problem(f"no {noun} there", name[:1000], missing, hint))
-    return ConfigError(Problem(f"no such {noun}: {name[:200]}", remedy=hint))
+        missing = "a folder" if Path(name).is_dir() else "file not found"
+        return ConfigError(Problem(f"{noun} not found", name[:1000], missing, hint))
+    return ConfigError(Problem(f"unknown {noun}: {name[:200]}", remedy=hint))

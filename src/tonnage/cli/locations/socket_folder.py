@@ -22,7 +22,7 @@ def find_runtime(state: StateFolder, usual: Path) -> Path | None:
     except FileNotFoundError:
         recorded = ""
     except (OSError, UnicodeError) as error:
-        where, remedy = str(state.path / RUNTIME), "remove it, then tonnage up again"
+        where, remedy = str(state.path / RUNTIME), "remove it, then run tonnage up again"
         raise ConfigError(Problem("unreadable", where, str(error), remedy)) from error
     folder = Path(recorded or usual)
     return folder if _is_own(folder) else None

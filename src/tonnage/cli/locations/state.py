@@ -166,7 +166,10 @@ class StateFolder:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ConfigError(
                 Problem(
-                    "unreadable", str(self.path / "cluster.json"), str(error), "tonnage down, then up again"
+                    "unreadable",
+                    str(self.path / "cluster.json"),
+                    str(error),
+                    "run tonnage down, then tonnage up",
                 )
             ) from error
 
@@ -188,10 +191,10 @@ class StateFolder:
         process = f"process {pid}" if pid else "another process"
         return ConfigError(
             Problem(
-                "an embedded cluster runs here already",
+                "an embedded cluster already runs here",
                 str(self.path),
-                f"{process} has it",
-                "tonnage down, or give the second one a folder of its own with --state DIR",
+                f"{process} uses it",
+                "run tonnage down first, or give the second cluster its own folder with --state DIR",
             )
         )
 
@@ -236,11 +239,11 @@ def write_own(path: Path, text: str) -> None:
 def unusable(path: Path, error: OSError) -> HardwareError:
     """A folder that the system refuses, with the remedy that fits the reason."""
     remedy = {
-        errno.EACCES: "choose a folder that you may write",
+        errno.EACCES: "choose a folder that you can write to",
         errno.EPERM: "remove it, or choose another folder",
-        errno.ENOSPC: "free some room, or choose another folder",
-        errno.EROFS: "choose a folder that you may write",
-        errno.EDQUOT: "free some room, or choose another folder",
+        errno.ENOSPC: "free some space, or choose another folder",
+        errno.EROFS: "choose a folder that you can write to",
+        errno.EDQUOT: "free some space, or choose another folder",
     }.get(error.errno or 0, "choose another folder")
     return HardwareError(
         Problem("the folder cannot be used", str(path), error.strerror or str(error), remedy)

@@ -28,9 +28,9 @@ def asked_state(environment: Mapping[str, str]) -> Path:
     kubeconfig = Path(named).absolute()
     running = StateFolder(kubeconfig.parent).running() if kubeconfig.is_file() else None
     if running is None or Path(running.kubeconfig) != kubeconfig:
-        why = "kubectl asks that cluster, and only an embedded one pretends its hardware"
-        remedy = 'eval "$(tonnage up --detach)", or unset KUBECONFIG'
-        raise ConfigError(Problem("no embedded cluster", f"KUBECONFIG={named[:200]}", why, remedy))
+        why = "only an embedded cluster simulates hardware"
+        remedy = 'run eval "$(tonnage up --detach)", or unset KUBECONFIG'
+        raise ConfigError(Problem("this cluster is not embedded", f"KUBECONFIG={named[:200]}", why, remedy))
     return kubeconfig.parent
 
 
@@ -42,8 +42,10 @@ def node_folder(state: Path, node: str, *, where: str) -> Path:
     by_name = {_name_of(folder): folder for folder in folders}
     if node not in by_name:
         names = ", ".join(sorted(by_name)[:10])
-        why = f"its nodes: {names}" if names else "none runs here"
-        raise ConfigError(Problem(f"no node of the embedded cluster: {node[:63]}", where, why, "tonnage up"))
+        why = f"its nodes: {names}" if names else "no embedded cluster runs here"
+        raise ConfigError(
+            Problem(f"not a node of the embedded cluster: {node[:63]}", where, why, "tonnage up")
+        )
     return by_name[node]
 
 

@@ -40,7 +40,7 @@ class MigRequest(TypedDict):
     try_evictions: bool
 
 
-@click.group(help="Plan MIG layouts, and check the configurations that name them.")
+@click.group(help="Plan MIG layouts and check mig-parted configurations.")
 def command() -> None:
     pass
 
@@ -51,10 +51,10 @@ command.add_command(layouts)
 
 @command.command(
     "plan",
-    help="Show what it takes to divide GPUs as wanted: what stays, what is made where, who must go.\n\n"
-    "Wanted is a layout, a configuration of a mig-parted FILE (each without --config), or a demand for "
+    help="Plan a MIG layout: which instances stay, which are created, which pods must leave first.\n\n"
+    "The goal is a layout, a configuration of a mig-parted FILE (each without --config), or a demand for "
     "memory. The GPUs are those of a node, or whole ones of a product. Nothing is changed. Exit status 1 "
-    "when it cannot be done, or somebody must go first.",
+    "if the plan is impossible, or a pod must leave first.",
     epilog=examples(
         "tonnage mig plan --node a100-0 --layout all-balanced",
         "tonnage mig plan --node a100-0 mig-parted.yaml --config mixed-workload",
@@ -69,15 +69,22 @@ command.add_command(layouts)
 @click.option(
     "--layout", metavar="LAYOUT", help="all-balanced, all-1g.10gb, all-disabled, or 1g.10gb:2,3g.40gb:1."
 )
-@click.option("--demand", multiple=True, metavar="NxMEMORY", help="N services that need so much: 10x9800Mi.")
-@click.option("--node", metavar="NODE", help="The node whose GPUs are divided.")
-@click.option("--product", metavar="PRODUCT", help="Whole GPUs of this product instead: A100-80.")
+@click.option(
+    "--demand",
+    multiple=True,
+    metavar="NxMEMORY",
+    help="Plan for N services of this much memory each: 10x9800Mi.",
+)
+@click.option("--node", metavar="NODE", help="Node whose GPUs are partitioned.")
+@click.option(
+    "--product", metavar="PRODUCT", help="Plan for whole GPUs of this product instead of a node: A100-80."
+)
 @click.option(
     "--gpus",
     type=click.IntRange(1, _MOST_GPUS),
     default=1,
     show_default=True,
-    help="How many of the product.",
+    help="Number of GPUs of --product.",
 )
 @click.option(
     "--try-evictions",
@@ -89,20 +96,18 @@ def plan(common: Common, file: str | None, **arguments: Unpack[MigRequest]) -> i
     """Exit status 1 when it cannot be done, or somebody must go first."""
     layout, demand, config = arguments["layout"], arguments["demand"], arguments["config"]
     if sum((file is not None, layout is not None, bool(demand))) != 1:
-        raise click.UsageError("say what is wanted: FILE, --layout or --demand, and one of them only")
+        raise click.UsageError("give exactly one of FILE, --layout and --demand")
     if (arguments["node"] is None) == (arguments["product"] is None):
-        raise click.UsageError("say which GPUs: --node or --product")
+        raise click.UsageError("give --node or --product")
     if config is not None and file is None:
-        raise click.UsageError("--config is a name in FILE, and there is no FILE")
+        raise click.UsageError("--config needs FILE")
     gpus_typed = click.get_current_context().get_parameter_source("gpus") is not ParameterSource.DEFAULT
     if gpus_typed and (demand or arguments["node"] is not None):
         raise click.UsageError(
             "--gpus says how many of --product are divided: a node has its own, and --demand finds it out"
         )
     if arguments["try_evictions"] and (arguments["node"] is None or common.snapshot is not None):
-        raise click.UsageError(
-            "--try-evictions asks about the pods of a node in a live cluster: say which --node"
-        )
+        raise click.UsageError("--try-evictions asks about the pods of a node in a live cluster: give --node")
     if demand:
         return _show_demand(common, arguments["product"], demand)
     gpus = _gpus(common, arguments["node"], arguments["product"] or "", arguments["gpus"])
@@ -137,7 +142,7 @@ def _tried(common: Common, node: str, planned: Mapping[str, tuple[GpuGoal, ...]]
 
 @command.command(
     "lint",
-    help="Check mig-parted configurations, also in ConfigMaps: form, profiles, and room on one GPU.",
+    help="Check mig-parted configurations, also in ConfigMaps: syntax, profiles and placement.",
     epilog=examples("tonnage mig lint mig-parted.yaml", "tonnage mig lint configmap.yaml -o json"),
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
@@ -213,7 +218,7 @@ def _read(name: str) -> MigConfigs:
 
     files = read_files((name,), recursive=False)
     if files.problems or len(files.texts) != 1:
-        raise ConfigError(*(files.problems or (Problem("one file is expected", name),)))
+        raise ConfigError(*(files.problems or (Problem("give one file", name),)))
     return parse_mig_parted(files.texts[0].content, source=name)
 
 
@@ -265,7 +270,7 @@ def _show_demand(common: Common, product: str | None, demand: tuple[str, ...]) -
     from tonnage.model.reasons.gpu.mig import MigMemoryShort
 
     if product is None:
-        raise click.UsageError("--demand is packed on whole GPUs: say of which --product")
+        raise click.UsageError("--demand is packed on whole GPUs: give --product")
     packed = demand_on(product, _services(demand))
     if common.output != "text":
         emit(demand_json(packed), common.output)

@@ -13,7 +13,7 @@ _PRODUCT = click.option(
 
 
 @click.command(
-    help="Show the MIG profiles of a product: compute and memory slices, memory, and where they may begin.",
+    help="Show the MIG profiles of a product: compute and memory slices, memory and placements.",
     epilog=examples("tonnage mig profiles --product A100-80", "tonnage mig profiles --product A30 -o json"),
 )
 @_PRODUCT
@@ -35,13 +35,13 @@ def profiles(common: Common, product: str) -> int:
 
 
 @click.command(
-    help="Show every full MIG layout of a product: nothing can be added to any of them.",
+    help="Show every full MIG layout of a product: layouts that have no room left.",
     epilog=examples(
         "tonnage mig layouts --product A100-80", "tonnage mig layouts --product A30 --media -o json"
     ),
 )
 @_PRODUCT
-@click.option("--media", is_flag=True, help="Also with the variants that have media engines, or none.")
+@click.option("--media", is_flag=True, help="Include the variants with and without media engines.")
 @common_options(output=("text", "json", "yaml"))
 def layouts(common: Common, product: str, media: bool) -> int:
     """Exit status as of `profiles`."""

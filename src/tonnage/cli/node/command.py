@@ -72,11 +72,11 @@ class NodeArguments(TypedDict):
 
 
 @click.command(
-    help="Run the node agent (what the DaemonSet starts).",
+    help="Run the node agent, as the DaemonSet does.",
     epilog=examples(
         "tonnage node --node-name $(hostname)      # as the DaemonSet starts it",
         "tonnage node --node-name a --standalone --root /tmp/a --devices scenario:a.yaml",
-        "tonnage node --root /tmp/a --dump         # what that agent knows",
+        "tonnage node --root /tmp/a --dump         # the state of that agent",
     ),
 )
 @click.option(
@@ -84,21 +84,21 @@ class NodeArguments(TypedDict):
     cls=EnvironmentOption,
     envvar="NODE_NAME",
     metavar="NAME",
-    help="Its Node object; with --standalone the machine's name will do [env: NODE_NAME].",
+    help="Name of the Node object; with --standalone, any name [env: NODE_NAME].",
 )
 @click.option(
     "--devices",
     default="nvml",
     show_default=True,
     metavar="nvml|scenario:FILE",
-    help="Where devices come from.",
+    help="Source of the devices.",
 )
 @click.option(
     "--root",
     type=click.Path(path_type=Path),
     default=Path("/"),
     show_default=True,
-    help="Stands before every path of the node.",
+    help="Folder where the node's root file system is mounted.",
 )
 @click.option(
     "--config",
@@ -151,7 +151,7 @@ class NodeArguments(TypedDict):
     type=click.Choice(["strict", "nvidia"]),
     default="strict",
     show_default=True,
-    help="nvidia: overlook unknown keys of a config, with a remark [env: TONNAGE_CONFIG_COMPATIBILITY].",
+    help="nvidia: ignore unknown keys of a config with a warning [env: TONNAGE_CONFIG_COMPATIBILITY].",
 )
 @plugin_options
 @click.option(
@@ -161,7 +161,7 @@ class NodeArguments(TypedDict):
     default="/var/lib/kubelet/device-plugins/kubelet.sock",
     show_default=True,
     metavar="FILE",
-    help="Where to register; empty: nowhere [env: KUBELET_SOCKET].",
+    help="kubelet's registration socket; empty: do not register [env: KUBELET_SOCKET].",
 )
 @click.option(
     "--labels",
@@ -199,12 +199,12 @@ class NodeArguments(TypedDict):
     type=click.Path(path_type=Path),
     metavar="FOLDER",
     help="Where the host's root folder is visible: hooks.yaml and clients.yaml of the ConfigMap count, and"
-    " run there [default: they are refused].",
+    " run there [default: they are rejected].",
 )
 @click.option(
     "--mig-reboot",
     is_flag=True,
-    help="Restart the node where a GPU takes another MIG mode no other way, and nobody uses its GPUs.",
+    help="Restart the node if a GPU cannot change its MIG mode otherwise and no pod uses its GPUs.",
 )
 @click.option(
     "--namespace",
@@ -226,16 +226,14 @@ class NodeArguments(TypedDict):
     "--metrics-address",
     default="",
     metavar="IP:PORT",
-    help="Serve /metrics, /healthz and /readyz there; [::1]:9400, :9400 for all [default: nowhere].",
+    help="Serve /metrics, /healthz and /readyz at this address; :9400 for all [default: do not serve].",
 )
 @exporter_options
-@click.option(
-    "--standalone", is_flag=True, help="Ask no API server: the config is --config, nothing is published."
-)
+@click.option("--standalone", is_flag=True, help="Use no API server: read --config, publish nothing.")
 @click.option(
     "--dump",
     is_flag=True,
-    help="Print what the agent that runs below --root knows, as JSON; for root and for the agent's user.",
+    help="Print the state of the agent that runs below --root as JSON; needs root or the agent's user.",
 )
 @common_options(cluster=True)
 def command(common: Common, standalone: bool, dump: bool, root: Path, **_: object) -> int:
@@ -370,9 +368,7 @@ def _end_on_signals(loop: asyncio.AbstractEventLoop, task: asyncio.Task[int]) ->
 
     for number in _SIGNALS:
         loop.add_signal_handler(number, end, number)
-    loop.add_signal_handler(
-        signal.SIGHUP, log.info, "nothing to read again: changes are followed by themselves"
-    )
+    loop.add_signal_handler(signal.SIGHUP, log.info, "SIGHUP ignored: the agent follows changes by itself")
 
 
 def _end_at_once(number: int, _frame: FrameType | None) -> None:

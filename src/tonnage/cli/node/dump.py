@@ -22,16 +22,18 @@ def show_dump(root: Path) -> int:
 def answered_dump(answer: bytes, where: str) -> JsonObject:
     """The dump in an answer. Raises HardwareError: it is none of this version."""
     if not answer:
-        remedy = "ask again; its log says why it refuses"
-        raise HardwareError(Problem("the agent answers nothing", where, remedy=remedy))
+        remedy = "try again; the agent's log says why it refuses"
+        raise HardwareError(Problem("the agent's answer is empty", where, remedy=remedy))
     try:
         dump = parsed_json(answer)
     except ValueError:
         dump = None
     version = dump.get("version") if isinstance(dump, dict) else None
     if not isinstance(dump, dict) or type(version) is not int:
-        remedy = "look who listens there: ss -xlp"
-        raise HardwareError(Problem("what answers is no agent of Tonnage", where, remedy=remedy))
+        remedy = "find the program that listens there: ss -xlp"
+        raise HardwareError(
+            Problem("the program that answers is not an agent of Tonnage", where, remedy=remedy)
+        )
     if version != VERSION:
         text = f"the agent's dump is of version {version}, and this tonnage reads {VERSION}"
         remedy = "use the agent's own program, in its pod: kubectl exec POD -- tonnage node --dump"

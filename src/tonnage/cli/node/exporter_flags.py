@@ -41,14 +41,14 @@ _OPTIONS: Final = (
         variable="DCGM_EXPORTER_LISTEN",
         default="",
         metavar="IP:PORT",
-        help="Serve device metrics under dcgm-exporter's names there, such as :9400; empty: nowhere",
+        help="Serve device metrics under dcgm-exporter's names at this address; empty: do not serve",
     ),
     _option(
         "--collectors",
         variable="DCGM_EXPORTER_COLLECTORS",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="The counters, a CSV as dcgm-exporter's, followed while it changes; without it its default",
+        help="CSV of counters as for dcgm-exporter, reread on change [default: those of dcgm-exporter]",
     ),
     _option(
         "--collect-interval",
@@ -63,7 +63,7 @@ _OPTIONS: Final = (
         "--kubernetes-virtual-gpus",
         variable=_VGPUS,
         is_flag=True,
-        help="A row for each pod of a shared device, with the number of its replica; else it has no pod",
+        help="Write one row for each pod of a shared device, with its replica; without it, none names a pod",
     ),
     _option(
         "--nvidia-resource-names",
@@ -80,7 +80,12 @@ _OPTIONS: Final = (
         show_default=True,
         help="The label of the node's name: Hostname in releases of dcgm-exporter up to 4.5",
     ),
-    _option("--no-hostname", variable="DCGM_EXPORTER_NO_HOSTNAME", is_flag=True, help="Leave that label out"),
+    _option(
+        "--no-hostname",
+        variable="DCGM_EXPORTER_NO_HOSTNAME",
+        is_flag=True,
+        help="Leave out the host name label",
+    ),
     _option(
         "--use-old-namespace",
         variable="DCGM_EXPORTER_USE_OLD_NAMESPACE",
@@ -98,7 +103,7 @@ _OPTIONS: Final = (
         variable="DCGM_HPC_JOB_MAPPING_DIR",
         type=click.Path(path_type=Path),
         metavar="FOLDER",
-        help="Files named after GPUs with a job of an HPC scheduler in each line",
+        help="Folder of files named after GPUs, one HPC job in each line",
     ),
     _option(
         "--xid-count-window-size",

@@ -36,7 +36,7 @@ def _words(text: str) -> list[JsonValue]:
 def _numbers(text: str) -> list[JsonValue]:
     words = _split(text)
     if not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
-        raise click.BadParameter(f"{text[:40]!r} is no list of numbers")
+        raise click.BadParameter(f"{text[:40]!r} is not a list of numbers")
     return [int(word) for word in words]
 
 
@@ -81,7 +81,7 @@ PLUGIN_FLAGS: Final = (
         ("MIG_STRATEGY", "GFD_MIG_STRATEGY"),
         ("flags", "migStrategy"),
         str,
-        "How MIG devices are offered.",
+        "How MIG devices are advertised.",
         "none|single|mixed",
     ),
     PluginFlag(
@@ -89,7 +89,7 @@ PLUGIN_FLAGS: Final = (
         ("FAIL_ON_INIT_ERROR", "GFD_FAIL_ON_INIT_ERROR"),
         ("flags", "failOnInitError"),
         boolean,
-        "End with an error when the devices cannot be read at start [default: wait for them, not ready].",
+        "End with an error when the devices cannot be read at start [default: wait, not ready].",
     ),
     PluginFlag(
         ("--driver-root", "--nvidia-driver-root"),
@@ -121,7 +121,7 @@ PLUGIN_FLAGS: Final = (
         ("PASS_DEVICE_SPECS",),
         _plugin("passDeviceSpecs"),
         boolean,
-        "Answer with device nodes, too.",
+        "Also return device nodes from Allocate.",
     ),
     PluginFlag(
         ("--device-list-strategy",),
@@ -136,7 +136,7 @@ PLUGIN_FLAGS: Final = (
         ("DEVICE_ID_STRATEGY",),
         _plugin("deviceIDStrategy"),
         str,
-        "What it knows them by.",
+        "How containers identify devices.",
         "uuid|index",
     ),
     PluginFlag(
@@ -151,10 +151,10 @@ PLUGIN_FLAGS: Final = (
         ("GDS_ENABLED",),
         ("flags", "gdsEnabled"),
         boolean,
-        "Give them GPUDirect Storage.",
+        "Give containers GPUDirect Storage.",
     ),
     PluginFlag(
-        ("--mofed-enabled",), ("MOFED_ENABLED",), ("flags", "mofedEnabled"), boolean, "Give them MOFED."
+        ("--mofed-enabled",), ("MOFED_ENABLED",), ("flags", "mofedEnabled"), boolean, "Give containers MOFED."
     ),
     PluginFlag(
         ("--cdi-annotation-prefix",),
@@ -169,7 +169,7 @@ PLUGIN_FLAGS: Final = (
         ("NVIDIA_CDI_HOOK_PATH", "NVIDIA_CTK_PATH"),
         _plugin("nvidiaCTKPath"),
         str,
-        "The hooks' program on the host, for CDI specs.",
+        "Program on the host that runs the hooks of CDI specs.",
         "FILE",
     ),
     PluginFlag(
@@ -177,7 +177,7 @@ PLUGIN_FLAGS: Final = (
         ("CDI_FEATURE_FLAGS",),
         _plugin("cdiFeatureFlags"),
         _words,
-        "Features of CDI specs.",
+        "Feature flags of CDI specs.",
         "LIST",
     ),
     PluginFlag(
@@ -185,7 +185,7 @@ PLUGIN_FLAGS: Final = (
         ("CDI_DISABLE_HOOKS",),
         _plugin("cdiDisableHooks"),
         _words,
-        "Hooks that CDI specs go without, or all.",
+        "Hooks to leave out of CDI specs, or all.",
         "LIST",
     ),
     PluginFlag(
@@ -225,14 +225,14 @@ PLUGIN_FLAGS: Final = (
         ("IMEX_REQUIRED",),
         ("imex", "required"),
         boolean,
-        "Give no device without them.",
+        "Refuse devices where IMEX channels are missing.",
     ),
     PluginFlag(
         ("--disable-health-checks",),
         ("DP_DISABLE_HEALTHCHECKS",),
         ("health", "disable"),
         _words,
-        "Xids that never count; xids for every one, all for readings, too.",
+        "Xids to ignore; xids for all Xids, all for every health check.",
         "LIST",
     ),
     PluginFlag(
@@ -240,7 +240,7 @@ PLUGIN_FLAGS: Final = (
         ("DP_ENABLE_HEALTHCHECKS",),
         ("health", "enable"),
         _words,
-        "Xids that count all the same; all for every one.",
+        "Xids to check though they are ignored by default; all for every Xid.",
         "LIST",
     ),
     PluginFlag(
@@ -255,14 +255,14 @@ PLUGIN_FLAGS: Final = (
         ("GFD_NO_TIMESTAMP",),
         _gfd("noTimestamp"),
         boolean,
-        "Leave the label with the time of the start out.",
+        "Leave out the label with the start time.",
     ),
     PluginFlag(
         ("--sleep-interval",),
         ("GFD_SLEEP_INTERVAL",),
         _gfd("sleepInterval"),
         str,
-        "How often labels are put right: 60s, infinite.",
+        "How often labels are corrected: 60s, infinite.",
         "DURATION",
     ),
     PluginFlag(
@@ -270,7 +270,7 @@ PLUGIN_FLAGS: Final = (
         ("GFD_OUTPUT_FILE",),
         _gfd("outputFile"),
         str,
-        "Where labels are written with --labels nfd-file; nothing between the quotes: standard output.",
+        "File for labels with --labels nfd-file; empty: standard output.",
         "FILE",
     ),
     PluginFlag(
@@ -278,7 +278,7 @@ PLUGIN_FLAGS: Final = (
         ("GFD_MACHINE_TYPE_FILE",),
         _gfd("machineTypeFile"),
         str,
-        "What the machine is called.",
+        "File with the machine type.",
         "FILE",
     ),
     PluginFlag(
@@ -305,8 +305,8 @@ class RefusedFlag:
 
 
 _BY_API: Final = "configurations are read from the API server: name their ConfigMap with --config-map"
-_PACED: Final = "the agent writes what changed, a few times a second at most; leave it out"
-_NOBODY: Final = "no other process is told of a configuration; leave it out"
+_PACED: Final = "the agent writes only changes; remove it"
+_NOBODY: Final = "the agent signals no other process; remove it"
 REFUSED_FLAGS: Final = (
     RefusedFlag("--kube-api-qps", "KUBE_API_QPS", _PACED),
     RefusedFlag("--kube-api-burst", "KUBE_API_BURST", _PACED),
@@ -319,13 +319,15 @@ REFUSED_FLAGS: Final = (
 )
 """Flags and variables of the GPU feature discovery and the config manager."""
 
-_NO_DCGM: Final = "no DCGM is asked: devices are read by NVML; leave it out"
+_NO_DCGM: Final = "devices are read through NVML, not DCGM; remove it"
 REFUSED_EXPORTER_FLAGS: Final = (
     RefusedFlag("", "DCGM_REMOTE_HOSTENGINE_INFO", _NO_DCGM),
     RefusedFlag("", "DCGM_EXPORTER_ENABLE_DCGM_LOG", _NO_DCGM, FALSE),
-    RefusedFlag("", "DCGM_EXPORTER_OTHER_DEVICES_STR", "without DCGM NVSwitches are not read; leave it out"),
-    RefusedFlag("", "DCGM_EXPORTER_CPU_DEVICES_STR", "without DCGM CPUs are not read; leave it out"),
-    RefusedFlag("", "DCGM_EXPORTER_USE_FAKE_GPUS", "pretended devices are --devices scenario:FILE", FALSE),
+    RefusedFlag("", "DCGM_EXPORTER_OTHER_DEVICES_STR", "NVSwitches are not read without DCGM; remove it"),
+    RefusedFlag("", "DCGM_EXPORTER_CPU_DEVICES_STR", "CPUs are not read without DCGM; remove it"),
+    RefusedFlag(
+        "", "DCGM_EXPORTER_USE_FAKE_GPUS", "use --devices scenario:FILE for simulated devices", FALSE
+    ),
     RefusedFlag("", "DCGM_EXPORTER_CONFIGMAP_DATA", "mount the ConfigMap, name its file with --collectors"),
     RefusedFlag(
         "",

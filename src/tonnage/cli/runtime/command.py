@@ -33,7 +33,7 @@ class RuntimeOptions(TypedDict, total=False):
     nvidia_runtime: str | None
 
 
-@click.group(help="See, switch on and take back what the container runtime needs for CDI.")
+@click.group(help="Show, apply and undo the container runtime's configuration for CDI.")
 def command() -> None:
     pass
 
@@ -45,15 +45,15 @@ def _node_options(function: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(path_type=Path),
         default=Path("/"),
         show_default=True,
-        help="Stands before every path of the node.",
+        help="Folder where the node's root file system is mounted.",
     )
     config = click.option(
-        "--config", metavar="FILE", help="The runtime's main file [default: where it usually is]."
+        "--config", metavar="FILE", help="The runtime's main configuration file [default: its usual path]."
     )
     runtime = click.option(
         "--runtime",
         metavar="NAME://VERSION",
-        help="The runtime, as its Node says it [default: it is asked, else its package].",
+        help="Name and version of the runtime, as in its Node [default: ask the runtime, else its package].",
     )
     return root(config(runtime(function)))
 
@@ -63,23 +63,23 @@ _HANDLER: Final = click.option(
     is_flag=False,
     flag_value=_DETECTED,
     metavar="[FILE]",
-    help="Instead of CDI: a handler nvidia that runs this program [default: the one that is found].",
+    help="Add a handler nvidia with this program instead of CDI [default: find it].",
 )
 _RESTART: Final = click.option(
     "--restart", is_flag=True, help=f"Restart the runtime after a change: {RESTART}."
 )
-_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Show the change, and leave the files alone.")
+_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Show the change without writing it.")
 
 
 @command.command(
     "plan",
-    help="Show what has to change for CDI, or for NVIDIA's runtime, and why. Nothing is changed.\n\n"
-    "Exit status 1 when something has to change, or it cannot be done.",
+    help="Show what must change for CDI or for NVIDIA's runtime, and why, without changing it.\n\n"
+    "Exit status 1 if something must change or cannot be changed.",
     epilog=examples(
         "tonnage runtime plan                      # on the node, as root",
-        "tonnage runtime plan --root /host         # in a pod that has the host's / mounted there",
+        "tonnage runtime plan --root /host         # in a pod with the host's / mounted there",
         "tonnage runtime plan --root ./copy --runtime containerd://1.7.24",
-        "tonnage runtime plan --nvidia-runtime     # a handler for pods that do without CDI",
+        "tonnage runtime plan --nvidia-runtime     # a handler for pods without CDI",
     ),
 )
 @_node_options
@@ -92,12 +92,12 @@ def plan(common: Common, **arguments: Unpack[RuntimeOptions]) -> int:
 
 @command.command(
     "apply",
-    help="Change what has to change: a drop-in where that is enough, else one marked block.\n\n"
-    "No runtime is restarted unless asked. Exit status 1 when it cannot be done.",
+    help="Configure the runtime for CDI: write a drop-in if that is enough, else one marked block.\n\n"
+    "The runtime restarts only with --restart. Exit status 1 if the change fails.",
     epilog=examples(
         "tonnage runtime apply --dry-run           # what plan shows",
         "tonnage runtime apply",
-        "tonnage runtime apply --restart           # and the runtime with it, which then counts",
+        "tonnage runtime apply --restart           # and restart the runtime",
     ),
 )
 @_node_options
@@ -113,8 +113,8 @@ def apply(common: Common, *, dry_run: bool, restart: bool, **arguments: Unpack[R
 
 @command.command(
     "undo",
-    help="Take back what apply put in, and nothing that somebody changed since.\n\n"
-    "No runtime is restarted unless asked. Exit status 1 when it cannot be done.",
+    help="Undo what apply changed, and leave later edits alone.\n\n"
+    "The runtime restarts only with --restart. Exit status 1 if the change fails.",
     epilog=examples("tonnage runtime undo --dry-run", "tonnage runtime undo --restart"),
 )
 @_node_options
@@ -132,8 +132,8 @@ def undo(common: Common, *, dry_run: bool, restart: bool, **arguments: Unpack[Ru
 
 @command.command(
     "nri",
-    help="Say whether NVIDIA's NRI plugin works with this node's runtime, and what asks for it.\n\n"
-    "Tonnage does without it. Exit status 1 when it does not work here.",
+    help="Check whether NVIDIA's NRI plugin works with this node's runtime, and what enables it.\n\n"
+    "Tonnage does not need it. Exit status 1 if it does not work here.",
     epilog=examples("tonnage runtime nri", "tonnage runtime nri --runtime cri-o://1.31.5"),
 )
 @_node_options
@@ -154,7 +154,9 @@ def _check_restart(root: Path, *, restart: bool) -> None:
     """Raises ConfigError: the runtime of another root is out of reach."""
     if restart and root != Path("/"):
         why = f"systemd of the machine below {root} is not reached from here"
-        raise ConfigError(Problem("--restart is for --root /", "--restart", why, "restart it there"))
+        raise ConfigError(
+            Problem("--restart is for --root /", "--restart", why, "restart the runtime on that machine")
+        )
 
 
 def _done(
@@ -199,9 +201,15 @@ def _runtime_state(arguments: RuntimeOptions) -> tuple[RuntimeConfigFiles, Runti
 
     root, config, runtime = arguments["root"], arguments["config"] or "", arguments["runtime"] or ""
     if not root.is_dir():
-        raise ConfigError(Problem(f"no such folder: {root}", "--root", remedy="mount the host's / there"))
+        raise ConfigError(Problem(f"folder not found: {root}", "--root", remedy="mount the host's / there"))
     if config and not config.startswith("/"):
-        raise ConfigError(Problem(f"{config[:200]} is no path from /", "--config", remedy="write it from /"))
+        raise ConfigError(
+            Problem(
+                f"{config[:200]} is not an absolute path",
+                "--config",
+                remedy="write a path that begins with /",
+            )
+        )
     files = RuntimeConfigFiles(root)
     facts = asyncio.run(files.facts(ask=not runtime))
     state = runtime_seen(facts, files.units(), runtime=runtime, config=config)

@@ -14,18 +14,16 @@ if TYPE_CHECKING:
     from tonnage.model.node.runtime_change import FileEdit, NriAnswer, RuntimePlan, RuntimeSeen
     from tonnage.model.reasons.node.runtime_plans import RuntimeNotConfigured
 
-_BY_CDI: Final = (
-    "Tonnage does without it: by CDI a container gets the same devices, and just those that kubelet counted."
-)
+_BY_CDI: Final = "Tonnage does not need it: through CDI a container gets exactly the devices of kubelet."
 _BY_VARIABLES: Final = (
-    "Tonnage does without it: by variables for NVIDIA's container toolkit a container gets those devices that"
+    "Tonnage does not need it: by variables for NVIDIA's toolkit a container gets the devices that"
     " kubelet counted."
 )
 _NRI: Final = """\
 With that plugin any pod gets every device that its annotation nvidia.cdi.k8s.io names. The chart denies
 such pods outside of the namespaces in admissionPolicy.deviceAnnotationNamespaces."""
 RESTART: Final = (
-    "containers go on running; for some seconds no pod starts or ends on the node, and it may be NotReady"
+    "containers keep running; for some seconds no pod starts or ends, and the node may be NotReady"
 )
 
 
@@ -38,9 +36,9 @@ def tell(state: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> None:
     for edit in plan.edits:
         say(printable(_diff(edit)), end="")
     if restarted:
-        say(f"Restarted {state.unit}: it counts now.")
+        say(f"Restarted {state.unit}: the change is in force.")
     elif plan.edits:
-        say(f"It counts after: systemctl restart {state.unit}  ({RESTART})")
+        say(f"To put the change in force: systemctl restart {state.unit}  ({RESTART})")
 
 
 def plan_json(state: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> JsonObject:
@@ -101,7 +99,7 @@ def tell_nri(state: RuntimeSeen, answer: NriAnswer) -> None:
         name = f"{state.kind.value} {state.version}"
         say(f"NRI is on in {name} ({answer.reason}), and NVIDIA's plugin works with it.")
     asking = ", ".join(answer.plugins)
-    say(f"Asked for by {asking}." if asking else "Nothing on this node asks for it.")
+    say(f"Enabled by {asking}." if asking else "Nothing on this node enables it.")
     say(_BY_CDI if answer.by_cdi else _BY_VARIABLES)
     say(printable(_NRI))
 

@@ -125,13 +125,13 @@ def _changes(flags: ChangeFlags, namespace: str, problems: list[Problem]) -> lis
 def _halves(text: str) -> tuple[str, str]:
     left, equals, right = text.rpartition("=")
     if not (equals and left and right):
-        raise ValueError("there is no = in it with something before and after")
+        raise ValueError("= is missing, or a side of it is empty")
     return left, right
 
 
 def _number(text: str, noun: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 8) or int(text) > _MOST:
-        raise ValueError(f"{text[:40]} is no number of {noun}")
+        raise ValueError(f"{text[:40]} is not a number of {noun}")
     return int(text)
 
 

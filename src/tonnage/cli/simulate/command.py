@@ -20,15 +20,19 @@ if TYPE_CHECKING:
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _FLAGS: Final = (
-    ("--add-nodes", "N=LIKE", "So many nodes more, like one that there is, or PRODUCTxGPUS,cpu=N,memory=N."),
-    ("--set-mig", "NODES=LAYOUT", "MIG layout of nodes: all-1g.10gb, all-balanced, 3g.40gb:1,1g.10gb:3 …"),
+    ("--add-nodes", "N=LIKE", "Add N nodes like an existing one, or PRODUCTxGPUS,cpu=N,memory=N."),
+    (
+        "--set-mig",
+        "NODES=LAYOUT",
+        "Set the MIG layout of nodes: all-1g.10gb, all-balanced, 3g.40gb:1,1g.10gb:3 …",
+    ),
     ("--set-sharing", "NODES=N[,rename]", "Offer each GPU of nodes N times; 1 is exclusive."),
-    ("--uncordon", "NODES", "Let nodes take pods again."),
-    ("--cordon", "NODES", "Let nodes take no more pods."),
-    ("--drain", "NODES", "Cordon nodes and evict what runs there."),
-    ("--remove-nodes", "NODES", "Take nodes away."),
-    ("--add-workload", "FILE[=N]", "The pods of a manifest, N times or as often as it says."),
-    ("--scale", "[[NS/]KIND/]NAME=N", "A workload with N pods; 0 removes it."),
+    ("--uncordon", "NODES", "Make nodes schedulable again."),
+    ("--cordon", "NODES", "Make nodes unschedulable."),
+    ("--drain", "NODES", "Cordon nodes and evict their pods."),
+    ("--remove-nodes", "NODES", "Remove nodes."),
+    ("--add-workload", "FILE[=N]", "Add the pods of a manifest, N times or as often as it says."),
+    ("--scale", "[[NS/]KIND/]NAME=N", "Scale a workload to N pods; 0 removes it."),
 )
 
 
@@ -40,8 +44,8 @@ def _what_if_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group(
     invoke_without_command=True,
-    help="Try out what would be: other nodes or workloads, or a trace of jobs.\n\n"
-    "The cluster after changes stands beside the one there is; nothing is changed in it. NODES is a pattern "
+    help="Predict how other nodes, layouts or workloads would change the cluster, or replay a trace.\n\n"
+    "The output compares the changed cluster with the present one; nothing is changed. NODES is a pattern "
     "of names (a100-*) or labels (pool=a100). Changes are made in the order in which their flags stand; "
     "with -f they come before those of each alternative.",
     epilog=examples(
@@ -55,7 +59,7 @@ def _what_if_options(function: Callable[..., Any]) -> Callable[..., Any]:
 )
 @_what_if_options
 @profiles_option
-@click.option("--replay", is_flag=True, help="Place every pod anew, in order of creation.")
+@click.option("--replay", is_flag=True, help="Schedule every pod again, in order of creation.")
 @common_options(output=("text", "json", "yaml"), cluster=True, namespace=True, snapshot=True)
 @click.pass_context
 def command(
@@ -72,7 +76,7 @@ def command(
             raise click.UsageError(f"{context.invoked_subcommand} takes its options after its name")
         return None
     if filename is None and not any(flags.values()):
-        raise click.UsageError("nothing is to be changed: give a change (--set-mig, --drain …) or -f FILE")
+        raise click.UsageError("no change given: give one (--set-mig, --drain …) or -f FILE")
     answer = _answer(common, ChangeFlags(**flags), filename, scheduler_config)
     _show(answer, common.output)
     return 1 if answer.worse else 0
@@ -90,7 +94,9 @@ def _answer(common: Common, flags: ChangeFlags, filename: Path | None, profiles:
         from tonnage.diagnose.simulate.what_if import what_if
     except ModuleNotFoundError as error:  # the agent's image leaves it out
         why = f"{error.name} is not installed"
-        raise ConfigError(Problem("simulate cannot run here", "", why, "run it where all of it is")) from None
+        raise ConfigError(
+            Problem("simulate cannot run here", "", why, "run it where Tonnage is installed completely")
+        ) from None
     namespace = common.namespace or "default"
     alternatives = alternatives_of(flags, filename, namespace)
     folder = filename.parent if filename is not None else Path()

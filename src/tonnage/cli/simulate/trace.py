@@ -27,9 +27,9 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
 @click.command(
     "trace",
-    help="Let the jobs of a trace arrive on its machines until more is asked for than there is, by several "
-    "policies, and say how much of the GPUs each gives out. NODES and JOBS are CSV files in the columns of "
-    "the trace openb, packed with gzip or not.",
+    help="Replay the jobs of a trace under several scheduling policies, and show how much of the GPUs each "
+    "policy allocates. NODES and JOBS are CSV files with the columns of "
+    "the trace openb, compressed with gzip or not.",
     epilog=examples(
         "tonnage simulate trace openb_node_list_gpu_node.csv.gz openb_pod_list_default.csv.gz",
         "tonnage simulate trace nodes.csv jobs.csv --policy FGD --policy BestFit --seeds 3 -o json",
@@ -38,7 +38,11 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 @click.argument("nodes", type=_FILE)
 @click.argument("jobs", type=_FILE)
 @click.option(
-    "--policy", "policies", multiple=True, metavar="NAME", help="Only this one; repeatable [default: all]."
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="NAME",
+    help="Use only this policy. Repeatable [default: all].",
 )
 @click.option(
     "--seeds",
@@ -53,7 +57,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     default=130,
     show_default=True,
     metavar="PERCENT",
-    help="End when jobs have asked for so much of all GPUs.",
+    help="Stop when the jobs have requested this share of all GPUs.",
 )
 @common_options(output=("text", "json", "yaml"), max_size=True)
 def command(

@@ -62,7 +62,7 @@ def problems_of(error: BaseException, program: str) -> tuple[Problem, ...]:
     return (
         Problem(
             f"{type(error).__name__}: {error}",
-            why="this is a defect of Tonnage, not of what you typed",
+            why="this is a bug in Tonnage, not in your command",
             remedy="run the command again with -v and report what it prints",
         ),
     )

@@ -49,55 +49,55 @@ class UpFlags(TypedDict):
         "tonnage up                                # until Ctrl-C",
         'eval "$(tonnage up --detach)"             # in the background, KUBECONFIG set',
         "tonnage up --scenario my-fleet.yaml --nodes 100",
-        "tonnage up --light-nodes 2000             # and so many of which there is only the object",
-        "tonnage up --state ~/my-cluster           # kept there, for the next start",
-        "tonnage up --lab time-slicing             # and a lab on it",
-        "tonnage up --engine kubernetes            # on a genuine control plane",
+        "tonnage up --light-nodes 2000             # and nodes that are only objects",
+        "tonnage up --state ~/my-cluster           # saved for the next start",
+        "tonnage up --lab time-slicing             # run a lab on it",
+        "tonnage up --engine kubernetes            # with a real control plane",
     ),
 )
 @click.option(
     "--scenario",
     shell_complete=complete_scenario,
     metavar="NAME|FILE",
-    help=f"The fleet [default: {DEFAULT_SCENARIO}, or the lab's].",
+    help=f"Scenario of the fleet [default: {DEFAULT_SCENARIO}, or the lab's].",
 )
 @click.option("--nodes", type=int, metavar="N", help="Scale the fleet to N nodes.")
 @click.option(
     "--light-nodes",
     type=int,
     metavar="N",
-    help="N more nodes without kubelets, where pods only say that they run.",
+    help="Add N nodes without kubelets, where pods only appear to run.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help="Port of the API server; 0: any free [default: a kept cluster's own, else any free].",
+    help="Port of the API server; 0: any free port [default: the saved cluster's port, else any].",
 )
 @click.option(
     "--state",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Keep the cluster in this folder; go on with the one that is there [default: keep nothing].",
+    help="Save the cluster in this folder, or resume the one saved there [default: save nothing].",
 )
 @click.option(
     "--engine",
     type=click.Choice(["twin", "kubernetes"]),
     default="twin",
-    help="Control plane: pretended in this process, or genuine programs [default: twin].",
+    help="Control plane: twin simulates it, kubernetes runs the real programs [default: twin].",
 )
 @click.option(
     "--audit-log",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write who asked what of the API server to this file, as audit.k8s.io events [default: nowhere].",
+    help="Write an audit log of the API server (audit.k8s.io events) to this file [default: none].",
 )
-@click.option("--detach", is_flag=True, help="Return once the fleet is up; tonnage down ends it.")
+@click.option("--detach", is_flag=True, help="Run in the background; stop the cluster with tonnage down.")
 @click.option(
     "--lab",
     shell_complete=complete_lab,
     metavar="NAME",
-    help="Run this lab once the fleet is up; without a terminal end after it.",
+    help="Run this lab once the fleet is up; without a terminal, end after the lab.",
 )
 @common_options()
 def command(common: Common, detach: bool, **arguments: Unpack[UpFlags]) -> int:
@@ -106,13 +106,14 @@ def command(common: Common, detach: bool, **arguments: Unpack[UpFlags]) -> int:
     if detach and lab:
         raise ConfigError(
             Problem(
-                "--detach and --lab exclude each other", remedy="tonnage up --detach, then tonnage lab run"
+                "--detach and --lab cannot be combined",
+                remedy="run tonnage up --detach, then tonnage lab run",
             )
         )
     state = (arguments["state"] or state_folder(os.environ)).expanduser().absolute()
     keeps = arguments["state"] is not None and arguments["engine"] == "twin"
     if arguments["state"] is not None and not keeps:
-        say("note: --engine kubernetes keeps nothing for the next start", err=True)
+        say("note: --engine kubernetes saves nothing for the next start", err=True)
     stored = StateFolder(state).scenario
     resumes = keeps and arguments["nodes"] is arguments["light_nodes"] is None and stored.exists()
     last = str(stored) if resumes else DEFAULT_SCENARIO

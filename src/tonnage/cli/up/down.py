@@ -63,7 +63,7 @@ def stop(folder: StateFolder, *, kill: Callable[[int, int], None], sleep: Callab
         needed = signal.SIGTERM if waited < _GRACE_S else signal.SIGKILL
         if waited > 2 * _GRACE_S:
             raise HardwareError(
-                Problem("the embedded cluster does not end", str(folder.path), f"process {pid}")
+                Problem("the embedded cluster does not stop", str(folder.path), f"process {pid}")
             )
         if pid and sent != needed:
             try:

@@ -188,9 +188,11 @@ def _genuine(
     from tonnage.cli.up.genuine import GenuineCluster
 
     if any(group.light for group in scenario.groups):
-        why = "nobody there would vouch for nodes without heartbeats"
+        why = "a real control plane marks nodes without heartbeats NotReady"
         raise ConfigError(
-            Problem("light nodes on a genuine control plane", scenario.name, why, "--engine twin")
+            Problem(
+                "--light-nodes does not work with --engine kubernetes", scenario.name, why, "--engine twin"
+            )
         )
     binaries = find_binaries(os.environ, minor=scenario.server_version)
     return GenuineCluster(
@@ -213,8 +215,8 @@ def allow_many_files(nodes: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard not in (resource.RLIM_INFINITY, -1) and hard < needed:
         why = f"this process may open {hard}; {nodes} nodes take up to {needed}"
-        remedy = f"raise the limit (ulimit -n {needed}), or take fewer nodes with --nodes"
-        raise HardwareError(Problem("too few open files allowed", "RLIMIT_NOFILE", why, remedy))
+        remedy = f"raise the limit (ulimit -n {needed}), or use fewer nodes (--nodes)"
+        raise HardwareError(Problem("the limit of open files is too low", "RLIMIT_NOFILE", why, remedy))
     target = needed + _FILES_OF_CLIENTS
     if hard not in (resource.RLIM_INFINITY, -1):
         target = min(target, hard)
@@ -225,7 +227,7 @@ def allow_many_files(nodes: int) -> None:
 def _no_room(sockets: Path, error: OSError) -> HardwareError:
     """The system refuses a file or a socket of the cluster."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        remedy = "raise the limit (ulimit -n 4096), or take fewer nodes with --nodes"
+        remedy = "raise the limit (ulimit -n 4096), or use fewer nodes (--nodes)"
         return HardwareError(Problem("too many open files", str(sockets), remedy=remedy))
     return unusable(Path(error.filename) if isinstance(error.filename, str) else sockets, error)
 
@@ -266,7 +268,7 @@ async def wait_until_ready(
                 "the fleet did not come up",
                 cluster.running.server,
                 "\n".join([f"after {_PATIENCE_S:.0f} s: {last}", *last_complaints(cluster.log)]),
-                "fewer nodes with --nodes, or a machine with more free cores",
+                "use fewer nodes (--nodes), or a machine with more free cores",
             )
         ) from None
 

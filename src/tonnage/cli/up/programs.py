@@ -27,9 +27,7 @@ from tonnage.twin.kubelet.containers.runtime_port import ContainerContext, Progr
 from tonnage.twin.kubelet.node_disk import LocalDisk
 from tonnage.twin.platform import AGENT_IMAGE
 
-_STDIO: Final[ContextVar[Stdio | None]] = ContextVar(
-    "the streams of the container that runs here", default=None
-)
+_STDIO: Final[ContextVar[Stdio | None]] = ContextVar("the streams of the running container", default=None)
 
 
 def node_programs(kubeconfig: Path) -> Mapping[str, Program]:
