@@ -177,7 +177,7 @@ def test_values_of_a_wrong_type_are_all_named_with_line_and_column(
     }
     assert places == {
         "half": [
-            "12:13 spec.nodeName: a text is expected, and 7 without quotes is none",
+            "12:13 spec.nodeName: a string is expected, and 7 without quotes is none",
             "14:85 spec.containers[0].resources.claims: a list is expected, not 7",
         ],
         "q": ["19:75 spec.hard: a mapping is expected, not 5"],
@@ -346,14 +346,14 @@ items:
 def test_a_workload_is_named_as_kubectl_names_it(
     tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """ADM-10: there is no pod that could be asked."""
+    """ADM-10: the pod t does not existhat could be asked."""
     path = tmp_path / "cluster.yaml"
     path.write_text(WORKLOAD)
     assert run(["explain", *words, "-n", "ml", "-o", "json", "--snapshot", str(path)], "tonnage") == 1
     answer = json.loads(capsys.readouterr().out)
     assert answer["subject"] == {"kind": "StatefulSet", "namespace": "ml", "name": "cache"}
     assert (answer["verdict"], answer["layer"]) == ("NEVER", "quota")
-    assert answer["message"].startswith("2 of 2 pods are not there: ")
+    assert answer["message"].startswith("2 of 2 pods do not exist: ")
 
 
 @pytest.mark.parametrize(

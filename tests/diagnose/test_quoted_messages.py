@@ -116,7 +116,7 @@ def told(message: str, *, taints: bool) -> Explanation:
             True,
             "it counts 3 nodes, there are 1",
         ),
-        ("0/1 nodes are available: 1 Insufficient cpu.", True, "no longer so: 1 Insufficient cpu"),
+        ("0/1 nodes are available: 1 Insufficient cpu.", True, "no longer true: 1 Insufficient cpu"),
         ("no nodes available to schedule pods", True, "it counts 0 nodes, there are 1"),
         ("0/1 nodes are available: 1 Insufficient [redacted].", True, ""),
     ],

@@ -39,8 +39,8 @@ def test_sch_6_every_impossible_label_is_told_at_once_and_none_is_kept_in_a_reme
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
     found = told(document, Snapshot())
     assert [reason.message.partition(": ")[2] for reason in found.reasons] == [
-        "'a b' is no key of a label",
-        "no label has the value 'NVIDIA H100 80GB HBM3'",
+        "'a b' is not a valid label key",
+        "'NVIDIA H100 80GB HBM3' is not a valid label value",
     ]
     assert not any("80GB HBM3" in json.dumps(remedy.patch) for remedy in found.remedies)
 
@@ -84,7 +84,7 @@ def test_a_priority_comes_from_its_class_alone(spec: dict[str, Any], said: str) 
         assert found.reasons[0].code == PriorityNotOfClass.code
         [remedy] = found.remedies
         assert remedy.action == f"leave {next(iter(spec))} out"
-        assert "lets the pod exist" in remedy.effect
+        assert "accepts the pod" in remedy.effect
 
 
 def test_nothing_comes_into_a_namespace_that_ends() -> None:

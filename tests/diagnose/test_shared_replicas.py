@@ -111,7 +111,7 @@ def test_a_remedy_that_leads_to_replicas_says_so_and_one_to_gpus_does_not() -> N
 def test_fewer_whole_gpus_are_offered_where_no_replicas_can_be_chosen_instead() -> None:
     first = explained(pod(8), A10, WHOLE).remedies[0]
     assert first.action.startswith(f"ask for 4 {GPU}; and select nodes whose GPUs are not shared")
-    assert first.effect == "fits whole (all of it is needed: no part alone is enough)"
+    assert first.effect == "fits whole (all of these are needed)"
     spec = first.patch["spec"]
     assert isinstance(spec, dict)
     assert spec["nodeSelector"] == {"nvidia.com/gpu.replicas": "1"}

@@ -94,7 +94,7 @@ def silence(snapshot: Snapshot, nodes: Sequence[str]) -> AgentSilent:
         subject=subject,
         message=f"no heartbeat of the {plural} of {listed(named, 4)}: health, holders, links and sharing of "
         "devices there are as they were then",
-        remedy="look at the agent's pod: kubectl -n tonnage-system get pods -o wide "
+        remedy="check the agent's pod: kubectl -n tonnage-system get pods -o wide "
         f"--field-selector spec.nodeName={nodes[0]}",
         source="NodeGPUStatus status.heartbeatAt",
         nodes=tuple(nodes),

@@ -26,26 +26,26 @@ def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[R
     for kind in sorted(snapshot.unread_in(case.pod.namespace)):
         match kind:
             case "Node":
-                yield _reason(case, kind, "where it could run is not known"), True
+                yield _reason(case, kind, "it is not known where it could run"), True
             case "Pod" if verdict in _OPEN:
-                yield _reason(case, kind, "what the nodes have free is not known"), True
+                yield _reason(case, kind, "it is not known what the nodes have free"), True
             case "Namespace" if any(_by_labels(pod) for pod in (case.pod, *snapshot.pods)):
                 yield _reason(case, kind, "an affinity term chooses namespaces by their labels"), True
             case "NodeGPUStatus" if verdict in _OPEN and any(n > 1 for n in device_needs(case.pod).values()):
                 message = "a node's device plugin may give out one of a shared resource at most"
                 yield _reason(case, kind, message, Layer.PLUGIN), True
             case kind if kind in OF_CLAIMS and case.pod.claims:
-                yield _reason(case, kind, "its resource claims cannot be decided without them"), True
+                yield _reason(case, kind, "its resource claims cannot be judged without them"), True
             case "PersistentVolumeClaim" | "PersistentVolume" | "StorageClass" if case.pod.volumes:
                 yield _reason(case, kind, "it has volumes"), True
             case "PriorityClass" if new and case.pod.priority_class and verdict is not Verdict.FITS:
-                yield _reason(case, kind, "whom it may preempt is not known"), False
+                yield _reason(case, kind, "it is not known which pods it may preempt"), False
             case "PodDisruptionBudget" if case.decision.victims:
-                yield _reason(case, kind, "other pods may have to go than those named"), False
+                yield _reason(case, kind, "pods other than those named may have to end"), False
             case "ReplicaSet" | "StatefulSet" | "ReplicationController" | "Service" if (
                 len(case.decision.feasible) > 1
             ):
-                yield _reason(case, kind, "it may be spread otherwise over the nodes that fit"), False
+                yield _reason(case, kind, "it may be spread differently over the nodes that fit"), False
             case _ if new:
                 yield from _before_it_exists(case, kind, verdict)
             case _:
@@ -64,23 +64,23 @@ def _not_given(case: Case, *, new: bool) -> Iterator[tuple[Reason, bool]]:
     pod, snapshot = case.pod, case.view.snapshot
     listed = snapshot.missing | snapshot.complete
     if nodes_not_given(case) and not (case.decision.held or case.decision.gates):
-        yield _reason(case, "Node", "where it could run is not known"), True
+        yield _reason(case, "Node", "it is not known where it could run"), True
     if new and pod.runtime_class and not snapshot.runtime_classes and "RuntimeClass" not in listed:
-        message = f"whether its runtime class {pod.runtime_class} exists, and what it adds, is not known"
+        message = f"it is not known whether its runtime class {pod.runtime_class} exists, and what it adds"
         yield _reason(case, "RuntimeClass", message, Layer.ADMISSION), True
     if new and pod.priority and not snapshot.priority_classes and "PriorityClass" not in listed:
-        message = "it brings a priority, and only its class may give it one"
+        message = "it sets a priority, which only its class may do"
         yield _reason(case, "PriorityClass", message, Layer.ADMISSION), True
     if case.decision.halted_by == VOLUMES:
         yield from _volumes_not_given(case, listed)
     accounts = any(space == pod.namespace for space, _ in snapshot.service_accounts)
     own = pod.service_account not in ("", "default")
     if new and own and not accounts and "ServiceAccount" not in listed:
-        message = f"whether its service account {pod.service_account} exists is not known"
+        message = f"it is not known whether its service account {pod.service_account} exists"
         yield _reason(case, "ServiceAccount", message, Layer.ADMISSION), False
     named = pod.priority_class and not pod.priority_class.startswith("system-")
     if new and named and not snapshot.priority_classes and "PriorityClass" not in listed:
-        message = f"whether its priority class {pod.priority_class} exists is not known"
+        message = f"it is not known whether its priority class {pod.priority_class} exists"
         yield _reason(case, "PriorityClass", message, Layer.ADMISSION), False
 
 
@@ -88,11 +88,11 @@ def _volumes_not_given(case: Case, listed: frozenset[str]) -> Iterator[tuple[Rea
     """The first kind on which it hangs that the pod's volume claims stop it."""
     snapshot, text = case.view.snapshot, case.decision.conflict
     if not snapshot.volume_claims:
-        kind, message = "PersistentVolumeClaim", "whether its volume claims exist is not known"
+        kind, message = "PersistentVolumeClaim", "it is not known whether its volume claims exist"
     elif text == UNBOUND and not snapshot.storage_classes:
-        kind, message = "StorageClass", "when its volume claims are bound is not known"
+        kind, message = "StorageClass", "it is not known when its volume claims are bound"
     elif text.startswith("persistentvolume ") and not snapshot.volumes:
-        kind, message = "PersistentVolume", "whether its volumes exist is not known"
+        kind, message = "PersistentVolume", "it is not known whether its volumes exist"
     else:
         return
     if kind not in listed:
@@ -147,7 +147,7 @@ def unread_remedy(kind: str, snapshot: Snapshot) -> str:
         return "upgrade to Kubernetes 1.34, or ask for devices by resource name (nvidia.com/gpu)"
     if kind in snapshot.forbidden:
         return "ask an administrator for the role that tonnage access prints"
-    return f"give the objects of kind {kind} too, or ask with the right to list them in all namespaces"
+    return f"add the objects of kind {kind}, or get the right to list them in all namespaces"
 
 
 def cluster_unseen(snapshot: Snapshot) -> bool:

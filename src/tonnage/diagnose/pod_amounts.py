@@ -43,7 +43,7 @@ def errors(manifest: Manifest, spec: JsonObject, where: str) -> Iterator[Manifes
     for name, amount in together.items():
         if name in requests and parse_quantity(amount) > parse_quantity(requests[name]):
             text = f"must be greater than or equal to aggregate container requests of {amount}"
-            message = f"the pod asks for {requests[name]} of {name}, and its containers for {amount}"
+            message = f"the pod asks for {requests[name]} of {name}, but its containers for {amount}"
             yield _error(f"{where}.resources.requests[{name}]", requests[name], text, message)
     for index, written in enumerate(
         written_amounts for written_amounts in manifest.amounts if ".containers[" in written_amounts.where
@@ -56,7 +56,7 @@ def errors(manifest: Manifest, spec: JsonObject, where: str) -> Iterator[Manifes
 
 
 def _error(path: str, value: str, text: str, message: str) -> ManifestFieldError:
-    remedy = "give the pod at least what its containers have"
+    remedy = "give the pod at least what its containers ask for"
     reason = PodLevelResource(
         subject="Pod",
         message=message,

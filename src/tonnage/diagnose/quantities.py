@@ -62,7 +62,7 @@ def _may_exceed(name: str) -> bool:
 def _name(written: WrittenAmounts, field: str, name: str) -> Iterator[ManifestFieldError]:
     where = f"{written.where}.{field}"
     for why in wrong_in_container_resource(name):
-        message = f"{name[:100]} is no resource that a container can ask for"
+        message = f"{name[:100]} is not a resource that a container can ask for"
         near = name.removeprefix("requests.").removeprefix("limits.")
         remedy = f"write {near}" if near != name else "write domain/name, such as nvidia.com/gpu"
         reason = ResourceNameInvalid(
@@ -95,7 +95,7 @@ def _amount(written: WrittenAmounts, field: str, name: str, text: str) -> Iterat
     if is_extended(name) and value.denominator != 1:
         part = ResourceNotInteger(
             subject=f"Container {written.container}",
-            message=f"{name}: {text} is no whole number; devices cannot be asked for in parts",
+            message=f"{name}: {text} is not a whole number; devices cannot be divided in a request",
             remedy=_INSTEAD,
             source=_SOURCE,
             resource=name,
@@ -132,8 +132,8 @@ def _against_limit(written: WrittenAmounts, name: str, text: str, limit: str) ->
 
 def _without_limit(written: WrittenAmounts, name: str, text: str) -> ManifestFieldError:
     where = f"{written.where}.limits"
-    message = f"{name} stands under requests alone; a device needs a limit"
-    remedy = f"put {name}: {text} under limits (the request then follows by itself)"
+    message = f"{name} is set under requests only; a device needs a limit"
+    remedy = f"put {name}: {text} under limits (the request defaults to it)"
     reason = LimitMissing(
         subject=f"Container {written.container}",
         message=message,

@@ -8,7 +8,7 @@ from tonnage.model.kubernetes.cluster import Snapshot
 
 _MISSING_WORDS: Final = {
     "Node": "capacity, allocatable, labels and conditions of nodes are not known",
-    "Pod": "what is allocated, and to whom, is not known",
+    "Pod": "it is not known what is allocated, and to whom",
     "NodeGPUStatus": "devices, their health and who holds them are not known",
 }
 

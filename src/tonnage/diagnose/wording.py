@@ -66,7 +66,7 @@ def shared_sentence(classes: Sequence[NodeClass], number: int, namespace: str) -
 
 
 def _request_text(reason: AmountReason) -> str:
-    return f"asks {written_amount(reason.resource, reason.requested)} {reason.resource}"
+    return f"asks for {written_amount(reason.resource, reason.requested)} {reason.resource}"
 
 
 def _held_by(classes: Sequence[NodeClass], number: int, resource: str, namespace: str) -> str:

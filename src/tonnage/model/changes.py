@@ -152,7 +152,7 @@ class Replay:
     where: str = ""
 
     def __str__(self) -> str:
-        return "every pod placed anew"
+        return "every pod placed again"
 
 
 NodeChange: TypeAlias = SetMig | SetSharing | Drain | CordonNode | RemoveNodes | AddNodes

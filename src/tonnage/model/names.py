@@ -50,7 +50,7 @@ def parse_resource_name(text: str) -> ResourceName:
         raise ValueError(f"a resource name has at most {_LONGEST_RESOURCE} characters, this has {len(name)}")
     if not _SUBDOMAIN.fullmatch(suffix) or (slash and not _SUBDOMAIN.fullmatch(prefix)):
         raise ValueError(
-            f"{text[:_LONGEST_RESOURCE]!r} is no resource name: lower-case letters, digits, '-' and '.',"
+            f"{text[:_LONGEST_RESOURCE]!r} is not a resource name: lower-case letters, digits, '-' and '.',"
             " each part beginning and ending with a letter or digit"
         )
     return ResourceName(name)

@@ -61,7 +61,7 @@ def test_mig_3_the_documents_configurations_on_whole_gpus(
     assert status == 1, "two of them cannot be done"
     assert [len(gpu["create"]) for gpu in by_name["all-1g.10gb"]] == [7, 7, 7, 7]
     assert [len(gpu["create"]) for gpu in by_name["mixed-workload"]] == [0, 4, 4, 4]
-    assert by_name["twice"][1]["error"] == "two entries want it divided differently"
+    assert by_name["twice"][1]["error"] == "two entries give it different layouts"
     assert by_name["beyond"][-1]["error"] == "the node has no such GPU"
     assert by_name["beyond"][-1]["askedAt"] == [f"{configs}:17:5 mig-configs.beyond[0]"]
 
@@ -168,7 +168,7 @@ def test_an_instance_with_several_compute_instances_is_told_as_one() -> None:
         (("--product", "A100-80"), "say what is wanted"),
         (("--layout", "all-balanced"), "--node or --product"),
         (("--product", "T4", "--layout", "all-balanced", "--try-evictions"), "a node in a live cluster"),
-        (("--product", "A100-81", "--layout", "all-balanced"), "no GPU model A100-81"),
+        (("--product", "A100-81", "--layout", "all-balanced"), "unknown GPU model A100-81"),
         (("--product", "A100-80", "--demand", "ten"), "write number x memory"),
         (
             ("--product", "A100-80", "--demand", "foo", "--demand", "bar"),

@@ -22,7 +22,7 @@ def test_every_problem_of_a_file_at_once_with_its_place(
     told = capsys.readouterr().err
     for place in (":1:1 version", ":4:6 mig-configs.a[0].devices", ":5:67 mig-configs.a[1].extra"):
         assert place in told
-    assert "9x is no MIG profile" in told
+    assert "9x is not a MIG profile" in told
     assert "at least 1" not in told
 
 
@@ -30,7 +30,7 @@ def test_lint_checks_such_a_file(configs: str, capsys: pytest.CaptureFixture[str
     assert run(["mig", "lint", configs], "tonnage") == 1
     found = [line for line in capsys.readouterr().out.splitlines() if "[mig" in line]
     assert [line.partition(configs)[2].partition(" error")[0] for line in found] == [":15:5:"], found
-    assert "entry 0 of twice wants some of the same GPUs divided differently" in found[0]
+    assert "entry 0 of twice gives some of the same GPUs another layout" in found[0]
     assert run(["mig", "lint", "/nowhere.yaml"], "tonnage") == 2
 
 
@@ -61,7 +61,7 @@ def test_a_key_given_twice_hides_no_other_mistake(
     captured = capsys.readouterr()
     told = captured.out + captured.err
     assert told.count("duplicate key") == 2
-    assert "9x is no MIG profile" in told
+    assert "9x is not a MIG profile" in told
     assert "no known GPU has the profile 1g.11gb" in told
     assert all(f"twice.yaml:{line + shift}:" in told for line in (2, 5, 8))
 
@@ -71,7 +71,7 @@ def test_a_plan_tells_all_of_it_too(tmp_path: Path, capsys: pytest.CaptureFixtur
     file.write_text(TWICE)
     assert run(["mig", "plan", "--product", "A100-80", str(file)], "tonnage") == 2
     told = capsys.readouterr().err
-    assert (told.count("duplicate key"), "9x is no MIG profile" in told) == (2, True)
+    assert (told.count("duplicate key"), "9x is not a MIG profile" in told) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_plan_tells_all_of_it_too(tmp_path: Path, capsys: pytest.CaptureFixtur
         pytest.param("", "the document is empty", id="empty"),
         pytest.param("[]\n", "input should be an object", id="a list"),
         pytest.param("hello\n", "input should be an object", id="a word"),
-        pytest.param("a: 1\n---\nb: 1\n", "more than one document", id="two documents"),
+        pytest.param("a: 1\n---\nb: 1\n", "the file has more than one document", id="two documents"),
     ],
 )
 def test_what_a_plan_refuses_lint_does_not_pass(
@@ -165,6 +165,6 @@ def test_a_gpu_named_twice_and_slices_without_memory(
     assert run(["mig", "lint", str(file)], "tonnage") == 1
     told = capsys.readouterr().out
     assert "odd.yaml:4:5: warning: GPU 0 is named twice" in told
-    assert all(f"{name} alone is no MIG profile" in told for name in ("3g", "1c.2g", "1g+me"))
+    assert all(f"{name} alone is not a MIG profile" in told for name in ("3g", "1c.2g", "1g+me"))
     assert "write it with its memory: 3g.20gb on A100 40GB; 3g.40gb on A100 80GB, H100 80GB" in told
     assert "did you mean 7g.40gb?" in told

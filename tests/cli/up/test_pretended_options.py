@@ -90,7 +90,7 @@ def test_a_path_that_is_no_text_for_a_path_is_refused_by_the_agent() -> None:
         pytest.param(["--context=production"], {}, "--context cannot", id="a context"),
         pytest.param(["--standalone"], {}, "--standalone cannot", id="without a cluster"),
         pytest.param(["--help"], {}, "--help", id="help for the terminal of somebody else"),
-        pytest.param(["--send-signal"], {}, "--send-signal has no effect", id="of no effect anywhere"),
+        pytest.param(["--send-signal"], {}, "--send-signal has no effect", id="of anywhere is not an effect"),
         pytest.param([], {"KUBECONFIG": "/home/me/.kube/config"}, "KUBECONFIG cannot", id="a variable"),
     ],
 )

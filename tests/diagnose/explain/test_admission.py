@@ -222,7 +222,7 @@ def test_a_bad_toleration_never_fits(toleration: Body) -> None:
             "the API server accepts it; fits a",
         ),
         ({"requests": {GPU: "9"}}, {"limits": {GPU: "9"}}, "the API server accepts it; NEVER: no node"),
-        ({"requests": {GPU: "1", "amd.com/gpu": "-1"}}, {"limits": {GPU: "1"}}, "helps against this; then: "),
+        ({"requests": {GPU: "1", "amd.com/gpu": "-1"}}, {"limits": {GPU: "1"}}, "resolves this; then: "),
     ],
     ids=["no limit", "unequal", "above the limit", "too many", "more is wrong"],
 )
@@ -243,9 +243,9 @@ def test_adm_2_3_what_is_certain_is_given_as_a_patch_and_tried(
 @pytest.mark.parametrize(
     ("used", "memory", "effect"),
     [
-        ("0", "1Gi", "the API server lets the pod exist; fits a"),
-        ("768Mi", "256Mi", "the API server lets the pod exist; fits a"),
-        ("1Gi", "16Gi", "helps against this; then: the quota q allows requests.memory=1Gi"),
+        ("0", "1Gi", "the API server accepts the pod; fits a"),
+        ("768Mi", "256Mi", "the API server accepts the pod; fits a"),
+        ("1Gi", "16Gi", "resolves this; then: the quota q allows requests.memory=1Gi"),
     ],
     ids=["all of it", "what is left", "nothing is left"],
 )
@@ -260,7 +260,7 @@ def test_adm_9_an_example_is_no_more_than_the_quota_has_left(used: str, memory: 
     node["status"] = {"allocatable": amounts, "capacity": amounts}
     told = explained(body(containers=containers({"requests": {"cpu": "1"}})), node, quota)
     [remedy] = told.remedies
-    assert remedy.action.endswith(f"; for instance cpu: 1, memory: {memory}")
+    assert remedy.action.endswith(f", for instance cpu: 1, memory: {memory}")
     assert remedy.effect.startswith(effect)
     resources = {"limits": {"cpu": "1"}, "requests": {"memory": memory}}
     assert remedy.patch == {"spec": {"containers": [{"name": "c0", "resources": resources}]}}

@@ -106,7 +106,7 @@ def test_kub_3_a_pod_that_no_numa_node_can_take_is_foretold() -> None:
         ("ask for 2 nvidia.com/gpu", "fits a"),
         (
             "set topologyManagerPolicy: restricted in kubelet's configuration of a and restart it",
-            "fits a; its devices may then be on NUMA nodes apart, which is slower",
+            "fits a; its devices may then be on different NUMA nodes, which is slower",
         ),
     ]
 
@@ -197,7 +197,7 @@ def test_kub_3_the_failed_pod_is_explained_with_the_layout_and_what_would_fit() 
     assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.KUBELET)
     text = told(explanation)
     for part in (
-        "not scheduled again: its Job train makes a new one, which meets the same",
+        "not scheduled again: its Job train creates a new one, which fails the same way",
         "NUMA node 0: 2 of 2 nvidia.com/gpu free",
         "single-numa-node",
         "ask for 2 nvidia.com/gpu",
@@ -209,7 +209,7 @@ def test_kub_3_a_failed_pod_on_a_node_without_report_says_so() -> None:
     gone = pod("wide", 4, on="a", status={"phase": "Failed", "reason": "TopologyAffinityError"})
     text = told(explained("wide", node("a"), gone))
     assert "its NUMA nodes are not known here" in text
-    assert "nothing makes a new one" in text
+    assert "no controller creates a new one" in text
 
 
 def test_kub_3_a_manifest_is_judged_by_the_kubelet_too() -> None:
@@ -238,7 +238,7 @@ def test_a_remedy_of_the_scheduler_counts_only_if_the_kubelet_takes_the_pod() ->
     assert explained("wide", tainted, status("a", "none"), pod("wide", 4)).remedies[0].effect == "fits a"
     [both] = explained("wide", tainted, status("a"), pod("wide", 4)).remedies
     assert both.action == "tolerate the taint t:NoSchedule; and ask for 2 nvidia.com/gpu"
-    assert both.effect.startswith("fits a (all of it is needed")
+    assert both.effect.startswith("fits a (all of these are needed")
 
 
 @pytest.mark.parametrize("held", [1, 2])
@@ -252,7 +252,7 @@ def test_what_an_idle_node_refuses_is_refused_whoever_holds_its_devices(held: in
     assert all(
         "ask for" in remedy.action or "set topology" in remedy.action for remedy in explanation.remedies
     )
-    assert ("so were the node idle" in told(explanation)) is (held == 1)
+    assert ("even if the node were idle" in told(explanation)) is (held == 1)
 
 
 def init(body: Body, gpus: int) -> Body:

@@ -58,7 +58,7 @@ def test_what_only_the_scheduler_heeds_keeps_no_pod_from_the_node_that_it_names(
     spec: Body, about: str
 ) -> None:
     said = judged(pod(), node(**spec))
-    assert (said.verdict, said.message) == (Verdict.FITS, "n1, which it names itself, takes it"), about
+    assert (said.verdict, said.message) == (Verdict.FITS, "n1, which spec.nodeName names, takes it"), about
 
 
 @pytest.mark.parametrize(
@@ -67,21 +67,21 @@ def test_what_only_the_scheduler_heeds_keeps_no_pod_from_the_node_that_it_names(
         pytest.param(
             pod(gpus=9),
             [node()],
-            f"(OutOf{GPU}): asks 9 {GPU}, the node has 4",
+            f"(OutOf{GPU}): asks for 9 {GPU}, the node has 4",
             Verdict.NEVER,
             id="more than the node has",
         ),
         pytest.param(
             pod(gpus=3),
             [node(), runs("other", 2)],
-            f"(OutOf{GPU}): asks 3 {GPU}, 2 of 4 are free",
+            f"(OutOf{GPU}): asks for 3 {GPU}, 2 of 4 are free",
             Verdict.NOT_NOW,
             id="more than is free",
         ),
         pytest.param(
             pod(nodeSelector={"tier": "silver"}),
             [node()],
-            "(NodeAffinity): its node selector or affinity leaves the node out",
+            "(NodeAffinity): its node selector or affinity excludes the node",
             Verdict.NEVER,
             id="another node's label",
         ),
@@ -98,7 +98,7 @@ def test_the_kubelet_fails_what_it_cannot_take(
     asked: Body, there: list[Body], message: str, verdict: Verdict
 ) -> None:
     said = judged(asked, *there)
-    assert (said.message, said.verdict) == (f"the kubelet of n1 fails it {message}", verdict)
+    assert (said.message, said.verdict) == (f"the kubelet of n1 rejects it {message}", verdict)
     assert said.layer is Layer.KUBELET
     assert said.remedies[0].patch == {"spec": {"nodeName": None}}
 
@@ -115,7 +115,7 @@ def test_a_node_that_is_not_there_starts_nothing() -> None:
     said = judged(pod(nodeName="n9"), node())
     assert (said.verdict, said.message) == (
         Verdict.NEVER,
-        "there is no node n9, which it names itself: no kubelet will start it",
+        "spec.nodeName names n9, a node that does not exist: no kubelet will start it",
     )
 
 

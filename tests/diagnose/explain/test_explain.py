@@ -273,7 +273,7 @@ def test_sch_2_both_causes_are_shown_and_one_fix_alone_is_said_to_fail() -> None
     assert explained("train", *six_nodes(), tolerated).verdict is Verdict.NOT_NOW
 
     both = explanation.remedies[0]
-    assert both.effect == "fits a100-0 (all of it is needed: no part alone is enough)"
+    assert both.effect == "fits a100-0 (all of these are needed)"
     corrected = patched(wanted, both.patch)
     assert corrected["spec"]["affinity"] == requiring(H100, A100)
     assert places(corrected, *six_nodes()) == "a100-0"

@@ -280,4 +280,4 @@ def test_what_cannot_be_read_of_a_slice_is_unknown_and_named() -> None:
     broken = {"name": "gpu-0", "capacity": {"memory": {"value": "much"}}}
     found = explained(node("a"), resource_slice("a", broken), ANY, claim("mine"), pod("mine"))
     assert found.verdict is Verdict.UNKNOWN
-    assert "ResourceSlice s-a: spec.devices[0].capacity[memory]: 'much' is no quantity" in found.message
+    assert "ResourceSlice s-a: spec.devices[0].capacity[memory]: 'much' is not a quantity" in found.message

@@ -177,7 +177,9 @@ def test_sch_8_idle_gpus_that_are_held_are_not_free(used_mib: int, idle: bool) -
     ("minutes", "evidence", "advice"),
     [
         pytest.param(2, "by one reading within 10 minutes of their start, too early", "look again", id="new"),
-        pytest.param(90, "by one reading 90 minutes after their start", "see their use over time", id="old"),
+        pytest.param(
+            90, "by one reading 90 minutes after their start", "check their use over time", id="old"
+        ),
     ],
 )
 def test_that_a_gpu_is_idle_takes_more_than_a_moment(minutes: int, evidence: str, advice: str) -> None:
@@ -291,7 +293,7 @@ def test_what_cannot_be_read_is_unknown_and_named() -> None:
     explanation = explained("p", broken, pod("p", {"cpu": "1"}))
     assert explanation.verdict is Verdict.UNKNOWN
     assert (
-        "status.allocatable[nvidia.com/gpu]: 'eight' is no quantity"
+        "status.allocatable[nvidia.com/gpu]: 'eight' is not a quantity"
         in explanation.nodes[0].reasons[0].message
     )
     unread = explained("p", node("a", A100, devices={GPU: "8"}), pod("p", {GPU: "one"}))

@@ -38,7 +38,7 @@ def asked(
 @pytest.mark.parametrize(
     ("phase", "told"),
     [
-        ("Pending", "no node ghost: no kubelet will start it"),
+        ("Pending", "its node ghost does not exist: no kubelet will start it"),
         ("Running", "its node ghost is gone: the pod garbage collector will remove it"),
     ],
 )

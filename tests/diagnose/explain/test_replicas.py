@@ -107,7 +107,7 @@ ONE = node("h", H100, devices=EIGHT)
             workload("StatefulSet", "db", 8, replicas=3),
             [ONE],
             Verdict.NEVER,
-            "1 of 3 pods fits; db-1 waits, and the next is made once it is ready: ",
+            "1 of 3 pods fits; db-1 waits, and the next is created once it is ready: ",
             id="a StatefulSet makes its next pod once the one before is ready",
         ),
         pytest.param(
@@ -133,8 +133,8 @@ ONE = node("h", H100, devices=EIGHT)
             workload("DaemonSet", "exporter", 1, pod_spec={"nodeSelector": {PRODUCT: A100}}),
             [ONE],
             Verdict.NEVER,
-            "no node is one for its pods: h: ",
-            id="a DaemonSet that no node is for",
+            "no node matches its pods: h: ",
+            id="a DaemonSet that for is not a valid node name",
         ),
         pytest.param(
             workload("DaemonSet", "exporter", 1),
@@ -219,7 +219,7 @@ def test_workloads_of_a_file_are_placed_as_the_scheduler_takes_them(
     fits = {answer.subject.name: int(answer.verdict is Verdict.FITS) for answer in answers}
     assert fits == taken
     loser = next(answer for answer in answers if answer.verdict is not Verdict.FITS)
-    assert loser.message.startswith("what comes before it leaves no place: ")
+    assert loser.message.startswith("what comes before it leaves no room: ")
 
 
 def test_a_bare_pod_takes_the_place_that_a_later_one_would_have() -> None:

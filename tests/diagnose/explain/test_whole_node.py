@@ -54,4 +54,4 @@ def test_its_pods_stand_beside_those_that_it_does_not_take() -> None:
     assert groups["ml/runs",][0] is Verdict.RUNNING
     assert groups["ml/x", "ml/y"][0] is Verdict.NOT_NOW
     assert groups["ml/x", "ml/y"][1].startswith(f"waits: asks 3 {GPU}, 2 free")
-    assert groups["ml/large",] == (Verdict.FITS, "waits: the node takes it: something else keeps it back")
+    assert groups["ml/large",] == (Verdict.FITS, "waits: the node can take it: something else holds it back")

@@ -117,7 +117,7 @@ LATE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExc
             Verdict.NEVER,
             WorkloadWantsNone.code,
             "none of the nodes",
-            id="no node is meant",
+            id="meant is not a valid node name",
         ),
         pytest.param(
             made("Job", status={"conditions": [FAILED]}),
@@ -151,7 +151,7 @@ def test_a_workload_says_itself_why_it_makes_no_pods(
 def test_a_job_that_is_done_is_well() -> None:
     done = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
     told = explained("Job", made("Job", status=done), pod("w-x", "Job/w", phase="Succeeded"))
-    assert (told.verdict, told.message) == (Verdict.ENDED, "ended well: 1 pods succeeded")
+    assert (told.verdict, told.message) == (Verdict.ENDED, "completed: 1 pods succeeded")
 
 
 def test_pods_that_are_alike_are_told_together_the_worst_first() -> None:
@@ -171,7 +171,7 @@ def test_pods_that_are_alike_are_told_together_the_worst_first() -> None:
     ]
     assert (told.verdict, told.layer) == (Verdict.NEVER, Layer.SCHEDULER)
     assert told.message.startswith("2 of 5 pods have a place; 3 of 5 pods: ")
-    assert told.message.endswith("; even with nothing else in it, the cluster has room for 2 of 5")
+    assert told.message.endswith("; even if it were empty, the cluster would have room for 2 of 5")
     assert [remedy.action for remedy in told.remedies][-1] == "ask for 2 replicas, not 5"
     assert told.remedies[-1].patch == {"spec": {"replicas": 2}}
     assert told.to_json()["pods"][0]["count"] == 3  # type: ignore[index,call-overload]
@@ -183,11 +183,11 @@ def test_a_stateful_set_waits_for_the_pod_before() -> None:
     first = pod("w-0", "StatefulSet/w", status=status)
     told = explained("StatefulSet", made("StatefulSet", replicas=3), first)
     assert WorkloadInOrder.code in {reason.code for reason in told.reasons}
-    assert "only when w-0 is ready (1 of 3 are there)" in told.message
+    assert "only when w-0 is ready (1 of 3 exist)" in told.message
     at_once = made("StatefulSet", replicas=3, podManagementPolicy="Parallel")
     other = explained("StatefulSet", at_once, first)
     assert WorkloadInOrder.code not in {reason.code for reason in other.reasons}
-    assert "2 of 3 pods are not there" in other.message
+    assert "2 of 3 pods do not exist" in other.message
 
 
 DENIED = 'admission webhook "w.example" denied the request: no'
@@ -259,11 +259,11 @@ def test_adm_5_what_kubelet_will_refuse_is_told_before_the_pods_are_there() -> N
     two = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {f"{GPU}.shared": "2"}}}]}
     told = explained("Deployment", made("Deployment", template={"spec": two}), node, report)
     assert SharedRequestTooLarge.code in {reason.code for reason in told.reasons}
-    assert "once they are there, NEVER: " in told.message
+    assert "once they exist, NEVER: " in told.message
     one = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {f"{GPU}.shared": "1"}}}]}
     other = explained("Deployment", made("Deployment", template={"spec": one}), node, report)
     assert SharedRequestTooLarge.code not in {reason.code for reason in other.reasons}
-    assert "once they are there" not in other.message
+    assert "once they exist" not in other.message
 
 
 def test_owners_that_own_each_other_end() -> None:
@@ -291,7 +291,7 @@ def test_a_cron_job_is_told_by_its_newest_job() -> None:
     assert (told.verdict, told.layer) == (Verdict.NOT_NOW, Layer.SCHEDULER)
     assert told.message.startswith("pod w-1-x: ")
     assert (
-        explained("CronJob", made("CronJob")).message == "nothing stands against it; it has made no pods yet"
+        explained("CronJob", made("CronJob")).message == "nothing prevents its pods; it has created none yet"
     )
 
 
@@ -317,7 +317,7 @@ def test_adm_10_no_pod_of_its_own_is_to_end_for_a_pod_that_a_quota_keeps_out() -
     """It would be made again. Pods of others are another matter."""
     raised = "raise it: kubectl patch resourcequota q -n ml"
     told = _at_quota("1", "1")
-    assert "1 of 2 pods are not there: the API server refuses its pods: the quota q" in told.message
+    assert "1 of 2 pods do not exist: the API server refuses its pods: the quota q" in told.message
     assert [remedy.action[: len(raised)] for remedy in told.remedies] == [raised]
     other = pod("x", "Job/x")
     told = _at_quota("1", "2", other)
@@ -328,14 +328,12 @@ def test_adm_10_what_helps_the_pods_that_are_there_comes_before_what_is_not_enou
     told = _at_quota("4", "4")
     assert told.verdict is Verdict.NEVER
     smaller, *weak = told.remedies
-    assert (smaller.action, smaller.effect) == (f"ask for 2 {GPU}", "for the pods that are there: fits gpu-1")
+    assert (smaller.action, smaller.effect) == (f"ask for 2 {GPU}", "for the pods that exist: fits gpu-1")
     resources = {"limits": {GPU: "2"}}
     inner = {"spec": {"containers": [{"name": "c", "resources": resources}]}}
     assert smaller.patch == {"spec": {"template": inner}}
     assert [remedy.action.split(":")[0] for remedy in weak] == ["raise it"]
-    assert weak[0].effect.startswith(
-        "not enough by itself: the API server lets the pod exist; NEVER: no node"
-    )
+    assert weak[0].effect.startswith("not enough by itself: the API server accepts the pod; NEVER: no node")
 
 
 def test_a_daemon_set_without_nodes_names_what_keeps_it_from_each() -> None:
@@ -352,12 +350,12 @@ def test_a_daemon_set_without_nodes_names_what_keeps_it_from_each() -> None:
         "DaemonSet", tainted, made("DaemonSet", status={"desiredNumberScheduled": 0}, template=template)
     )
     assert told.message == (
-        "none of the nodes is one for its pods: b: taint team=ml:NoSchedule is not tolerated; "
+        "no node matches its pods: b: taint team=ml:NoSchedule is not tolerated; "
         "gpu-1: wants g=x, the node lacks that label"
     )
     assert (told.remedies[0].action, told.remedies[0].effect) == (
         "tolerate the taint team=ml:NoSchedule",
-        "a pod is made for b",
+        "a pod is created for b",
     )
 
 

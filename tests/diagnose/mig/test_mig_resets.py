@@ -44,7 +44,7 @@ def said(*devices: GpuDevice, entries: tuple[MigEntry, ...] = FIRST) -> list[str
 
 
 ALONE = ["mode MIG is turned on: resets the GPU"]
-UNLESS = "of its board, unless the driver turns one alone; what they are divided into is made again"
+UNLESS = "of its board, unless the driver turns one alone; their MIG devices are created again"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ UNLESS = "of its board, unless the driver turns one alone; what they are divided
         ),
         pytest.param(
             [device(0, HOPPER), device(1, HOPPER, holders=held("train", "GPU-1"))],
-            ["mode MIG is turned on: takes no reset, but nobody may use the GPU meanwhile"],
+            ["mode MIG is turned on: needs no reset, but no process may use the GPU meanwhile"],
             id="Hopper takes no reset",
         ),
     ],

@@ -208,7 +208,7 @@ def test_sch_10_a_disruption_budget_that_preemption_breaks_is_named(allowed: int
     manifest["spec"]["priorityClassName"] = "high"
     [read] = manifests_from_documents([manifest], classes=snapshot.priority_classes)
     found = explain_manifest(read, snapshot)
-    assert found.message == f"a will be cleared for it: low of lower priority must go{told}"
+    assert found.message == f"a will be cleared for it: low of lower priority must end{told}"
     assert found.reasons[0].facts["budgets"] == (["ml/keep"] if told else [])
 
 
@@ -221,7 +221,7 @@ def test_sch_10_a_preemption_under_way_is_waited_for_and_the_pods_own_victims_go
     snapshot = snapshot_from_documents([node("a", 4), low, high])
     [read] = manifests_from_documents([manifest], classes=snapshot.priority_classes)
     before = explain_manifest(read, snapshot)
-    assert before.message == "a will be cleared for it: low of lower priority must go"
+    assert before.message == "a will be cleared for it: low of lower priority must end"
     waits = [(r.action, r.effect) for r in before.remedies if r.action.startswith("wait")]
     assert waits == [("wait until low has ended", "fits a")], "once, not also as a node that pods must leave"
     assert (before.placement.nominated, before.placement.victims) == ("a", ("low",))
@@ -233,7 +233,7 @@ def test_sch_10_a_preemption_under_way_is_waited_for_and_the_pods_own_victims_go
     during = explain(after.pods[1], after)
     assert (during.verdict, during.placement.nominated) == (Verdict.NOT_NOW, "a")
     ends = "it ends by 2026-01-01 00:00 UTC, being deleted"
-    assert during.message == f"a is being cleared for it: low ({ends}) of lower priority must go"
+    assert during.message == f"a is being cleared for it: low ({ends}) of lower priority must end"
     assert during.upstream_message.endswith("due to a terminating pod on the nominated node.")
 
 

@@ -11,7 +11,7 @@ from tonnage.model.verdict import Remedy
 from tonnage.reading.documents import snapshot_from_documents
 
 Body = dict[str, Any]
-ALL = " (all of it is needed: no part alone is enough)"
+ALL = " (all of these are needed)"
 
 
 def node(**spec: Any) -> Body:

@@ -71,7 +71,7 @@ def test_a_workload_grows_shrinks_and_goes() -> None:
     assert (less.placed, less.counts["pending"]) == (1, 0)
     assert tried(snapshot, ScaleWorkload("rs", "ml", "chat-5d8f", 0)).placed == 0
     ((what, remedy),) = problems(snapshot, ScaleWorkload("deployment", "ml", "chta", 3))
-    assert what == "no pod of deployment chta in namespace ml"
+    assert what == "deployment chta in namespace ml has no pods"
     assert remedy == "did you mean chat?"
 
 
@@ -83,9 +83,9 @@ def test_a_manifest_that_the_api_refuses_is_a_problem() -> None:
     manifests = tuple(Manifest(kind, "y", one, (WRITTEN,) if one is bad else ()) for kind, one in kinds)
     found = problems(snapshot, AddWorkload("a.yaml", None, manifests))
     assert [what for what, _ in found] == [
-        "no priority class hgih",
-        "how many pods a DaemonSet has hangs on the nodes",
-        "nvidia.com/gpu stands under requests alone; a device needs a limit",
+        "priority class hgih does not exist",
+        "the number of a DaemonSet's pods depends on the nodes",
+        "nvidia.com/gpu is set under requests only; a device needs a limit",
     ]
     assert found[0][1] == "did you mean high?"
 
@@ -128,7 +128,9 @@ def test_what_was_not_read_makes_every_place_unknown() -> None:
     snapshot = Snapshot(FLEET[:1], (pod("a-0", 1),), missing=frozenset({"Pod"}))
     outcome = tried(snapshot)
     assert outcome.counts["unknown"] == 1
-    assert [*outcome.unknown] == ["objects of kind Pod were not read: what the nodes have free is not known"]
+    assert [*outcome.unknown] == [
+        "objects of kind Pod were not read: it is not known what the nodes have free"
+    ]
 
 
 def test_a_replay_places_everything_in_order_of_creation() -> None:
@@ -256,8 +258,8 @@ def test_volumes_and_foreign_schedulers_are_unknown_and_say_so() -> None:
 def test_pods_on_nodes_that_are_not_there_and_kinds_that_were_not_read_are_told() -> None:
     snapshot = Snapshot(FLEET[:1], (pod("x-0", 1, on="gone"),), missing=frozenset({"ReplicaSet"}))
     assert tried(snapshot).notes == (
-        "not read, and so not minded: ReplicaSet",
-        "1 pod is on a node that is not there, and left out",
+        "not read, and so ignored: ReplicaSet",
+        "1 pod is on a node that does not exist, and left out",
     )
 
 
@@ -312,7 +314,7 @@ def test_what_a_driver_publishes_for_gpus_set_otherwise_is_not_guessed() -> None
     waits = _with_claims("a100-0")
     after = tried(waits, SetMig(NodeSelection("a100-1"), "all-1g.10gb"), Drain(NodeSelection("a100-0")))
     assert after.counts["unknown"] == 1
-    assert "not derived here" in next(iter(after.unknown))
+    assert "does not derive" in next(iter(after.unknown))
 
 
 SIZES = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), max_size=12)

@@ -124,7 +124,7 @@ def test_top_1_families_that_differ_are_not_one_pool() -> None:
     one = fleet_topology(cluster(objects("a", fast, A100), objects("b", slow, A100)))
     (note,) = one.notes
     assert "a (NVSwitch, 12 NVLinks each); b (NVLink within 0-1, 2-3)" in note
-    assert "label them by how they are joined" in note
+    assert "label them by their links" in note
     other = fleet_topology(cluster(objects("a", fast, A100), objects("b", slow, L40S)))
     assert "the product label tells them apart" in other.notes[0]
     alike = fleet_topology(cluster(objects("a", fast, A100), objects("b", fast, A100)))
@@ -148,11 +148,14 @@ def test_top_1_what_contradicts_itself_is_said_and_not_drawn() -> None:
     fleet = fleet_topology(cluster(ghost[1:], twice, uneven, good))
     assert [node.node for node in fleet.nodes] == ["good", "twice", "uneven"]
     assert [row.index for row in fleet.nodes[1].rows] == [2, 3]
-    unknown, unsure = "which is meant is not known, so they are left out", "what is drawn of them is not sure"
+    unknown, unsure = (
+        "it is not known which one is meant, so they are left out",
+        "the drawing of them may be wrong",
+    )
     assert [note for note in fleet.notes if "not one pool" not in note] == [
         f"twice: its NodeGPUStatus has several GPUs of index 0: {unknown}",
-        f"uneven: the two GPUs of 0-1 do not say the same of the links between them: {unsure}",
-        "NodeGPUStatus of ghost: there is no such node, so it is left out",
+        f"uneven: the two GPUs of 0-1 disagree about the links between them: {unsure}",
+        "NodeGPUStatus of ghost: the such n does not existode, so it is left out",
     ]
 
 
@@ -233,7 +236,7 @@ def test_top_2_four_gpus_with_the_best_links_and_one_numa_node() -> None:
     """TOP-2: explain says that nothing better was to be had."""
     answer = explained("train", cluster(objects("a", nvswitch(8, "8.0", 12), A100, {"train": [4, 5, 6, 7]})))
     assert (answer.verdict, answer.reasons) == (Verdict.RUNNING, ())
-    assert "no 4 GPUs of the node are better joined (NV12, NUMA node 1)" in answer.message
+    assert "no 4 GPUs of the node have better links (NV12, NUMA node 1)" in answer.message
     links: Any = answer.placement.links
     assert links["numa_nodes"] == [1]
     assert links["slowest"] == links["best"]["slowest"] | {"pair": [4, 5]}
@@ -261,7 +264,7 @@ def test_top_3_the_slow_job_after_a_move_to_a_general_pool() -> None:
     assert "PCIe only" in reason.message
     assert "hgx-0 (NVSwitch, 12 NVLinks each)" in reason.message
     assert "9.9 GB/s over NODE, there it has 240 GB/s over NV12" in reason.message
-    assert "look here before the program, NCCL or the batch size" in reason.message
+    assert "check this placement before the program, NCCL or the batch size" in reason.message
     (remedy,) = answer.remedies
     assert remedy.patch == {"spec": {"nodeSelector": {"nvidia.com/gpu.product": A100}}}
     assert remedy.effect == "its slowest pair is 24.2 times as fast"

@@ -59,7 +59,7 @@ def test_a_whole_gpu_has_room_for_seven_slices(sizes: tuple[int, ...]) -> None:
         ({"3c.4g.40gb": 1}, "a 4g.40gb has no compute instances of 3"),
         ({"5c.7g.80gb": 1}, "a 7g.80gb has no compute instances of 5"),
         ({"2c.2g.20gb": 1}, "no fewer compute slices than its GPU instance 2g.20gb"),
-        ({"half": 1}, "half is no MIG profile"),
+        ({"half": 1}, "half is not a MIG profile"),
     ],
 )
 def test_what_there_is_not(wanted: dict[str, int], words: str) -> None:

@@ -327,9 +327,9 @@ def _places(placement: Placement, case: Case) -> str:
     )
     candidates = placement.candidates
     names = " or ".join(sorted(candidates)[:_MOST_TIES]) + (" or …" if len(candidates) > _MOST_TIES else "")
-    more = f"; {others} more would do" if (others := feasible - max(1, len(candidates))) else ""
+    more = f"; {others} more would fit" if (others := feasible - max(1, len(candidates))) else ""
     if feasible > size:
-        of = f"; the scheduler takes the best of the first {size} nodes that fit, from wherever it last ended"
+        of = f"; the scheduler takes the best of the first {size} nodes that fit, from where it last stopped"
         return (f"one of {len(candidates)} nodes: {names}" if candidates else str(placement.node)) + more + of
     return (f"{names} (equal scores)" if candidates else str(placement.node)) + more
 

@@ -13,12 +13,12 @@ from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, NodeClass, PodGroup, Remedy, Verdict
 
 _HEADLINES = {
-    Verdict.ENDED: "it has ended well",
+    Verdict.ENDED: "it has completed",
     Verdict.RUNNING: "it has a place and runs",
     Verdict.FITS: "it has a place",
     Verdict.NOT_NOW: "something must end, be freed or be repaired first",
     Verdict.NEVER: "the manifest or the cluster must be changed",
-    Verdict.UNKNOWN: "something is missing for an answer",
+    Verdict.UNKNOWN: "Tonnage lacks something that it needs for an answer",
 }
 _MOST_SCORES: Final = 20
 

@@ -96,10 +96,10 @@ def is_configuration(manifest: ManifestObject, world: LintWorld) -> bool:
 def _without_kind(manifest: ManifestObject) -> UnjudgedPart:
     name = PurePosixPath(manifest.sheet.name).name.lower().rpartition(".")[0]
     if name == "chart" or "values" in name:
-        return _part(manifest, "it looks like a file of a Helm chart, not like an object", _CHART)
+        return _part(manifest, "it looks like a file of a Helm chart, not an object", _CHART)
     if name == "kustomization":
         return _part(manifest, "it is kustomize's own file, not an object", _KUSTOMIZE)
-    message = "no object of Kubernetes (it has no kind), nor a configuration that lint knows"
+    message = "neither a Kubernetes object (kind is missing) nor a configuration that lint knows"
     return _part(manifest, message)
 
 

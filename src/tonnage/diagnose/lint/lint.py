@@ -168,7 +168,7 @@ def _no_mapping(sheet: Sheet) -> tuple[Problem, ...]:
 def _template(problem: Problem) -> Problem:
     """A file with `{{` that is no YAML is a template; where it fails first says nothing more."""
     remedy = "lint what it renders to: helm template CHART | tonnage lint -"
-    return Problem("no YAML yet but a template", problem.where, "it has {{ in it", remedy)
+    return Problem("a template, not YAML", problem.where, "it contains {{", remedy)
 
 
 def _inner(manifest: ManifestObject) -> Iterator[ManifestObject]:

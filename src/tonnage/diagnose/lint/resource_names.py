@@ -39,7 +39,7 @@ def name_drafts(name: str, place: Path) -> Iterator[Draft]:
         if next(wrong_in_container_resource(name), ""):
             near = get_close_matches(f"nvidia.com/{name}", _DEVICES, n=1, cutoff=_CUTOFF)
             remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(_STANDARD)}, or domain/name"
-            message = f"{name[:100]} is no resource of Kubernetes, and has no domain"
+            message = f"{name[:100]} is not a Kubernetes resource, and has no domain"
             why = "must be a standard resource type or fully qualified"
             meant = near[0] if near else None
             yield _refused(
@@ -57,7 +57,7 @@ def name_drafts(name: str, place: Path) -> Iterator[Draft]:
         return
     wrong = next(wrong_in_container_resource(name), "")
     if wrong:
-        message, remedy = f"{name[:100]} is no name of a resource", "write domain/name"
+        message, remedy = f"{name[:100]} is not a valid resource name", "write domain/name"
         yield _refused(ResourceNameUnknown(message=message, remedy=remedy, resource=name), wrong, place)
         return
     bare = name.removesuffix(SHARED_SUFFIX)

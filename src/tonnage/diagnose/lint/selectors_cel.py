@@ -37,7 +37,7 @@ def drafts(
     for index, selector in mappings(selectors):
         expression = mapping(selector.get("cel")).get("expression")
         if not isinstance(expression, str):
-            message, remedy = "a selector without expression", "write cel: {expression: ...}"
+            message, remedy = "the selector has no expression", "write cel: {expression: ...}"
             yield Draft(SelectorRefused(message=message, remedy=remedy), (*at, index))
             return
         expressions.append(((*at, index, "cel", "expression"), expression))
@@ -53,8 +53,8 @@ def drafts(
         yield from _on_devices(expressions, before or (), world.cluster.ground.view.supply)
     elif before is None and not _GUARDED.search(expressions[0][1]) and "device." in expressions[0][1]:
         reason = SelectorDoubtful(
-            message="the class does not say of which driver its devices are",
-            remedy="begin with device.driver == 'gpu.nvidia.com' &&, or whose they are",
+            message="the class does not name the driver of its devices",
+            remedy="begin with device.driver == 'gpu.nvidia.com' &&, or with another driver's name",
             expression=expressions[0][1],
         )
         why = "a device without the attribute is an error, which ends the attempt on every node"
@@ -88,7 +88,7 @@ def _on_devices(
         place, expression = expressions[-1]
         reason = SelectorDoubtful(
             message=f"none of the {tried} devices of the cluster is selected",
-            remedy="see what they publish: kubectl get resourceslices -o yaml",
+            remedy="compare with what they publish: kubectl get resourceslices -o yaml",
             expression=expression,
             tried=tried,
         )
@@ -100,9 +100,7 @@ def _fails(place: Path, expression: str, error: str, device: str, supply: Supply
     better = advised(expression, key[1] if key else "", supply)
     reason = SelectorDoubtful(
         message=f"the selector fails on the device {device}: {error}",
-        remedy=f"write {better}"
-        if better
-        else "ask with has() for what may be missing, after device.driver ==",
+        remedy=f"write {better}" if better else "test with has() what may be missing, after device.driver ==",
         expression=expression,
         device=device,
         error=error,
@@ -144,7 +142,7 @@ def _refused(expression: str, error: str, place: Path, world: LintWorld) -> Draf
     return Draft(
         reason,
         place,
-        "device.attributes['x'] is all attributes of the domain x; a name comes after it" if advice else "",
+        "device.attributes['x'] is all attributes of the domain x; add a name" if advice else "",
         SetText(place, advice) if sure and _is_plain(advice) else None,
     )
 

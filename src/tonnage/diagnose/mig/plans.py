@@ -53,7 +53,7 @@ def healthy_goals(goals: Sequence[GpuGoal], status: GpuStatus | None) -> tuple[G
 
 def _unhealthy(goal: GpuGoal, device: GpuDevice) -> MigGpuUnhealthy:
     why = device.reason or "its agent does not say why"
-    message = f"it is left out, since it is unhealthy ({why}); repair or exchange it first"
+    message = f"it is unhealthy ({why}), so it is left out; repair or replace it first"
     return MigGpuUnhealthy(subject=f"GPU {goal.gpu.index}", message=message, index=goal.gpu.index, why=why)
 
 
@@ -108,10 +108,10 @@ def goal_lines(goal: GpuGoal, resets: Resets, turned: frozenset[int]) -> Iterato
             yield f"  asked for at {'; '.join(goal.where)}"
         return
     if goal.plan is None:
-        yield f"{name}: stays as it is; no entry is for it"
+        yield f"{name}: unchanged; no entry applies to it"
         return
     if goal.plan.nothing and not goal.mode:
-        yield f"{name}: is as it shall be ({_spots(goal.plan.keep) or 'no devices'})"
+        yield f"{name}: already as requested ({_spots(goal.plan.keep) or 'no devices'})"
         return
     yield f"{name}: {goal.gpu.product}"
     if goal.mode:
@@ -123,7 +123,7 @@ def goal_lines(goal: GpuGoal, resets: Resets, turned: frozenset[int]) -> Iterato
         made = (f"{_split(spot[0], goal.plan.splits.get(spot, ()))}@{spot[1]}" for spot in goal.plan.create)
         yield f"  create   {', '.join(made)}"
     if goal.evicts:
-        yield f"  must go  {', '.join(goal.evicts)}"
+        yield f"  evict    {', '.join(goal.evicts)}"
 
 
 def demand_json(demand: MigDemand) -> JsonObject:
@@ -151,7 +151,7 @@ def demand_lines(demand: MigDemand) -> Iterator[str]:
     if isinstance(packing, MigMemoryShort):
         yield f"cannot be done: {packing.message}"
         return
-    proven = "the fewest there can be" if packing.least else "perhaps one more than needed"
+    proven = "the fewest possible" if packing.least else "possibly one more than needed"
     yield f"{packing.count} x {demand.product.name} ({proven})"
     for layout, number in packing.gpus:
         yield f"  {number} x {written(layout)}"
@@ -159,7 +159,7 @@ def demand_lines(demand: MigDemand) -> Iterator[str]:
         has = demand.memory_mib[name]
         yield f"{demand.services[mib]} x {mib} MiB on {name}, which has {has} MiB" + _missed(demand, mib)
     if not demand.measured:
-        yield "The memory of its profiles is estimated; ask a node for what it has."
+        yield "The memory of its profiles is estimated; read the exact sizes on a node."
 
 
 def _missed(demand: MigDemand, mib: int) -> str:

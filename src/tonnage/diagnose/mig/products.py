@@ -46,7 +46,7 @@ def product_named(text: str) -> Product:
         return Product(text, "", 1024 * max(parse_profile(name).gb for name in board.profiles))
     if is_undivided(text):
         return Product(text, "", 0)
-    raise ConfigError(Problem(f"no GPU model {text[:60]}", remedy=_nearest_names(text, tuple(models))))
+    raise ConfigError(Problem(f"unknown GPU model {text[:60]}", remedy=_nearest_names(text, tuple(models))))
 
 
 def _short_names() -> dict[str, str]:
@@ -84,7 +84,7 @@ def board_of(product: Product) -> MigModel:
     if board is not None:
         return board
     undivided = is_undivided(product.name)
-    why = "it has no MIG" if undivided else "what fits on it is not in the catalogue"
+    why = "it has no MIG" if undivided else "the catalogue does not say what fits on it"
     raise ConfigError(Problem(f"{product.name} cannot be divided", why=why, remedy=" or ".join(INSTEAD)))
 
 

@@ -19,7 +19,7 @@ Resets = Mapping[int, tuple[MigGpu, ...]]
 _AMPERE: Final = re.compile(r"\bA(?:100|800|30)\b")
 _HOPPER: Final = "9.0"
 """Or newer: of those without a node that is all that counts."""
-_NEWER: Final = "takes no reset, but nobody may use the GPU meanwhile"
+_NEWER: Final = "needs no reset, but no process may use the GPU meanwhile"
 
 
 def resets_among(gpus: Sequence[MigGpu], status: GpuStatus | None = None) -> Resets:
@@ -44,7 +44,7 @@ def reset_lines(goal: GpuGoal, resets: Resets, turned: frozenset[int]) -> Iterat
     if not others:
         return
     beside = [gpu for gpu in others if gpu.index not in turned]
-    unless = ", unless the driver turns one alone; what they are divided into is made again" if beside else ""
+    unless = ", unless the driver turns one alone; their MIG devices are created again" if beside else ""
     yield f"  reset    with {_gpu_numbers(others)} of its board{unless}"
     if lost := [f"{pod} loses {device}" for gpu in beside for pod, device in _held(gpu)]:
         yield f"  then     {', '.join(lost)}"

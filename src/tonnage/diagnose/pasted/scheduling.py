@@ -48,7 +48,7 @@ class SchedulingText:
 
     @property
     def preemption_sum_text(self) -> str:
-        """The same of what preemption came to; empty where that counts no nodes."""
+        """The same of result of preemption; empty where that counts no nodes."""
         if self.preemption_nodes is None:
             return ""
         return sum_text(self.preemption_nodes, self.preemption, cut=self.cut)
@@ -152,6 +152,6 @@ def sum_text(nodes: int, parts: tuple[MessagePart, ...], *, cut: bool = False) -
     why = (
         "a node that lacks several resources counts for each"
         if several > 1
-        else "no scheduler counts so; the text is of two messages, or was changed"
+        else "no scheduler counts like this; the text joins two messages or was changed"
     )
     return f"the counts add up to {total} for {nodes} nodes: {why}"

@@ -25,7 +25,7 @@ def scheduling_lines(message: SchedulingText) -> list[str]:
     if message.sum_text:
         rows.append(f"  {message.sum_text}")
     if message.preemption:
-        rows.append("  what preemption came to:")
+        rows.append("  result of preemption:")
         for part in message.preemption:
             rows += _part_lines(part, message.preemption_nodes or message.nodes)
         if message.preemption_sum_text:

@@ -157,7 +157,9 @@ def _asking(amounts: tuple[WrittenAmounts, ...], manifest: Manifest, snapshot: S
 def _secure(reason: PodSecurityViolation, manifest: Manifest, snapshot: Snapshot) -> Iterator[Fix]:
     """What can be set without knowing the program; else the namespace's label."""
     template, patch = _secured(manifest.written, reason)
-    yield Fix("set in the pod what is asked for", replace(manifest, written=template), snapshot, patch)
+    yield Fix(
+        "set the fields in the pod that are asked for", replace(manifest, written=template), snapshot, patch
+    )
     namespace = manifest.pod.namespace
     for level in ("baseline", "privileged"):
         labels = {**snapshot.namespaces.get(namespace, {}), ENFORCE: level}
@@ -196,7 +198,7 @@ def _free_or_raise(reason: QuotaRowsReason, manifest: Manifest, snapshot: Snapsh
     if isinstance(reason, QuotaNotTakenOver):
         caught_up = replace(quota, hard={**quota.spec_hard})
         as_wanted = tuple(caught_up if entry == quota else entry for entry in snapshot.quotas)
-        action = f"wait until the quota controller has taken over what the spec of {quota.name} says"
+        action = f"wait until the quota controller has processed the spec of {quota.name}"
         yield Fix(action, manifest, replace(snapshot, quotas=as_wanted), {})
         return
     row = reason.rows[0]
@@ -288,7 +290,7 @@ def _declare(reason: QuotaUndeclared, manifest: Manifest, snapshot: Snapshot) ->
         if name not in old.limits and (name in new.limits or name not in old.requests)
     ]
     for_instance = ", ".join(dict.fromkeys(named))
-    action = f"declare it in the container, as much as it needs; for instance {for_instance}"
+    action = f"declare in the container how much it needs, for instance {for_instance}"
     yield replace(fix, action=action, patch=_declaring(tuple(amounts), manifest))
 
 

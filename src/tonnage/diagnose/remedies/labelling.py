@@ -13,11 +13,11 @@ from tonnage.model.kubernetes.cluster import Node, Pod
 from tonnage.model.kubernetes.selectors import Requirement
 
 MAKERS: Final = {
-    "nvidia.com/": "GPU feature discovery sets it: does it, or Tonnage's agent, run on the GPU nodes",
-    "feature.node.kubernetes.io/": "node feature discovery sets it: does it run",
+    "nvidia.com/": "check that GPU feature discovery or Tonnage's agent, which set it, runs on the GPU nodes",
+    "feature.node.kubernetes.io/": "check that node feature discovery, which sets it, runs",
     "cloud.google.com/": "GKE sets it",
     "eks.amazonaws.com/": "EKS sets it",
-    "karpenter.sh/": "Karpenter sets it on nodes that it makes",
+    "karpenter.sh/": "Karpenter sets it on nodes that it creates",
     "topology.kubernetes.io/": "the cloud's controller sets it",
 }
 """Who sets labels of a domain."""

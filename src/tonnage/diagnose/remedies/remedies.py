@@ -172,7 +172,7 @@ def _remedy(plan: RemedyPlan, case: Case, ground: Ground) -> Remedy:
     if chosen in view.nodes and (there := _replicas(pod, str(chosen), view)) is not None:
         effect += f", where {there.in_words(_most_asked(pod)[there.resource])}"
     if len(plan.edits) > 1:
-        effect += " (all of it is needed: no part alone is enough)"
+        effect += " (all of these are needed)"
     return Remedy(action, effect, patch_of(case.pod, pod))
 
 

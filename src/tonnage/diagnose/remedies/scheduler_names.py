@@ -15,7 +15,7 @@ from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Remedy
 
 _LEAVE = "leave it to the default scheduler"
-_ALL = " (all of it is needed: no part alone is enough)"
+_ALL = " (all of these are needed)"
 """What refuses a pod on the node that the scheduler takes."""
 
 
@@ -27,7 +27,7 @@ def served(
     if silent is None:
         return remedies
     if not silent.lasting:
-        once = ", once kube-scheduler is at work"
+        once = ", once kube-scheduler runs"
         return tuple(replace(remedy, effect=remedy.effect + once) for remedy in remedies)
     parts = case.original != case.pod  # what it asks of its own scheduler the default one does not know
     as_default = replace(case.original, scheduler_name=DEFAULT_NAME)

@@ -30,7 +30,7 @@ from tonnage.model.kubernetes.resource_claims import (
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement
 
 _NVIDIA: Final = "gpu.nvidia.com"
-_NOT_DERIVED: Final = "its GPUs are set otherwise; what its DRA driver then publishes is not derived here"
+_NOT_DERIVED: Final = "its GPUs change; simulate does not derive what its DRA driver would publish"
 
 
 def snapshot_after(fork: Fork) -> Snapshot:

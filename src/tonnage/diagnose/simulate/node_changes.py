@@ -78,7 +78,7 @@ def chosen_nodes(fork: Fork, chosen: NodeSelection) -> list[str]:
 
 def _nobody(fork: Fork, chosen: NodeSelection, where: str) -> Problem:
     there = listed(sorted(fork.names()), 5) or "none"
-    return Problem(f"no node is {chosen}", where, remedy=f"nodes: {there} (* stands for any text)")
+    return Problem(f"no node is named {chosen}", where, remedy=f"nodes: {there} (* stands for any text)")
 
 
 def _set(fork: Fork, name: str, change: SetMig | SetSharing) -> Problem | None:
@@ -161,7 +161,7 @@ def _holders(
     status = fork.base.snapshot.gpu.get(name)
     if status is None and requested:
         return Problem(
-            "who holds which GPU is not known",
+            "it is not known who holds which GPU",
             why="no agent reports it",
             remedy="divide all GPUs of the node, or give a snapshot that has NodeGPUStatus objects",
         )
@@ -243,8 +243,8 @@ def _template(fork: Fork, change: AddNodes) -> Node | Problem:
                        taints=_lasting(node) + change.taints)  # fmt: skip
     missing = [name for name in ("cpu", "memory") if name not in change.amounts]
     if missing:
-        text = f"how much {' and '.join(missing)} a node with {change.product} has is not known"
-        return Problem(text, remedy="say it (cpu: 96, memory: 1Ti), or add nodes like one that there is")
+        text = f"it is not known how much {' and '.join(missing)} a node with {change.product} has"
+        return Problem(text, remedy="give it (cpu: 96, memory: 1Ti), or add nodes like an existing one")
     devices = node_gpus.devices_of_product(change.product, change.gpus)
     if isinstance(devices, Problem):
         return devices

@@ -39,8 +39,8 @@ _STRATEGY: Final = f"{NVIDIA}/mig.strategy"
 
 
 _UNSURE: Final = Problem(
-    "its GPUs are divided, and into what each of them is not known",
-    remedy="set the MIG layout of all of them before (--set-mig)",
+    "its GPUs are divided, but the layout of each is not known",
+    remedy="set the MIG layout of all of them first (--set-mig)",
 )
 
 
@@ -115,7 +115,7 @@ def divided(board: NodeGpus, layout: str, devices: Sequence[int] | None, strateg
     missing = sorted(set(devices or ()) - {d.index for d in board.devices})
     if missing:
         there = ", ".join(str(d.index) for d in board.devices)
-        return Problem(f"no GPU {missing[0]} there", remedy=f"it has {there}")
+        return Problem(f"the node has no GPU {missing[0]}", remedy=f"it has {there}")
     geometries = [(d, geometry) for d in chosen if (geometry := mig_model(d.product)) is not None]
     if not geometries or (devices is not None and len(geometries) < len(chosen)):
         capable = [device for device, _ in geometries]
@@ -195,7 +195,7 @@ def _indivisible(device: Device | None) -> Problem:
             remedy=f"share it by time-slicing (--set-sharing) or MPS instead, or use other GPUs; {able}",
         )
     return Problem(
-        f"whether {device.product} can be divided by MIG is not known here",
+        f"Tonnage does not know whether {device.product} can be divided by MIG",
         remedy=f"ask its driver: nvidia-smi mig -lgip; {able}",
     )
 
@@ -226,7 +226,7 @@ def _with(device: Device, board: MigModel, layout: Layout) -> Device:
 def _from_status(status: GpuStatus) -> tuple[Device, ...] | Problem:
     devices = sorted(status.devices[:MOST_GPUS], key=lambda d: (d.index is None, d.index, d.uuid))
     if any(not d.product for d in devices):
-        return Problem("its agent does not say of which product its GPUs are")
+        return Problem("its agent does not report the product of its GPUs")
     return tuple(
         replace(_device(n if d.index is None else d.index, d.product, d.memory_mib), healthy=d.healthy)
         for n, d in enumerate(devices)
@@ -242,14 +242,14 @@ def _from_labels(node: Node) -> tuple[Device, ...] | Problem:
         count = node.labels.get(f"{OWN}{product}.count", "")
     if not product:
         return Problem(
-            "which GPUs it has is not known",
+            "it is not known which GPUs it has",
             "",
-            "no agent reports them, and the node has no label of a product",
+            "no agent reports them, and the node has no product label",
             f"label it: kubectl label node {node.name} {PRODUCT_LABEL}=… {_COUNT}=…",
         )
     if not (count.isascii() and count.isdigit() and 0 < int(count[:9]) <= MOST_GPUS):
         why = f"the label {_COUNT} is missing, and {GPU} is {node.capacity.get(GPU, 0)}"
-        return Problem("how many GPUs it has is not known", "", why, f"label it: {_COUNT}=N")
+        return Problem("it is not known how many GPUs it has", "", why, f"label it: {_COUNT}=N")
     memory = node.labels.get(_MEMORY, "")
     size = int(memory) if memory.isascii() and memory.isdigit() and len(memory) < 10 else 0
     lost = max(0, node.capacity.get(GPU, 0) - node.allocatable.get(GPU, 0))

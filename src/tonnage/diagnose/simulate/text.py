@@ -113,7 +113,7 @@ def _displaced(outcome: SimulatedCluster) -> Iterator[str]:
         yield f"{_pods(counts[cause])} {cause}: {', '.join(names)}{f' and {more} more' if more else ''}"
     lost = [fate.name for fate in outcome.fates if fate.lost]
     if lost:
-        yield f"{_pods(len(lost))} would be lost, as no controller makes them anew: {listed(lost, 4)}"
+        yield f"{_pods(len(lost))} would be lost, because no controller recreates them: {listed(lost, 4)}"
 
 
 def _stranded(outcome: SimulatedCluster) -> Iterator[str]:

@@ -161,10 +161,10 @@ def _notes(fork: Fork, scene: Scene) -> Iterable[str]:
     snapshot = fork.base.snapshot
     unread = [node.name for node in scene.nodes.values() if node.node.problems]
     if unread:
-        yield f"amounts that cannot be read count as none: on nodes {listed(unread, 5)}"
+        yield f"unreadable amounts count as 0: on nodes {listed(unread, 5)}"
     missing = sorted(snapshot.missing - {"NodeGPUStatus", *(() if snapshot.claims else OF_CLAIMS)})
     if missing:
-        yield f"not read, and so not minded: {', '.join(missing)}"
+        yield f"not read, and so ignored: {', '.join(missing)}"
     elsewhere = sum(
         1
         for pod in snapshot.pods
@@ -172,7 +172,7 @@ def _notes(fork: Fork, scene: Scene) -> Iterable[str]:
     )
     if elsewhere:
         pods = f"{elsewhere} pod is" if elsewhere == 1 else f"{elsewhere} pods are"
-        yield f"{pods} on a node that is not there, and left out"
+        yield f"{pods} on a node that does not exist, and left out"
     yield from _budgets(fork)
 
 

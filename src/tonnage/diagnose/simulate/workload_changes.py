@@ -53,8 +53,8 @@ def _add(fork: Fork, change: AddWorkload) -> None:
 def _unusable(manifest: Manifest, fork: Fork) -> list[Problem]:
     pod = manifest.pod
     if manifest.kind.startswith("DaemonSet"):
-        message = "how many pods a DaemonSet has hangs on the nodes"
-        return [Problem(message, manifest.name, remedy="give a Deployment or a Pod that asks the same")]
+        message = "the number of a DaemonSet's pods depends on the nodes"
+        return [Problem(message, manifest.name, remedy="give a Deployment or a Pod that asks for the same")]
     errors = [error for rule in MANIFEST_RULES for error in rule.errors(manifest)]
     if errors:
         return [Problem(e.reason.message, e.path, e.text, e.reason.remedy) for e in errors]
@@ -65,7 +65,9 @@ def _unusable(manifest: Manifest, fork: Fork) -> list[Problem]:
     if pod.priority_class and not (pod.priority_class in names or system or unread):
         near = get_close_matches(pod.priority_class, names, n=1)
         remedy = f"did you mean {near[0]}?" if near else "create it, or leave it out"
-        problems.append(Problem(f"no priority class {pod.priority_class[:63]}", pod.name, remedy=remedy))
+        problems.append(
+            Problem(f"priority class {pod.priority_class[:63]} does not exist", pod.name, remedy=remedy)
+        )
     return problems
 
 
@@ -106,8 +108,8 @@ def _scale(fork: Fork, change: ScaleWorkload) -> None:
         names = sorted({_owner(pod) for pod in _everyone(fork) if pod.namespace == change.namespace} - {""})
         near = get_close_matches(change.name, names, n=1)
         remedy = f"did you mean {near[0]}?" if near else "add it from its manifest (--add-workload FILE)"
-        message = f"no pod of {change.kind or 'a workload'} {change.name} in namespace {change.namespace}"
-        fork.problems.append(Problem(message, change.where, "what its pods ask is not known", remedy))
+        message = f"{change.kind or 'a workload'} {change.name} in namespace {change.namespace} has no pods"
+        fork.problems.append(Problem(message, change.where, "it is not known what its pods ask for", remedy))
         return
     waiting = {candidate.pod.key for candidate in fork.queue}
     order = sorted(pods, key=lambda pod: (pod.key in waiting, pod.created or _LATEST, pod.name))

@@ -19,7 +19,7 @@ def topo_doubts(status: GpuStatus) -> Iterator[str]:
     several = [str(index) for index, count in sorted(indices.items()) if count > 1]
     if several:
         fault = f"NodeGPUStatus has several GPUs of index {listed(several, _MOST_NAMED)}"
-        yield f"{status.node}: its {fault}: which is meant is not known, so they are left out"
+        yield f"{status.node}: its {fault}: it is not known which one is meant, so they are left out"
     stated: Counter[tuple[int, int]] = Counter()
     for device in numbered(status):
         for links in device.links:
@@ -32,5 +32,5 @@ def topo_doubts(status: GpuStatus) -> Iterator[str]:
         if left != other and {left, other} <= known_indices and stated[left, other] != stated[other, left]
     ]
     if uneven:
-        text = f"the two GPUs of {listed(uneven, _MOST_NAMED)} do not say the same of the links between them"
-        yield f"{status.node}: {text}: what is drawn of them is not sure"
+        text = f"the two GPUs of {listed(uneven, _MOST_NAMED)} disagree about the links between them"
+        yield f"{status.node}: {text}: the drawing of them may be wrong"

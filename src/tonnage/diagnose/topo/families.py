@@ -175,5 +175,5 @@ def pools_that_differ(rows: Iterable[tuple[str, str, str, LinkFamily]]) -> Itera
         )
         products = [product for product, _ in families]
         told_apart = "" not in products and len(set(products)) == len(products)
-        how = "the product label tells them apart" if told_apart else "label them by how they are joined"
+        how = "the product label tells them apart" if told_apart else "label them by their links"
         yield f"{resource} is offered by nodes that are not one pool: {text}; {how}: let pods select by it"

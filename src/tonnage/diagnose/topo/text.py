@@ -107,7 +107,7 @@ def comparison_lines(compared: Comparison) -> Iterator[str]:
     if free is None:
         yield "too few GPUs are free now for a set of its size"
     elif free.worth <= chosen.worth and not compared.unhealthy:
-        yield "of what is free now, nothing is better"
+        yield "no better set is free now"
     elif free.indices != best.indices:
         yield f"free:   {set_told(free)}{_times(chosen, free)}"
     else:

@@ -172,7 +172,7 @@ def fleet_topology(snapshot: Snapshot) -> FleetTopology:
     doubts = [names for status in described for names in topo_doubts(status)]
     doubts += [f"{topology.node}: {words}" for topology in topologies if (words := topology.agent.words)]
     if stray:
-        doubts.append(f"NodeGPUStatus of {listed(stray, 3)}: there is no such node, so it is left out")
+        doubts.append(f"NodeGPUStatus of {listed(stray, 3)}: the node does not exist, so it is left out")
     return FleetTopology(topologies, (*pools_that_differ(rows), *doubts), silent)
 
 

@@ -89,7 +89,7 @@ def conflict(model: MigModel, demand: Mapping[str, int]) -> MigLayoutReason:
     """Why these do not fit together on one GPU, and the largest parts of them that do."""
     unknown = [name for name in demand if name not in model.profiles]
     if unknown:
-        message = f"there is no profile {' and no '.join(unknown)}"
+        message = f"profile {' and no '.join(unknown)} does not exist"
         return MigProfileNotOffered(
             subject=model.name, message=message, instead=offered_profiles(model, unknown)
         )
@@ -172,7 +172,7 @@ def _overlap(model: MigModel, demand: Mapping[str, int]) -> str:
     )
     occupied = sum(_mask(profile, start) for profile, start in placed)
     if any(not occupied & _mask(left, start) for start in left.starts):
-        return f"one more {left.name} beside {neighbours} would find memory slices, and that is not enough"
+        return f"one more {left.name} beside {neighbours} would find memory slices, but not enough else"
     may = ", ".join(map(str, left.starts))
     return (
         f"{left.name} may begin at memory slice {may}, and there is no room for one more beside {neighbours}"

@@ -49,7 +49,7 @@ def parse_profile(text: str) -> ProfileName:
     """
     match = _NAME.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text[:_LONGEST]} is no MIG profile")
+        raise ValueError(f"{text[:_LONGEST]} is not a MIG profile")
     compute = int(match["compute"]) if match["compute"] else None
     name = ProfileName(int(match["slices"]), int(match["gb"]), match["engines"] or "", compute)
     if compute is not None and compute >= name.slices:

@@ -171,12 +171,12 @@ def webhook_notes(manifest: Manifest, snapshot: Snapshot) -> tuple[Reason, ...]:
     ]
     shown = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
     message = (
-        f"the API server will also ask {shown}, which may change or refuse it; that is not foreseen here"
+        f"the API server will also ask {shown}, which may change or refuse it; Tonnage does not predict that"
     )
     webhook_note = WebhookMayRefuse(
         subject="Webhooks",
         message=message,
-        remedy="kubectl apply --dry-run=server -f FILE asks them without making anything",
+        remedy="kubectl apply --dry-run=server -f FILE asks them and creates nothing",
         source="webhook configurations",
         webhooks=tuple(webhook.name for webhook in webhooks),
     )
@@ -206,12 +206,12 @@ def _effect(fix: Fix, reason: Reason, attempt: Attempt, later: Later) -> str:
     if any(_key(refusal.reason) == _key(reason) for refusal in against):
         return ""
     if against:
-        return f"helps against this; then: {against[0].reason.message}"
+        return f"resolves this; then: {against[0].reason.message}"
     outcome = later(fix.manifest, fix.snapshot)
     if outcome.verdict is Verdict.NEVER:
-        return f"{NOT_ENOUGH}: the API server lets the pod exist; {outcome.verdict}: {outcome.message}"
+        return f"{NOT_ENOUGH}: the API server accepts the pod; {outcome.verdict}: {outcome.message}"
     fits = outcome.message if outcome.verdict is Verdict.FITS else f"{outcome.verdict}: {outcome.message}"
-    return f"the API server lets the pod exist; {fits}"
+    return f"the API server accepts the pod; {fits}"
 
 
 def _key(reason: Reason) -> tuple[str, str]:

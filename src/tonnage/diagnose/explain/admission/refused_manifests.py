@@ -109,7 +109,7 @@ def _effect(after: Explanation) -> str:
     if after.verdict is Verdict.FITS:
         return f"the API server accepts it; {after.message}"
     if after.layer in (Layer.ADMISSION, Layer.QUOTA):
-        return f"helps against this; then: {after.message}"
+        return f"resolves this; then: {after.message}"
     return f"the API server accepts it; {after.verdict}: {after.message}"
 
 
@@ -125,4 +125,4 @@ def _what_is_there(view: ClusterView, reason: Reason) -> str:
         if amount > 0 and name.startswith(f"{vendor}/")
     }
     offers = f"this cluster advertises {', '.join(sorted(names))}" if names else ""
-    return offers or f"this cluster advertises nothing of {vendor} now"
+    return offers or f"this cluster advertises no {vendor} now"

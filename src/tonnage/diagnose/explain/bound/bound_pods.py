@@ -27,7 +27,7 @@ from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, Placement, Remedy, Subject, Verdict
 
 ADMISSION: Final = "kubelet, admission of pods"
-_LET_GO: Final = "leave spec.nodeName out, so that the scheduler looks for a node"
+_LET_GO: Final = "remove spec.nodeName, so that the scheduler chooses a node"
 
 
 def explain_bound(
@@ -44,7 +44,7 @@ def explain_bound(
         layer=first.layer if first is not None else None,
         phase=pod.status.phase,
         needs=device_needs(pod),
-        message=first.message if first else f"{pod.node_name}, which it names itself, takes it",
+        message=first.message if first else f"{pod.node_name}, which spec.nodeName names, takes it",
         upstream_message=f"Pod was rejected: {turned.upstream_message}" if turned is not None else "",
         placement=Placement(pod.node_name if first is None else None),
         reasons=reasons,
@@ -77,7 +77,7 @@ def _nowhere(pod: Pod, snapshot: Snapshot) -> Reason | None:
     gone = node_gone(pod, snapshot)
     if gone is None or isinstance(gone, KindNotRead):
         return gone
-    message = f"there is no node {pod.node_name}, which it names itself: no kubelet will start it"
+    message = f"spec.nodeName names {pod.node_name}, a node that does not exist: no kubelet will start it"
     return NodeNameMismatch(
         subject=gone.subject, message=message, remedy=_LET_GO, source=gone.source, node=pod.node_name
     )
@@ -118,7 +118,7 @@ def _rejected(pod: Pod, node: NodeView, turned: NodeAdmissionFailure) -> Reason:
     message, remedy = _turned_text(pod, node, turned)
     return KubeletRejected(
         subject=f"Pod {pod.namespace}/{pod.name}",
-        message=f"the kubelet of {node.name} fails it ({turned.reason}): {message}",
+        message=f"the kubelet of {node.name} rejects it ({turned.reason}): {message}",
         remedy=remedy,
         source=ADMISSION,
         lasting=turned.lasting,
@@ -131,16 +131,19 @@ def _turned_text(pod: Pod, node: NodeView, turned: NodeAdmissionFailure) -> tupl
     name = turned.resource
     if name and turned.lasting:
         requested, there = written_apart(name, turned.requested, turned.there)
-        return f"asks {requested} {name}, the node has {there}", f"ask for at most {there} {name}"
+        return f"asks for {requested} {name}, the node has {there}", f"ask for at most {there} {name}"
     if name:
         requested, free = written_apart(name, turned.requested, turned.there - turned.used)
         there = written_amount(name, turned.there)
-        return f"asks {requested} {name}, {free} of {there} are free", "wait for a pod there to end"
+        return f"asks for {requested} {name}, {free} of {there} are free", "wait for a pod there to end"
     match turned.reason:
         case "NodeAffinity":
-            return "its node selector or affinity leaves the node out", _LET_GO
+            return "its node selector or affinity excludes the node", _LET_GO
         case "NodePorts":
-            return "a port of the host that it wants is taken", "wait for the pod that has it, or use another"
+            return (
+                "a host port that it asks for is taken",
+                "wait for the pod that has it to end, or use another port",
+            )
         case _:
             taints = listed(map(str, untolerated(node.node.taints, pod.tolerations, ("NoExecute",))))
             return f"it does not tolerate {taints}", "tolerate it if the pod belongs there"

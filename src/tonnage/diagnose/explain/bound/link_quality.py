@@ -18,7 +18,7 @@ from tonnage.model.reasons.pod.pods import LinksBelowFamily
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Remedy
 
-_FIRST = "this is placement: look here before the program, NCCL or the batch size"
+_FIRST = "check this placement before the program, NCCL or the batch size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Held:
         numa = self.chosen.numa_nodes
         where = f", NUMA node {numa[0]}" if len(numa) == 1 else ""
         return (
-            f"; no {len(self.chosen.indices)} GPUs of the node are better joined ({self.chosen.way}{where})"
+            f"; no {len(self.chosen.indices)} GPUs of the node have better links ({self.chosen.way}{where})"
         )
 
 
@@ -87,7 +87,7 @@ def _below_best(held: Held) -> tuple[Reason, Remedy]:
     when = f"once {listed(others)} no longer holds some of them" if others else "now, as they are free"
     reason = LinksBelowBest(
         subject=f"Pod {held.pod.namespace}/{held.pod.name}",
-        message=f"its GPUs are joined worse than others of {held.topology.node}: it has {set_told(chosen)}; "
+        message=f"its GPUs have worse links than others of {held.topology.node}: it has {set_told(chosen)}; "
         f"better is {set_told(best)}{left_out}",
         remedy=f"start it again {when}: the device plugin prefers the best set",
         source="NodeGPUStatus; NCCL's bandwidths",
@@ -130,7 +130,7 @@ def _below_family(
         patch = {"spec": {"nodeSelector": {PRODUCT_LABEL: next(iter(own_products))}}}
         action = f"select those nodes: nodeSelector {PRODUCT_LABEL}: {next(iter(own_products))}"
     else:
-        action = "label nodes by how their GPUs are joined, and let the pod select the label"
+        action = "label nodes by the links between their GPUs, and select that label in the pod"
     reason = LinksBelowFamily(
         subject=f"Node {held.topology.node}",
         message=f"{held.topology.node} is of another family ({held.topology.family.summary}) than "
@@ -149,5 +149,5 @@ def _below_family(
 
 def _gain(chosen: Joined, better: Joined) -> str:
     if better.slowest == chosen.slowest:
-        return "nearer to one another" if better.total == chosen.total else "faster pairs"
+        return "closer to each other" if better.total == chosen.total else "faster pairs"
     return f"its slowest pair is {better.slowest / max(chosen.slowest, 1):.1f} times as fast"

@@ -23,7 +23,7 @@ def node_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
     if "Node" in snapshot.missing or not nodes_read:
         return KindNotRead(
             subject=subject,
-            message=f"{unread_text('Node', snapshot)}: whether its node {node} is there is not known",
+            message=f"{unread_text('Node', snapshot)}: it is not known whether its node {node} exists",
             remedy=unread_remedy("Node", snapshot),
             source="nodes of the snapshot",
             layer=Layer.SCHEDULER,
@@ -33,9 +33,9 @@ def node_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
     message = (
         f"its node {node} is gone: the pod garbage collector will remove it"
         if runs
-        else f"no node {node}: no kubelet will start it"
+        else f"its node {node} does not exist: no kubelet will start it"
     )
-    remedy = "delete the pod so that its owner makes another"
+    remedy = "delete the pod so that its owner creates another"
     return NodeMissing(
         subject=subject,
         message=message,

@@ -76,15 +76,15 @@ def _others(pod: Pod, devices: tuple[GpuDevice, ...]) -> list[str]:
 def _neighbours(pod: Pod, devices: tuple[GpuDevice, ...]) -> Iterator[str]:
     """Who shares each GPU, how much of its memory is used, and what to suspect next."""
     if not devices:
-        yield "which GPU it had is not told any more"
+        yield "the GPU that it had is no longer reported"
     for device in devices:
         names = [own(name, pod.namespace) for name in _others(pod, (device,))]
-        shared = f"shares it with {listed(names)}" if names else "has it for itself"
+        shared = f"shares it with {listed(names)}" if names else "has it to itself"
         used = "" if device.used_mib is None else f", {device.used_mib} of {device.memory_mib} MiB used"
         used += " (how much by each is not reported)" if used and names else ""
         yield f"{_name(device)}: it {shared}{used}"
     if devices and not _others(pod, devices):
-        yield "no neighbour takes memory there now: think of fragmentation, then of the model's size"
+        yield "no neighbour uses memory there now: check fragmentation, then the model's size"
 
 
 def _versions(status: GpuStatus, devices: tuple[GpuDevice, ...]) -> Iterator[str]:

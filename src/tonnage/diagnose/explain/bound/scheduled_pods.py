@@ -73,8 +73,10 @@ def _old_facts(pod: Pod, snapshot: Snapshot) -> tuple[Reason, ...]:
 def _remedies(pod: Pod, reason: Reason, snapshot: Snapshot) -> tuple[Remedy, ...]:
     tried = for_the_next(pod, snapshot) if isinstance(reason, TopologyAffinity) else ()
     check = reason.check if isinstance(reason, Symptom) else None
-    looked = (Remedy(f"look at {check}", "tells whether it is so"),) if check is not None else ()
-    follows = "tells whether it is so" if isinstance(reason, KindNotRead) else "the next pod can start"
+    looked = (Remedy(f"look at {check}", "shows whether that is the cause"),) if check is not None else ()
+    follows = (
+        "shows whether that is the cause" if isinstance(reason, KindNotRead) else "the next pod can start"
+    )
     return tuple(tried) or (*looked, Remedy(reason.remedy, follows))
 
 
@@ -102,7 +104,7 @@ def _verdict(pod: Pod, reason: Reason | None) -> Verdict:
 def _state_text(pod: Pod, placement: Placement) -> str:
     node = pod.node_name or "no node"
     if pod.status.phase == "Succeeded":
-        return f"ended well on {node}"
+        return f"completed on {node}"
     if pod.status.terminating:
         return f"on {node}, being deleted"
     devices = "; ".join(f"{name}: {', '.join(ids)}" for name, ids in sorted(placement.devices.items()))
@@ -166,10 +168,10 @@ def _failed(pod: Pod) -> Reason:
         return ContainerFailed(subject=subject, message=text, remedy=remedy, source=source, reason=reason)
     layer, remedy = (
         Layer.KUBELET,
-        "delete the pod (its controller makes a new one); kubelet never takes it back",
+        "delete the pod (its controller creates a new one); kubelet never starts it again",
     )
     if reason == _UNEXPECTED and any(word in message for word in _PLUGIN_WORDS):
-        layer, remedy = Layer.PLUGIN, "do what the plugin's words say, then delete the pod"
+        layer, remedy = Layer.PLUGIN, "do what the plugin's message says, then delete the pod"
     return KubeletRejected(
         subject=subject, message=text, remedy=remedy, source=source, layer=layer, reason=reason
     )

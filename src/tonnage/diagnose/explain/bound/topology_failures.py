@@ -26,16 +26,16 @@ def not_aligned(pod: Pod, snapshot: Snapshot) -> Reason | None:
     shown = f"; there now: {'; '.join(layout)}" if layout else "; its NUMA nodes are not known here"
     owner = pod.owner
     after = (
-        f"its {owner.kind} {owner.name} makes a new one, which meets the same"
+        f"its {owner.kind} {owner.name} creates a new one, which fails the same way"
         if owner is not None
-        else "nothing makes a new one"
+        else "no controller creates a new one"
     )
     return TopologyAffinity(
         subject=f"Pod {pod.namespace}/{pod.name}",
         message=f"failed on {pod.node_name} ({REASON}): kubelet's topology manager{policy} could not align "
         f"{requested_devices(pod) or 'its CPUs and memory'} on the node's NUMA nodes{shown}. "
         f"It is not scheduled again: {after}",
-        remedy="ask for as many devices and CPUs as one NUMA node has, or relax the node's "
+        remedy="ask for no more devices and CPUs than one NUMA node has, or relax the node's "
         "topologyManagerPolicy; "
         "then delete the pod",
         source="Pod status.reason, NodeGPUStatus",

@@ -46,9 +46,9 @@ def kubelet_reasons(pod: Pod, node: NodeView, view: ClusterView) -> tuple[Topolo
         answer = ask_kubelet(pod, NodeView(node.node), status)
     if not isinstance(answer, NotAligned):
         return ()
-    layout = ("so were the node idle", *answer.layout) if idle else answer.layout
+    layout = ("even if the node were idle", *answer.layout) if idle else answer.layout
     message = f"its kubelet would fail the pod with {REASON}: {requested_devices(pod)} {_in_vain(answer)}"
-    remedy = "ask for as many as one NUMA node has, or relax kubelet's topologyManagerPolicy there"
+    remedy = "ask for no more than one NUMA node has, or relax kubelet's topologyManagerPolicy there"
     return (
         TopologyAffinity(
             subject=f"Node {node.name}",
@@ -102,7 +102,9 @@ def alignment_unknown(pod: Pod, node: NodeView, status: GpuStatus | None) -> str
         return ""
     match ask_kubelet(pod, node, status):
         case KubeletUnknown(why):
-            return f"whether its kubelet can align {requested_devices(pod)} on NUMA nodes is not known: {why}"
+            return (
+                f"it is not known whether its kubelet can align {requested_devices(pod)} on NUMA nodes: {why}"
+            )
         case Aligned(unless) if unless:
             return f"its kubelet can align {requested_devices(pod)}; what its {unless} says is not known"
         case _:
@@ -193,7 +195,7 @@ def _relaxed(pod: Pod, node: str, view: ClusterView) -> Iterator[Remedy]:
         relaxed = replace(status, software=replace(status.software, policies=policies))
         if isinstance(ask_kubelet(pod, view.nodes[node], relaxed), Aligned):
             action = f"set topologyManagerPolicy: {policy} in {_POLICY_FILE} of {node} and restart it"
-            slower = "; its devices may then be on NUMA nodes apart, which is slower"
+            slower = "; its devices may then be on different NUMA nodes, which is slower"
             yield Remedy(action, f"fits {node}{slower}")
             return
 

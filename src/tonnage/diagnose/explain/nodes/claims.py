@@ -88,9 +88,9 @@ def _survey_text(surveyed: Survey, view: ClusterView, claims: tuple[ResourceClai
     parts += [_request_text(request, view) for request in short]
     if not short and surveyed.constraint is not None:
         name = "distinctAttribute" if surveyed.constraint.distinct else "matchAttribute"
-        parts.append(f"no devices that are free together meet {name} {surveyed.constraint.attribute}")
+        parts.append(f"the free devices together do not meet {name} {surveyed.constraint.attribute}")
     elif not short:
-        parts.append("each request alone could be met, not all of them at once")
+        parts.append("each request can be met alone, but not all of them at once")
     return "; ".join(parts)
 
 
@@ -148,9 +148,9 @@ def _remedy(surveyed: Survey, otherwise: str) -> str:
         )
         return f"wait until the pods with {listed(holders)} have ended" if holders else "wait for devices"
     if surveyed.pools:
-        return "look at the driver: it is replacing its slices, or publishes them wrongly"
+        return "check the driver: it is replacing its slices, or publishes them wrongly"
     if surveyed.constraint is not None:
-        return f"leave the constraint on {surveyed.constraint.attribute} out, or ask for fewer devices"
+        return f"remove the constraint on {surveyed.constraint.attribute}, or ask for fewer devices"
     return "ask for fewer devices, or widen the selectors" if surveyed.reached else otherwise
 
 

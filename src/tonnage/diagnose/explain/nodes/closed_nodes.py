@@ -29,7 +29,7 @@ _OWNERS: Final = {
     "karpenter.sh/disrupted": "Karpenter is about to replace the node",
     "karpenter.sh/unregistered": "Karpenter has not finished setting the node up",
     "node.cloudprovider.kubernetes.io/uninitialized": "the cloud's controller has not set the node up yet",
-    "node.kubernetes.io/out-of-service": "somebody declared the node lost for good",
+    "node.kubernetes.io/out-of-service": "an administrator declared the node out of service",
 }
 """Taints that programs set while they are at work, and what that is."""
 _WORK: Final = {
@@ -58,9 +58,9 @@ def with_node_state(reason: Reason, node: Node) -> Reason:
             reason, message=message, remedy=f"relieve {node.name}: kubectl describe node {node.name}"
         )
     if key == CORDONED:
-        return replace(reason, remedy=f"it goes with the cordon: kubectl uncordon {node.name}")
+        return replace(reason, remedy=f"remove it with the cordon: kubectl uncordon {node.name}")
     if owner := _OWNERS.get(key):
-        remedy = "wait: it goes with the node, or when that is done"
+        remedy = "wait: it is removed with the node, or when that is done"
         return replace(reason, message=f"{reason.message} ({owner})", remedy=remedy, lasting=False)
     return reason
 
@@ -89,7 +89,7 @@ def _cordoned(reason: NodeUnschedulable, node: Node) -> Reason:
     remedy = reason.remedy
     if work := at_work(node):
         message += f"; {work}"
-        remedy = f"wait until that is done: it opens {node.name} again"
+        remedy = f"wait until that is done, which opens {node.name} again"
     elif problems := [condition for condition in node.problem_conditions if condition.type != "Ready"]:
         message += f"; the node says {'; '.join(_condition_text(condition) for condition in problems)}"
     return replace(reason, message=message, work=work, remedy=remedy)
@@ -101,7 +101,7 @@ def _not_ready(reason: TaintNotTolerated, node: Node) -> Reason:
         message = f"the node is tainted {reason.key}, though its condition Ready does not say why"
     else:
         message = f"the node is not ready: {_condition_text(ready)}"
-    remedy = f"look at kubelet and network on {node.name}: systemctl status kubelet, tonnage doctor"
+    remedy = f"check kubelet and the network on {node.name}: systemctl status kubelet, tonnage doctor"
     return NodeNotReady(
         subject=reason.subject,
         message=message,

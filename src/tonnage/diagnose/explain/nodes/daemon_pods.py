@@ -59,7 +59,7 @@ def ways_to_some(pod: Pod, view: ClusterView) -> Iterator[Remedy]:
         if _keeping_out(daemon_pod(changed), cluster.nodes[name], cluster):
             continue
         action = "; and ".join(edit.action for edit in edits)
-        by_action.setdefault(action, Remedy(action, f"a pod is made for {name}", patch_of(pod, changed)))
+        by_action.setdefault(action, Remedy(action, f"a pod is created for {name}", patch_of(pod, changed)))
     yield from islice(by_action.values(), _MOST_TOLD)
 
 

@@ -231,7 +231,7 @@ def _held(node: NodeView, resource: str, pod: Pod, view: ClusterView) -> tuple[t
 
 def _below(layer: Layer, node: str) -> str:
     part = {Layer.DRIVER: "driver", Layer.HARDWARE: "devices"}.get(layer, "device plugin")
-    return f"look at the {part} on {node}: tonnage doctor there names what is wrong"
+    return f"check the {part} on {node}: tonnage doctor there names the fault"
 
 
 def _unreadable(node: NodeView) -> Iterable[Reason]:

@@ -106,7 +106,7 @@ def _waiting(node: NodeView, ground: Ground) -> Iterator[PodGroup]:
         verdict = NodeVerdicts(pod, ground.view).of(node.name)
         messages = tuple(reason.message for reason in verdict.reasons)
         name = f"{pod.namespace}/{pod.name}"
-        text = "; ".join(messages) or "the node takes it: something else keeps it back"
+        text = "; ".join(messages) or "the node can take it: something else holds it back"
         names, _ = groups.setdefault(
             (verdict.verdict.value, *messages), ([], _of_pod(pod, verdict, f"waits: {text}"))
         )

@@ -112,7 +112,7 @@ class _Answer:
         if self.series.kind != "DaemonSet":
             return replace(self.alone, verdict=Verdict.FITS, layer=None, message="it asks for no pods")
         why = why_none(self.manifest.pod, self.queue.scene.view)
-        message = "no node is one for its pods" + (f": {why}" if why else "")
+        message = "no node matches its pods" + (f": {why}" if why else "")
         return replace(self.alone, verdict=Verdict.NEVER, layer=Layer.SCHEDULER, message=message)
 
     def _none_fits(self) -> Explanation:
@@ -154,7 +154,7 @@ class _Answer:
         lasting = room is not None and room.pods < series.count
         verdict = Verdict.NEVER if lasting else first.verdict
         if series.count == 1:
-            message = f"what comes before it leaves no place: {first.message}"
+            message = f"what comes before it leaves no room: {first.message}"
             return replace(first, verdict=verdict, message=message)
         waits = series.count - len(fate.nodes)
         sentence = short_of(fate, first, room if lasting else None)

@@ -61,12 +61,12 @@ def short_of(fate: SeriesFate, first: Explanation, room: ClusterCapacity | None)
 
 def at_most(room: ClusterCapacity, count: int) -> str:
     """How many pods the cluster holds, whatever else ends."""
-    return f"even with nothing else in it, the cluster has room for {room.pods:,} of {count:,}"
+    return f"even if it were empty, the cluster would have room for {room.pods:,} of {count:,}"
 
 
 def in_turn(shortage: Shortage) -> str:
     """Why a pod waits that would have a place by itself."""
-    return "pods of higher priority take its place" if not shortage.preempts else "others must go for it"
+    return "pods of higher priority take its place" if not shortage.preempts else "other pods must end for it"
 
 
 def _rest(fate: SeriesFate) -> str:
@@ -78,7 +78,7 @@ def _rest(fate: SeriesFate) -> str:
         name = series.name(shortage.index)
         verb = "is refused" if refused else "waits"
         after = "the next is" if waits == 2 else f"the {waits - 1:,} after it are"
-        return f"{name} {verb}, and {after} made once it is ready"
+        return f"{name} {verb}, and {after} created once it is ready"
     if shortage is not None and shortage.nodes:
         shown = shown_of([*shortage.nodes[:_MOST_NODES]], len(shortage.nodes))
         return f"the one for {shown} waits" if waits == 1 else f"those for {shown} wait"

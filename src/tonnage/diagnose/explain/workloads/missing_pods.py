@@ -76,7 +76,7 @@ class _Case:
         bad = tuple(group for group in groups if not group.explanation.verdict.good)
         asides = tuple(aside_reasons(self.family))
         sentences = [state.message for state in states]
-        sentences += [f"{missing} of {head.desired} pods are not there: {cause.message}"] if cause else []
+        sentences += [f"{missing} of {head.desired} pods do not exist: {cause.message}"] if cause else []
         good = len(self.family.living) - sum(group.count for group in bad)
         if bad and good > 0 and not cause and head.desired is not None:
             sentences.append(f"{good} of {head.desired} pods {'has' if good == 1 else 'have'} a place")
@@ -131,7 +131,7 @@ class _Case:
         why = why_none(self.manifest.pod, self.ground.view)
         if not why:
             return state
-        message = f"none of the nodes is one for its pods: {why}"
+        message = f"no node matches its pods: {why}"
         return replace(state, message=message)
 
     def _missing(self) -> int:
@@ -141,10 +141,10 @@ class _Case:
     def _well(self, groups: tuple[PodGroup, ...]) -> str:
         head, living = self.family.head, len(self.family.living)
         if head.desired is None and not groups:
-            return "nothing stands against it; it has made no pods yet"
+            return "nothing prevents its pods; it has created none yet"
         desired = head.desired if head.desired is not None else len(self.family.pods)
         if head.condition("Complete"):
-            return f"ended well: {head.numbers.get('succeeded', 0)} pods succeeded"
+            return f"completed: {head.numbers.get('succeeded', 0)} pods succeeded"
         return f"{living} of {desired} pods have a place"
 
     def _remedies(
@@ -153,14 +153,14 @@ class _Case:
         """Changes of the template that help the pods that are there stand before what is not enough."""
         daemons = any(isinstance(s, WorkloadWantsNone) for s in states) and self.subject.kind == "DaemonSet"
         own = tuple(ways_to_some(self.manifest.pod, self.ground.view)) if daemons else ()
-        effect = "" if daemons else "pods are made again"
+        effect = "" if daemons else "pods are created again"
         own = own or tuple(Remedy(state.remedy, effect) for state in states if state.remedy)
         remedies = first.remedies if first else ()
         weak = tuple(remedy for remedy in remedies if remedy.effect.startswith(NOT_ENOUGH))
         strong = tuple(remedy for remedy in remedies if remedy not in weak)
         actions = {remedy.action for remedy in remedies}
         there = {
-            remedy.action: replace(remedy, effect=f"for the pods that are there: {remedy.effect}")
+            remedy.action: replace(remedy, effect=f"for the pods that exist: {remedy.effect}")
             for group in bad
             for remedy in group.explanation.remedies
             if remedy.patch and remedy.action not in actions
@@ -184,7 +184,7 @@ class _Case:
         verdict = Verdict.UNKNOWN if isinstance(reasons[0], WorkloadNotActedOn) else Verdict.NOT_NOW
         sentences = [reason.message for reason in reasons]
         fits = explanation.verdict is Verdict.FITS
-        sentences += [] if fits else [f"once they are there, {explanation.verdict}: {explanation.message}"]
+        sentences += [] if fits else [f"once they exist, {explanation.verdict}: {explanation.message}"]
         own = tuple(Remedy(reason.remedy, "") for reason in reasons if reason.remedy)
         return replace(
             explanation,
@@ -205,9 +205,9 @@ class _Case:
             head = self.family.head
             yield WorkloadNotActedOn(
                 subject=str(self.subject),
-                message="nothing that can be seen stands against its pods, and they are not made"
-                + ("" if head.observed else ": its controller has not looked at it as it is now"),
-                remedy="look at kube-controller-manager: does it run, what does it log? "
+                message="nothing visible prevents its pods, and they are not created"
+                + ("" if head.observed else ": its controller has not processed its current version"),
+                remedy="check that kube-controller-manager runs, and read its log: "
                 f"kubectl describe {head.key.kind.lower()} {head.key.name} -n {head.key.namespace}",
                 source="status and conditions of the workload",
             )

@@ -58,7 +58,7 @@ class OwnerMessage:
                 WebhookDenied(
                     subject=self.about,
                     message=f"the admission webhook {denied[1]} refuses its pods: {message}",
-                    remedy="do what it says, in the pod template",
+                    remedy="change the pod template as it says",
                     source=self.source,
                     layer=self._layer,
                     webhook=denied[1],
@@ -70,7 +70,7 @@ class OwnerMessage:
                 WebhookUnreachable(
                     subject=self.about,
                     message=f"the API server could not ask the admission webhook {failed[1]}: {self.text}",
-                    remedy="look at the webhook's Service, its endpoints, its pods and its certificate "
+                    remedy="check the webhook's Service, its endpoints, its pods and its certificate "
                     "(kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations)",
                     source=self.source,
                     layer=self._layer,
@@ -81,7 +81,7 @@ class OwnerMessage:
         return (
             WorkloadPodsRefused(
                 subject=self.about,
-                message=f"the API server refused its pods when that was last tried: {words}",
+                message=f"the API server refused its pods at the last attempt: {words}",
                 remedy="if the cause is gone, wait: the controller tries again, after some minutes at most",
                 source=self.source,
                 layer=self._layer,
@@ -118,7 +118,7 @@ def state_reasons(family: Family) -> Iterator[Reason]:
     if ended is not None:
         message = f"it has failed ({ended.reason}): {ended.message}"
         remedy = (
-            "see why its pods failed and mend that; then delete it "
+            "find out why its pods failed and fix that; then delete it "
             f"(kubectl delete job {name} -n {namespace}) and apply its manifest again"
         )
         yield _reason(head, WorkloadEnded, message, remedy)
@@ -127,25 +127,23 @@ def state_reasons(family: Family) -> Iterator[Reason]:
         return
     if head.paused and kind in ("Job", "CronJob"):
         remedy = f'kubectl patch {own} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
-        message = "it is suspended, so it makes no pods" + (
-            "; a queue (Kueue and the like) resumes it by itself" if kind == "Job" else ""
+        message = "it is suspended, so it creates no pods" + (
+            "; a queue such as Kueue resumes it by itself" if kind == "Job" else ""
         )
         yield _reason(head, WorkloadPaused, message, remedy)
     elif head.paused and not family.made:
-        message = "its rollout is paused, so it has made no pods"
+        message = "its rollout is paused, so it has created no pods"
         remedy = f"kubectl rollout resume {own.replace(' ', '/', 1)}"
         yield _reason(head, WorkloadPaused, message, remedy)
     elif head.desired == 0 and not family.living:
         if kind == "DaemonSet":
-            message = (
-                "none of the nodes is one for its pods: its node selector, affinity or the nodes' taints"
-            )
+            message = "no node matches its pods: its node selector, affinity or the nodes' taints"
             remedy = (
                 f"kubectl get daemonset {name} -n {namespace} -o yaml: compare nodeSelector with the nodes"
             )
         elif kind == "Job":
             message, remedy = (
-                "its parallelism is 0, so it makes no pods",
+                "its parallelism is 0, so it creates no pods",
                 f"kubectl edit {own}: set parallelism",
             )
         else:
@@ -163,7 +161,7 @@ def _in_order(family: Family) -> Iterator[Reason]:
         return
     name = min(waiting, key=lambda pod: (len(pod.name), pod.name)).name
     message = (
-        f"it makes its next pod only when {name} is ready ({len(family.living)} of {head.desired} are there)"
+        f"it creates its next pod only when {name} is ready ({len(family.living)} of {head.desired} exist)"
     )
     remedy = f"tonnage explain pod {name} -n {head.key.namespace}; or set podManagementPolicy: Parallel"
     yield _reason(head, WorkloadInOrder, message, remedy)

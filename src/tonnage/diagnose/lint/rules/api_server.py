@@ -67,7 +67,7 @@ def _half_typed(manifest: ManifestObject) -> Iterator[Draft]:
         return
     missing = "kind" if manifest.api_version else "apiVersion"
     remedy = "write both; kubectl api-resources lists them"
-    reason = ObjectUnreadable(message=f"the object has no {missing}", remedy=remedy)
+    reason = ObjectUnreadable(message=f"{missing} is missing", remedy=remedy)
     yield Draft(reason, manifest.path, f"kubectl refuses it: {missing} not set")
 
 

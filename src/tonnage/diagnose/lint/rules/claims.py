@@ -85,7 +85,7 @@ def _absent(site: PodSite, world: LintWorld, cluster: LintCluster) -> Iterator[D
             )
             if name not in names and world.own(kind, site.manifest.namespace, name) is None:
                 reason = ClaimNameUnknown(
-                    message=f"there is no {kind} {name[:100]} in namespace {site.manifest.namespace}",
+                    message=f"the {kind} {name[:100]} does not exist in namespace {site.manifest.namespace}",
                     remedy=nearest(name, names) or "create it",
                     kind=kind,
                     name=name,
@@ -93,7 +93,7 @@ def _absent(site: PodSite, world: LintWorld, cluster: LintCluster) -> Iterator[D
                 yield Draft(
                     reason,
                     (*site.path, "resourceClaims", index, field),
-                    "the pod waits until there is one",
+                    "the pod waits until it exists",
                     severity=Severity.WARNING,
                 )
 
@@ -108,7 +108,7 @@ def _devices(devices: JsonObject, at: Path, manifest: ManifestObject, world: Lin
         place: Path = (*at, "requests", index)
         name = request.get("name")
         if not isinstance(name, str) or not name:
-            yield _invalid(place, "a request needs a name", "give it one")
+            yield _invalid(place, "the request has no name", "add a name")
         elif name in names:
             yield _invalid((*place, "name"), f"two requests are named {name[:63]}", "rename one")
         names.add(str(name))
@@ -118,14 +118,14 @@ def _devices(devices: JsonObject, at: Path, manifest: ManifestObject, world: Lin
         for index, entry in mappings(devices.get(section)):
             yield from _references(entry, (*at, section, index), names)
             if section == "constraints" and not any(field in entry for field in _COMPARED):
-                message = "a constraint without matchAttribute"
-                yield _invalid((*at, section, index), message, "say which must be equal")
+                message = "matchAttribute is missing from the constraint"
+                yield _invalid((*at, section, index), message, "name the attribute that must be equal")
 
 
 def _references(entry: JsonObject, at: Path, names: set[str]) -> Iterator[Draft]:
     for place, name in enumerate(sequence(entry.get("requests"))):
         if isinstance(name, str) and name not in names:
-            message = f"no request is named {name[:130]}"
+            message = f"the claim has no request {name[:130]}"
             yield _invalid((*at, "requests", place), message, nearest(name, sorted(names)))
     for field in _COMPARED:
         name = entry.get(field)
@@ -203,13 +203,13 @@ def _exact(request: JsonObject, at: Path, manifest: ManifestObject, world: LintW
         yield from _class(name, (*at, "deviceClassName"), manifest, world)
     mode, count = request.get("allocationMode"), request.get("count")
     if mode not in (None, "ExactCount", "All"):
-        message = f"no allocationMode {str(mode)[:60]}"
-        yield _invalid((*at, "allocationMode"), message, "ExactCount or All")
+        message = f"{str(mode)[:60]} is not an allocationMode"
+        yield _invalid((*at, "allocationMode"), message, "write ExactCount or All")
     if mode == "All" and count:
         message = "count goes with ExactCount; All takes every device"
         yield _invalid((*at, "count"), message, "remove it")
     elif isinstance(count, int) and count < 0:  # 0 is unset: one
-        yield _invalid((*at, "count"), f"count is {count}, and must be above 0", "write 1")
+        yield _invalid((*at, "count"), f"count is {count}, but must be above 0", "write 1")
     before = _selectors_of(str(name), world)
     yield from selectors_cel.drafts(request.get("selectors"), (*at, "selectors"), world, before)
 
@@ -227,7 +227,7 @@ def _class(name: str, place: Path, manifest: ManifestObject, world: LintWorld) -
     snapshot = world.cluster.ground.view.snapshot
     names = sorted(candidate.name for candidate in snapshot.device_classes)
     if name not in names and world.cluster.looked_at("DeviceClass"):
-        message = f"there is no DeviceClass {name[:100]}"
+        message = f"the DeviceClass {name[:100]} does not exist"
         reason = DeviceClassMissing(
             subject=manifest.subject,
             message=message,

@@ -34,7 +34,7 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
         return
     at: Path = (*manifest.path, "spec")
     if manifest.api_version != "nvidia.com/v1":
-        message = f"there is no {manifest.api_version[:60]} of ClusterPolicy"
+        message = f"ClusterPolicy has no version {manifest.api_version[:60]}"
         yield _invalid((*manifest.path, "apiVersion"), message, "write nvidia.com/v1")
     spec = mapping(manifest.value.get("spec"))
     crd = policy_fields()
@@ -59,7 +59,7 @@ def _nameless_variables(value: JsonValue, at: Path) -> Iterator[Draft]:
         for index, variable in mappings(child):
             if "name" not in variable:
                 why = "the API server refuses the object"
-                yield _invalid((*at, key, index), "a variable without a name", "write name and value", why)
+                yield _invalid((*at, key, index), "the variable has no name", "write name and value", why)
 
 
 class _Walk:
@@ -74,7 +74,7 @@ class _Walk:
             at: Path = (*path, key)
             dotted = ".".join(str(step) for step in at[len(self._base) :])
             if dotted in crd.deprecated:
-                message = f"{dotted} has no effect any more: {crd.deprecated[dotted]}"
+                message = f"{dotted} no longer has any effect: {crd.deprecated[dotted]}"
                 yield Draft(ClusterPolicyDeprecated(message=message, remedy="remove it"), at, on_key=True)
             if key not in fields:
                 yield self._unknown(key, dotted, value, fields, at)
@@ -116,11 +116,11 @@ def _leaf(value: JsonValue, field: str, at: Path) -> Iterator[Draft]:
         yield _invalid(at, "a whole number is expected", "write it without quotes")
     elif field == "text" and not isinstance(value, str):
         if isinstance(value, int | float):
-            message = "a text is expected, and YAML reads a number here"
-            why = "a version such as 550.10 would lose its last figure"
+            message = "a string is expected, but YAML reads a number here"
+            why = "a version such as 550.10 would lose its last digit"
             yield _invalid(at, message, "put it in quotes", why, QuoteText(at))
         else:
-            yield _invalid(at, "a text is expected", "write one")
+            yield _invalid(at, "a string is expected", "write one")
     elif field.startswith("|"):
         words = field[1:-1].split("|")
         if value not in words:
@@ -141,13 +141,13 @@ def _together(spec: JsonObject, at: Path) -> Iterator[Draft]:
     version = driver.get("version")
     if driver.get("usePrecompiled") is True and isinstance(version, str) and _FULL_VERSION.fullmatch(version):
         branch = version.partition(".")[0]
-        message = f"precompiled drivers are tagged by branch, and {version[:40]} is a version"
+        message = f"precompiled drivers are tagged by branch, but {version[:40]} is a version"
         yield _invalid((*at, "driver", "version"), message, f'write "{branch}"')
     for part, component in spec.items():
         image = mapping(component).get("image")
         whole = not mapping(component).get("repository") and not mapping(component).get("version")
         if isinstance(image, str) and image and not whole and not _IMAGE.fullmatch(image):
-            message = f"{image[:100]} is no image's name alone"
+            message = f"{image[:100]} is not a bare image name"
             remedy = "write registry and path under repository, the tag under version"
             yield _invalid((*at, part, "image"), message, remedy)
 
@@ -176,7 +176,7 @@ def _config_maps(manifest: ManifestObject, spec: JsonObject, at: Path, world: Li
                 )
                 yield Draft(reason, (*at, *key_field.split(".")))
         elif world.cluster is not None and world.cluster.existing.get(("ConfigMap", "", name)) is False:
-            message = f"there is no ConfigMap {name[:100]} in any namespace"
+            message = f"the ConfigMap {name[:100]} does not exist in any namespace"
             reason = ConfigMapUnknown(
                 subject=manifest.subject,
                 message=message,

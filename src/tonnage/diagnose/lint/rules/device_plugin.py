@@ -58,7 +58,7 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
 
 def _from_chart(draft: Draft) -> Draft:
     """The folder of MPS comes from the chart most often: NVIDIA's always gives it."""
-    message = "the configuration names no mpsRoot: it works where the chart's mps.root gives the folder"
+    message = "mpsRoot is missing: the configuration works where the chart's mps.root gives the folder"
     remedy = "NVIDIA's chart gives /run/nvidia/mps by default; of Tonnage's set mps.root"
     return replace(
         draft, reason=replace(draft.reason, message=message, remedy=remedy), severity=Severity.NOTE
@@ -92,9 +92,8 @@ def _not_renamed(manifest: ManifestObject) -> Iterator[Draft]:
             if not isinstance(name, str) or entry.get("rename") or entry.get("replicas") in (None, 1):
                 continue
             reason = SharingWithoutRename(
-                message=f"{name[:100]} no longer means a device of one's own: it is shared under the same "
-                "name",
-                remedy="set renameByDefault: true, and let pods that may share ask for "
+                message=f"{name[:100]} no longer means an exclusive device: it is shared under the same name",
+                remedy="set renameByDefault: true, and let pods that may share request "
                 f"{name[:100] if '/' in name else 'nvidia.com/' + name[:100]}.shared",
                 strategy=kind,
                 resource=name,

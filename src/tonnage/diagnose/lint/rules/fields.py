@@ -20,9 +20,9 @@ _TEXTS: Final = ("string", "time", "micro-time", "duration")
 _NUMBERS: Final = ("int32", "int64")
 _NO_TEXT: Final = re.compile(r"[yYnN]|[-+]?0o[0-7]+")
 _MOST: Final = 100
-_LATER: Final = "what is known here are the fields of an older Kubernetes than the cluster's"
+_LATER: Final = "lint knows the fields of an older Kubernetes than the cluster's"
 _GONE: Final[Mapping[Path, str]] = {
-    ("resourceClaims", "source"): "write what is below it in its place: since 1.31 there is no source",
+    ("resourceClaims", "source"): "replace it with the fields below it: since 1.31 there is no source",
 }
 """(list, field) that older versions had -> what to write now."""
 
@@ -136,7 +136,7 @@ def _wrong(value: JsonValue, expected: str, path: Path) -> Draft:
 
 def _number_for_text(shown: str, path: Path) -> Draft:
     reason = ValueOfWrongType(
-        message=f"a text is expected, and {shown[:60]} without quotes is none",
+        message=f"a string is expected, but {shown[:60]} without quotes is not one",
         remedy=f'write "{shown[:60]}"',
         expected="a text",
     )

@@ -56,7 +56,7 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
         return
     value = manifest.value
     if manifest.api_version != API_VERSION:
-        message = f"there is no {manifest.api_version[:60]} of KubeletConfiguration"
+        message = f"KubeletConfiguration has no version {manifest.api_version[:60]}"
         yield _draft((*manifest.path, "apiVersion"), message, f"write {API_VERSION}")
     drafts = (_names(value), _policies(value), _options(value), _cpus(value), _memory(value), _alone(value))
     for draft in (draft for group in drafts for draft in group):
@@ -96,7 +96,9 @@ def _options(value: JsonObject) -> Iterator[Draft]:
             if key not in choices:
                 yield _draft((name, key), f"{name} has no {key[:60]}", nearest(key, [*choices]))
             elif not isinstance(option, str):
-                yield _draft((name, key), "a text is expected", f'put it in quotes: "{str(option).lower()}"')
+                yield _draft(
+                    (name, key), "a string is expected", f'put it in quotes: "{str(option).lower()}"'
+                )
     name = f"{CPU}Options"
     if mapping(value.get(name)) and value.get(CPU, "none") in ("", "none", None):
         yield _draft((name,), f"{name} without {CPU}: static", f"set {CPU}: static")
@@ -106,12 +108,14 @@ def _cpus(value: JsonObject) -> Iterator[Draft]:
     reserved = value.get(_RESERVED_CPUS)
     if isinstance(reserved, str) and reserved and not is_variable(reserved):
         if not _CPU_SET.fullmatch(reserved):
-            yield _draft((_RESERVED_CPUS,), f"{reserved[:60]!r} is no list of CPUs", 'write it like "0-3,8"')
+            yield _draft(
+                (_RESERVED_CPUS,), f"{reserved[:60]!r} is not a list of CPUs", 'write it like "0-3,8"'
+            )
         if value.get("systemReservedCgroup") or value.get("kubeReservedCgroup"):
             message = f"{_RESERVED_CPUS} excludes systemReservedCgroup and kubeReservedCgroup"
             yield _draft((_RESERVED_CPUS,), message, "keep one of them")
     if value.get(CPU) == "static" and not reserved and _total(value, "cpu") == 0:
-        message = f"{CPU}: static needs CPUs that are reserved for the system, and none is"
+        message = f"{CPU}: static needs CPUs reserved for the system, and none are"
         yield _draft((CPU,), message, f'set {_RESERVED_CPUS}: "0-1", or cpu under kubeReserved')
 
 
@@ -134,14 +138,14 @@ def _memory(value: JsonObject) -> Iterator[Draft]:
                 f"{_RESERVED_MEMORY} comes to {_mib(reserved)}, and kubeReserved, systemReserved and "
                 f"evictionHard to {_mib(needed)}"
             )
-            yield _draft((_RESERVED_MEMORY,), message, f"let both be the same: {_mib(needed)}")
+            yield _draft((_RESERVED_MEMORY,), message, f"make both the same: {_mib(needed)}")
 
 
 def _alone(value: JsonObject) -> Iterator[Draft]:
     """Alignment of devices alone, which is seldom what is meant."""
     aligned = value.get(TOPOLOGY) in POLICIES[TOPOLOGY][1:]
     if aligned and value.get(CPU, "none") in ("", "none", None):
-        message = f"{TOPOLOGY} aligns devices alone: without {CPU}: static CPUs come from every NUMA node"
+        message = f"{TOPOLOGY} aligns only devices: without {CPU}: static CPUs come from every NUMA node"
         remedy = f"set {CPU}: static, and reserve CPUs for the system"
         yield _draft((TOPOLOGY,), message, remedy, Severity.NOTE, "a GPU's pod may then run on distant CPUs")
 

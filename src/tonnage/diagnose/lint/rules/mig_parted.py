@@ -87,7 +87,7 @@ def _entry(entry: JsonObject, at: Path) -> Iterator[Draft]:
     for device in filters:
         product = next((m.product for m in gpu_models().values() if m.pci_device == device and not m.mig), "")
         if product and entry.get("mig-enabled") is True:
-            remedy = f"leave it out; there is {' or '.join(INSTEAD)}"
+            remedy = f"leave it out; known models are {' or '.join(INSTEAD)}"
             reason = MigConfigInvalid(message=f"{product} has no MIG", remedy=remedy)
             yield Draft(reason, (*at, "device-filter"), on_key=True)
     named = [index for index in sequence(entry.get("devices")) if isinstance(index, int)]
@@ -152,7 +152,7 @@ def _indices(devices: JsonValue) -> set[int] | None:
 
 
 def _twice(at: Path, place: int) -> Draft:
-    text = f"entry {place} of {str(at[1])[:60]} wants some of the same GPUs divided differently"
+    text = f"entry {place} of {str(at[1])[:60]} gives some of the same GPUs another layout"
     remedy = "name each GPU in one entry: other devices, or another device-filter"
     reason = MigConfigInvalid(message=text, remedy=remedy)
     return Draft(reason, at, "one of them would undo the other")

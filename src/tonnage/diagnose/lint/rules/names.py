@@ -49,7 +49,7 @@ def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
             if there and (kind, space) == (reference.kind, reference.namespace)
         )
         where = f" in namespace {reference.namespace}" if reference.namespace else ""
-        message = f"there is no {reference.kind} {reference.name[:100]}{where}"
+        message = f"the {reference.kind} {reference.name[:100]} does not exist{where}"
         reason = reference.reason(
             subject=site.manifest.subject,
             message=message,

@@ -43,11 +43,11 @@ def _requirement(expression: JsonObject, path: Path, world: LintWorld) -> Iterat
     if operator in ("Gt", "Lt") and len(values) == 1:
         text = values[0]
         if isinstance(text, str) and not _INTEGER.fullmatch(text) and _VALUE.fullmatch(text):
-            message = f"{operator} compares whole numbers, and {text[:60]!r} is none"
+            message = f"{operator} compares whole numbers, and {text[:60]!r} is not one"
             reason = ComparisonNotInteger(
                 message=message, remedy=_as_number(text), operator=operator, value=text
             )
-            yield Draft(reason, (*at, 0), "the API server takes it, and no node ever matches")
+            yield Draft(reason, (*at, 0), "the API server accepts it, but no node ever matches")
     if expression.get("key") == PRODUCT_LABEL:
         for index, value in enumerate(values):
             yield from _product(value, (*at, index), world)
@@ -56,9 +56,9 @@ def _requirement(expression: JsonObject, path: Path, world: LintWorld) -> Iterat
 def _as_number(text: str) -> str:
     match = re.fullmatch(r"([0-9]+)\s*(Gi?B?|Mi?B?)", text.strip())
     if match is None:
-        return "write a whole number, without unit"
+        return "write a whole number, without a unit"
     mib = int(match[1]) * (1024 if match[2].startswith("G") else 1)
-    return f'write "{mib}": nvidia.com/gpu.memory is in MiB, without unit'
+    return f'write "{mib}": nvidia.com/gpu.memory is in MiB, without a unit'
 
 
 def _product(value: JsonValue, path: Path, world: LintWorld) -> Iterator[Draft]:
@@ -74,7 +74,7 @@ def _product(value: JsonValue, path: Path, world: LintWorld) -> Iterator[Draft]:
         return
     labels = [f"{label}{ending}" for label in meaning.labels]
     reason = ProductNotTheLabel(
-        message=f"{value[:100]} is not what the label {PRODUCT_LABEL} says of any GPU that lint knows",
+        message=f"{value[:100]} is not a value of the label {PRODUCT_LABEL} for any GPU that lint knows",
         remedy=f"write {' or '.join(labels)}",
         value=value,
         labels=tuple(labels),
@@ -82,7 +82,7 @@ def _product(value: JsonValue, path: Path, world: LintWorld) -> Iterator[Draft]:
     yield Draft(
         reason,
         path,
-        "the label is the product's name as NVML gives it, with - for blanks",
+        "the label is the product name of NVML, with - for spaces",
         SetText(path, labels[0]) if meaning.certain else None,
     )
 
@@ -95,7 +95,7 @@ def _unknown(value: str, bare: str, path: Path) -> Draft:
         remedy=f"did you mean {near}? Or {ask}" if near else ask,
         value=value,
     )
-    return Draft(reason, path, "of a product that no node has, the pod waits for ever")
+    return Draft(reason, path, "if no node has this product, the pod waits forever")
 
 
 def _is_on_a_node(value: str, world: LintWorld) -> bool:

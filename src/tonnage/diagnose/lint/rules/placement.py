@@ -138,7 +138,7 @@ def _unselected(site: PodSite, pod: Pod, nodes: list[Node]) -> Iterator[Draft]:
         yield _no_value(requirement.key, requirement.values, path, nodes)
     if not partial:
         place: Path = (*site.path, "affinity" if required else "nodeSelector")
-        message = "each label is on some node, and no node has all that are wanted"
+        message = "each label is on some node, but no node has all of them"
         yield Draft(SelectsNoNode(message=message, remedy="widen it, or label a node"), place, on_key=True)
 
 
@@ -233,11 +233,11 @@ def _idle_tolerations(site: PodSite, pod: Pod, nodes: list[Node]) -> Iterator[Dr
         like = [text for text, taint in taints.items() if taint.key == toleration.key]
         at: Path = (*site.path, "tolerations", index)
         if like:
-            message = f"no taint of a node is tolerated by this; there is {listed(like)}"
+            message = f"this tolerates no taint of any node; nodes have {listed(like)}"
             remedy, severity = "write the taint's value and effect", None
         else:
             message = f"no node has a taint with the key {toleration.key[:100]}"
-            remedy, severity = "remove it if none is to come", Severity.NOTE
+            remedy, severity = "remove it, unless such a taint is to come", Severity.NOTE
         reason = TolerationMatchesNothing(
             message=message, remedy=remedy, key=toleration.key, taints=tuple(like)
         )

@@ -60,8 +60,8 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
             if not isinstance(kind, str) or not kind:
                 yield _invalid(at, "a limit needs a type", "write type: Container")
             elif kind in types:
-                message = f"a second limit of type {kind[:60]}"
-                yield _invalid((*at, "type"), message, "write both as one")
+                message = f"type {kind[:60]} has two limits"
+                yield _invalid((*at, "type"), message, "merge them into one")
             types.add(str(kind))
             yield from _limit(limit, at, manifest)
 
@@ -74,7 +74,7 @@ def _quota(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
         if "/" not in key:
             yield from _standard(key, (*at, key))
         elif not is_label_key(key):
-            message, remedy = f"{key[:100]} is no qualified name", "write domain/name"
+            message, remedy = f"{key[:100]} is not a qualified name", "write domain/name"
             yield Draft(QuotaKeyInvalid(message=message, remedy=remedy, key=key), (*at, key), on_key=True)
         elif not _is_counted(key) and not hami:
             yield _without_effect(key, hard, (*at, key), manifest)
@@ -90,7 +90,7 @@ def _standard(key: str, place: Path) -> Iterator[Draft]:
     bare = re.sub(r"^(requests|limits)\.", "", key)
     remedy = f"write requests.{GPU}" if "gpu" in bare.lower() else nearest(key, sorted(_STANDARD))
     why = "the API server refuses it: must be a standard resource for quota"
-    message = f"{key[:100]} is nothing that a quota counts"
+    message = f"quotas do not count {key[:100]}"
     yield Draft(QuotaKeyInvalid(message=message, remedy=remedy, key=key), place, why, on_key=True)
 
 
@@ -105,7 +105,7 @@ def _without_effect(key: str, hard: JsonObject, place: Path, manifest: ManifestO
     reason = QuotaKeyWithoutEffect(
         subject=manifest.subject,
         message=f"Kubernetes accepts {key[:100]} and never enforces it",
-        remedy=f"write {right[:100]}" if change else f"remove it: {right[:100]} is there, too",
+        remedy=f"write {right[:100]}" if change else f"remove it: {right[:100]} exists too",
         quota=manifest.name,
         key=key,
         hard=str(hard[key]),
@@ -113,7 +113,7 @@ def _without_effect(key: str, hard: JsonObject, place: Path, manifest: ManifestO
     return Draft(
         reason,
         place,
-        "of devices, quotas count what stands under requests alone",
+        "for devices, quotas count only requests",
         change,
         on_key=True,
     )
@@ -140,13 +140,13 @@ def _whole(key: str, value: JsonValue, place: Path, manifest: ManifestObject) ->
         )
         yield Draft(negative, place)
     elif amount.denominator != 1 and (key in _WHOLE or ("/" in key and _STORAGE not in key)):
-        message = f"{key[:100]}: {value} is no whole number"
+        message = f"{key[:100]}: {value} is not a whole number"
         accepted = Severity.WARNING if key.startswith("requests.") else None
         yield _not_integer(message, key, value, place, manifest, accepted)
 
 
 def _unreadable(name: str, value: JsonValue, place: Path) -> Draft:
-    message = f"{str(value)[:60]!r} is no quantity"
+    message = f"{str(value)[:60]!r} is not a quantity"
     reason = QuantityUnreadable(message=message, remedy="write a number", resource=name, value=str(value))
     return Draft(reason, place)
 
@@ -220,7 +220,7 @@ def _limit(limit: JsonObject, at: Path, manifest: ManifestObject) -> Iterator[Dr
             if amount is None:
                 yield _unreadable(name, value, place)
             elif is_extended(name) and amount.denominator != 1:
-                message = f"{name}: {value} is no whole number"
+                message = f"{name}: {value} is not a whole number"
                 yield _not_integer(message, name, value, place, manifest, Severity.WARNING)
     if kind == "Pod":
         for part in ("default", "defaultRequest"):

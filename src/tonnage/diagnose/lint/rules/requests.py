@@ -71,7 +71,7 @@ def _unreadable(amounts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:
         for name, value in values.items():
             if value is not None and _read(value) is None and not is_variable(value):
                 reason = QuantityUnreadable(
-                    message=f"{str(value)[:60]!r} is no quantity",
+                    message=f"{str(value)[:60]!r} is not a quantity",
                     remedy="write a number, with a suffix such as m, k, Mi or Gi where it needs one",
                     resource=name,
                     value=str(value),
@@ -130,6 +130,6 @@ def _both(places: dict[str, Path]) -> Iterator[Draft]:
         yield Draft(
             reason,
             places[name],
-            "a node that shares its GPUs under another name has none left whole",
+            "a node that shares its GPUs under another name has no whole ones left",
             on_key=True,
         )

@@ -28,6 +28,6 @@ def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
         if operator in ("Gt", "Lt"):
             at = (*site.path, "tolerations", index, "operator")
             late = Severity.WARNING if world.minor > _WITHOUT else Severity.ERROR
-            message = f"{operator} is behind a gate that is off"
+            message = f"{operator} needs a feature gate that is off"
             reason = TolerationInvalid(subject=site.manifest.subject, message=message, remedy="use Equal")
             yield Draft(reason, at, "the API server refuses it", severity=late)

@@ -20,7 +20,7 @@ def reasons(case: Case) -> Iterator[Reason]:
             yield QuotaKeyWithoutEffect(
                 subject=f"ResourceQuota {quota.namespace}/{quota.name}",
                 message=f"the quota {quota.name} on {key}={quota.hard[key]} is accepted and never enforced",
-                remedy=f"remove it: {right} is there, too" if right in quota.hard else f"write {right}",
+                remedy=f"remove it: {right} exists too" if right in quota.hard else f"write {right}",
                 source="ResourceQuota",
                 quota=quota.name,
                 key=key,

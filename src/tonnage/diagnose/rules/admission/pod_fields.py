@@ -44,8 +44,10 @@ def errors(manifest: Manifest) -> Iterator[ManifestFieldError]:
     metadata = mapping(manifest.written.get("metadata"))
     name, labels = text_of(metadata, "name"), mapping(metadata.get("labels"))
     for why in wrong_in_subdomain(name) if name and kind == "Pod" else ():
-        text, message = f"Invalid value: {json.dumps(name)}: {why}", f"no pod can be named {name[:100]!r}"
-        yield _error(field_fault((), text, message, "small letters, digits, - and . alone"), "metadata.name")
+        text, message = f"Invalid value: {json.dumps(name)}: {why}", f"{name[:100]!r} is not a valid pod name"
+        yield _error(
+            field_fault((), text, message, "use only lower-case letters, digits, - and ."), "metadata.name"
+        )
     for fault in label_faults(labels, ("labels",)):
         yield _error(replace(fault, kind=PodFieldInvalid), f"{above or 'metadata.'}labels")
     for entry in faults(spec, at, is_pod=kind == "Pod"):

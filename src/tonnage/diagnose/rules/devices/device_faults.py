@@ -97,10 +97,10 @@ def _reason(resource: str, name: str, short: int, node: NodeView, status: GpuSta
         None,
     )
     dated = f" (since {utc(since)})" if since is not None else ""
-    which = f": {listed(ill)}{dated}" if ill else "; which and why, its NodeGPUStatus would tell"
+    which = f": {listed(ill)}{dated}" if ill else "; its NodeGPUStatus would say which and why"
     return DeviceUnhealthy(
         subject=f"Node {name}",
-        message=f"{name} gives out {capacity - short} of its {capacity} {resource}{which}",
+        message=f"{name} offers {capacity - short} of its {capacity} {resource}{which}",
         remedy=f"do what the devices' reasons ask for (reset, reboot, replace): tonnage doctor on {name}",
         source="Node status.capacity and allocatable, NodeGPUStatus",
         resource=resource,

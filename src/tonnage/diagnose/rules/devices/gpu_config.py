@@ -19,7 +19,7 @@ def reasons(case: Case) -> Iterator[Reason]:
             yield GpuConfigRefused(
                 subject=f"Node {name}",
                 message=f"the agent of {name} reports: {problem.splitlines()[0]}",
-                remedy="correct the device-plugin configuration that the node is given",
+                remedy="correct the device-plugin configuration of the node",
                 source="NodeGPUStatus",
                 problem=problem,
             )

@@ -26,12 +26,12 @@ _MEANS: Final = {
     "CardInsufficientCore": "too few cores are left on them",
     "CardTypeMismatch": "another type is asked for (nvidia.com/use-gputype, nouse-gputype)",
     "CardUuidMismatch": "other GPUs are asked for by UUID (nvidia.com/use-gpuuuid)",
-    "CardTimeSlicingExhausted": "as many pods as may share them do",
+    "CardTimeSlicingExhausted": "they have as many pods as may share them",
     "CardComputeUnitsExhausted": "all their cores are given out",
     "CardNotHealth": "they are unhealthy",
-    "ExclusiveDeviceAllocateConflict": "all cores are asked for, and somebody is there",
+    "ExclusiveDeviceAllocateConflict": "all cores are asked for, and another pod is there",
     "NodeInsufficientDevice": "the node has fewer GPUs than are asked for",
-    "AllocatedCardsInsufficientRequest": "these would do, but they are too few",
+    "AllocatedCardsInsufficientRequest": "these fit, but they are too few",
     "NumaNotFit": "they are on different NUMA nodes (nvidia.com/numa-bind)",
     "ResourceQuotaNotFit": "a quota on HAMi's resources is used up",
 }
@@ -78,7 +78,7 @@ def _counts_and_text(
 ) -> tuple[Mapping[str, int], str]:
     """Why a node's GPUs will not do by HAMi's words, and all in words; empty: they do."""
     if node.node.hami.get(HANDSHAKE, "").startswith(_GONE):
-        return {"CardNotHealth": 0}, "HAMi's device plugin has not been heard of there"
+        return {"CardNotHealth": 0}, "HAMi's device plugin has not reported from there"
     gpus = devices_of(node.node.hami, node.pods) or ()
     for part in parts:
         words = refused_on(gpus, part, case.pod.hami)
@@ -91,10 +91,10 @@ def _counts_and_text(
 def _left(gpus: tuple[SharedGpu, ...], part: HamiRequest, words: Mapping[str, int]) -> str:
     if "CardInsufficientMemory" in words:
         most = max(gpu.left_mib for gpu in gpus)
-        return f": asks {part.on(gpus[0])} MiB, the most left on one is {most} MiB"
+        return f": asks for {part.on(gpus[0])} MiB, the most left on one is {most} MiB"
     if "CardInsufficientCore" in words:
         most = max(gpu.cores - gpu.used_cores for gpu in gpus)
-        return f": asks {part.cores} cores, the most left on one is {most}"
+        return f": asks for {part.cores} cores, the most left on one is {most}"
     return ""
 
 

@@ -22,7 +22,7 @@ def reasons(case: Case) -> Iterator[Reason]:
         config = node.node.labels.get(CONFIG, "")
         using = sorted(f"{pod.namespace}/{pod.name}" for pod in node.pods if device_needs(pod))
         busy = (
-            f"; {', '.join(using[:_MOST_NODES])} use its GPUs, which keeps them from being divided"
+            f"; {', '.join(using[:_MOST_NODES])} use its GPUs, which prevents a change of their layout"
             if using
             else ""
         )

@@ -73,7 +73,7 @@ def _reason(resource: str, view: ClusterView) -> Reason:
     elif layers:
         message = f"nodes that have a GPU by their labels, but offer none: {listed(sorted(layers))}"
     elif meant := misspelt(resource, sorted(_offered(view))):
-        message = f"nodes offer {meant}: is that what is meant?"
+        message = f"nodes offer {meant}, which may be what you mean"
         layer = Layer.SCHEDULER
     else:
         message = "no node is known to have such a device"

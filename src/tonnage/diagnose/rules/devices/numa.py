@@ -53,9 +53,9 @@ def _refusal(case: Case, refusing: tuple[str, ...], first: TopologyAffinity) -> 
     fine = takers(case.pod, tuple(n for n in case.decision.feasible if n not in refusing), case.view)
     may = "takes" if len(candidates_of(case)) == 1 else "may take"
     owner = case.pod.owner
-    again = f"; it would stay Failed, and its {owner.kind} would make another" if owner is not None else ""
+    again = f"; it would stay Failed, and its {owner.kind} would create another" if owner is not None else ""
     message = (
-        f"the scheduler, which does not look at NUMA nodes, {may} {listed(refusing)}, and there "
+        f"the scheduler, which ignores NUMA nodes, {may} {listed(refusing)}, and there "
         f"{first.message}{again}{who_takes(fine)}"
     )
     return replace(

@@ -24,7 +24,7 @@ def reasons(case: Case) -> Iterator[Reason]:
             listing = "; ".join(f"{other} on {listed(nodes)}" for other, nodes in related.items())
             yield ResourceRenamed(
                 subject=f"Resource {name}",
-                message=f"{name} is asked, nodes advertise {listing}",
+                message=f"{name} is asked for; nodes advertise {listing}",
                 remedy=_remedy(name, related, case.view),
                 source="Node status.allocatable",
                 resource=name,

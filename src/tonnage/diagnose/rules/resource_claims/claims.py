@@ -45,7 +45,7 @@ def _held(case: Case) -> Iterator[Reason]:
             yield unusable
             return
     message = f"not tried yet: {case.decision.held}"
-    yield _reason(case, ClaimMissing, message, "wait, or make the claim anew")
+    yield _reason(case, ClaimMissing, message, "wait, or delete the claim and create it again")
 
 
 def _unusable(case: Case, pod_claim: PodClaim, claim: ResourceClaim) -> Reason | None:
@@ -54,13 +54,15 @@ def _unusable(case: Case, pod_claim: PodClaim, claim: ResourceClaim) -> Reason |
         using = [user.name for user in claim.reserved_for if user.name and user.uid != case.pod.uid]
         users, single = listed(using), len(using) == 1
         message = f"the ResourceClaim {claim.name} is being deleted"
-        remedy = "make the claim anew"
+        remedy = "create the claim again"
         if users:
             message += f"; {users} still {'uses' if single else 'use'} it"
             remedy = f"wait until {users} {'has' if single else 'have'} ended, then {remedy}"
     elif not pod_claim.claim and claim.owner != case.pod.uid:
-        message = f"the ResourceClaim {claim.name} was not made for this pod, but for another of its name"
-        remedy = f"delete it, it is made anew: kubectl delete resourceclaim -n {claim.namespace} {claim.name}"
+        message = f"the ResourceClaim {claim.name} was created for another pod of the same name"
+        remedy = (
+            f"delete it, to have it again: kubectl delete resourceclaim -n {claim.namespace} {claim.name}"
+        )
     else:
         return None
     return _reason(case, ClaimNotUsable, message, remedy)
@@ -72,9 +74,9 @@ def _missing(case: Case, pod_claim: PodClaim, name: str) -> Reason:
         templates = {(t.namespace, t.name) for t in case.view.snapshot.claim_templates}
         if (namespace, pod_claim.template) in templates:
             message = (
-                f"the claim {pod_claim.name} has not been made from the template {pod_claim.template} yet"
+                f"the claim {pod_claim.name} has not been created from the template {pod_claim.template} yet"
             )
-            remedy = "kube-controller-manager makes it: look at its Events on the pod"
+            remedy = "read the Events of kube-controller-manager on the pod: it creates the claim"
         else:
             message = f"the ResourceClaimTemplate {pod_claim.template} does not exist in {namespace}"
             remedy = f"create it: kubectl get resourceclaimtemplates -n {namespace}"
@@ -106,7 +108,7 @@ def _failed(case: Case) -> Reason:
     """The error as the scheduler has it, with what to write instead."""
     text = case.decision.message
     key = _MISSING_KEY.search(text)
-    message = "a device selector fails, and that ends the attempt on every node"
+    message = "a device selector fails, which ends the attempt on every node"
     remedy = "correct the expression, or the class that has it"
     if key:
         message = f"a device has no {key[1]}: {message}"
@@ -123,7 +125,7 @@ def _failed(case: Case) -> Reason:
         if better:
             remedy = f"write in {owner}: {better}"
         elif key:
-            remedy = f"ask first whether {key[1]} is there, with has(), and begin with device.driver == …"
+            remedy = f"check first with has() that {key[1]} exists, and begin with device.driver == …"
     return ClaimError(
         subject=_subject(case),
         message=message,

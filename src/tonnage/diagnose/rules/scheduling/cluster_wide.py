@@ -38,7 +38,7 @@ def reasons(case: Case) -> Iterator[Reason]:
             source="NodeAffinity",
         )
     elif decision.failed and decision.halted_by == node_affinity.NAME:
-        message = f"the scheduler fails as soon as two nodes would do: {decision.message}"
+        message = f"the scheduler fails as soon as two nodes fit: {decision.message}"
         remedy = "correct the value in the preferred node affinity: no label can have it"
         yield AffinityNotReadable(
             subject=subject,
@@ -47,7 +47,7 @@ def reasons(case: Case) -> Iterator[Reason]:
             source="NodeAffinity",
         )
     for feature in decision.unmodelled:
-        message = f"not decided here: {feature}"
+        message = f"Tonnage does not decide this: {feature}"
         if feature.startswith("unreadable "):
             yield Unreadable(subject=subject, message=message, layer=Layer.SCHEDULER, feature=feature)
         else:

@@ -13,7 +13,7 @@ from tonnage.model.reasons.reason import Reason
 _KUEUE: Final = "kueue.x-k8s.io"
 _QUEUE: Final = f"{_KUEUE}/queue-name"
 _OWNERS: Final = {
-    _KUEUE: ("Kueue", "kubectl get workloads -n {namespace}: its message says what quota is short"),
+    _KUEUE: ("Kueue", "kubectl get workloads -n {namespace}: its message says which quota is short"),
     "volcano.sh": ("Volcano", "kubectl get podgroups -n {namespace}"),
     "grove.io": ("Grove", "kubectl get podgangs -n {namespace}"),
     "kai.scheduler": ("the KAI scheduler", "kubectl get podgroups -n {namespace}"),
@@ -29,7 +29,7 @@ def reasons(case: Case) -> Iterator[Reason]:
         return
     named = [_OWNERS[domain] for domain in dict.fromkeys(map(_domain, gates)) if domain in _OWNERS]
     message = f"held back by scheduling gates: {', '.join(gates)}"
-    remedy = "whoever set the gate (a queue, a quota) takes it away when its time has come"
+    remedy = "wait for the queue or quota that set the gate to remove it"
     if named:
         message += f"; {' and '.join(name for name, _ in named)} holds it until it admits it"
         remedy = "; ".join(look.format(namespace=pod.namespace) for _, look in named)
@@ -60,7 +60,7 @@ def _workload(case: Case) -> QueuedWorkload | None:
 
 
 def _state(workload: QueuedWorkload) -> str:
-    return f"waits: {workload.waits}" if workload.waits else "has its quota: the gate goes any moment"
+    return f"waits: {workload.waits}" if workload.waits else "has its quota: the gate is about to be removed"
 
 
 def _domain(gate: str) -> str:

@@ -34,7 +34,7 @@ def reasons(case: Case) -> Iterator[Reason]:
         if requirement.operator in ("Gt", "Lt") and (
             not requirement.values or compared_number(requirement.values[0]) is None
         ):
-            message = f"no label is {requirement}: it compares whole numbers"
+            message = f"{requirement} matches no label: the operator compares whole numbers"
             yield _reason(case, requirement, message, "correct the value")
         elif not there:
             yield _reason(
@@ -42,7 +42,7 @@ def reasons(case: Case) -> Iterator[Reason]:
             )
         elif values is not None:
             near = get_close_matches(requirement.values[0], sorted(there), n=1) if requirement.values else []
-            message = f"no node has {requirement}; there is {listed(sorted(there))}"
+            message = f"no node has {requirement}; nodes have {listed(sorted(there))}"
             yield _reason(
                 case, requirement, message, f"did you mean {near[0]}?" if near else "correct the value"
             )
@@ -60,7 +60,7 @@ def _required(case: Case) -> Iterator[Requirement]:
 
 def _label_maker(key: str) -> str:
     maker = next((maker_text for domain, maker_text in MAKERS.items() if key.startswith(domain)), "")
-    return f"{maker}?" if maker else f"label the nodes that are meant: kubectl label node NODE {key}=…"
+    return maker or f"label the nodes that are meant: kubectl label node NODE {key}=…"
 
 
 def _reason(case: Case, requirement: Requirement, message: str, remedy: str) -> Reason:

@@ -42,7 +42,7 @@ def reasons(case: Case) -> Iterator[Reason]:
 def _differences(case: Case, theirs: SchedulerMessage, ours: SchedulerMessage) -> Iterator[str]:
     if not case.decision.message:
         words = _short(case.pod.status.unschedulable_message)
-        yield f"by the objects it fits {case.decision.chosen}, and it says {words!r}"
+        yield f"by the objects it fits {case.decision.chosen}; the condition says {words!r}"
         return
     if theirs.nodes is not None and ours.nodes is not None and theirs.nodes != ours.nodes:
         yield f"it counts {theirs.nodes} nodes, there are {ours.nodes}"
@@ -51,9 +51,9 @@ def _differences(case: Case, theirs: SchedulerMessage, ours: SchedulerMessage) -
     gone = _more(theirs.counts, ours.counts)
     new = _more(ours.counts, theirs.counts)
     if gone:
-        yield f"no longer so: {gone}"
+        yield f"no longer true: {gone}"
     if new:
-        yield f"not yet in it: {new}"
+        yield f"missing from it: {new}"
 
 
 def _more(counts: Mapping[str, int], other: Mapping[str, int]) -> str:
@@ -70,10 +70,10 @@ def _reason(
 ) -> Reason:
     return ConditionDiffers(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
-        message=f"the pod's own condition says otherwise: {text}; it is older than the cluster is now, or "
+        message=f"the pod's own condition says otherwise: {text}; it is out of date, or "
         "the "
         "scheduler has other plugins, another configuration or a cache that lags",
-        remedy="a scheduler tries again within five minutes, and when something it waits for changes; "
+        remedy="wait: a scheduler tries again within five minutes, and when something it waits for changes; "
         "should the "
         "condition stay, compare with the scheduler's log and configuration",
         source="status.conditions PodScheduled",

@@ -41,7 +41,7 @@ def _cleared(case: Case, node: str) -> Reason:
     budgets = broken(decision.victims, case.view.snapshot.budgets)
     return Preemption(
         subject=f"Node {node}",
-        message=f"{node} {verb} cleared for it: {names} of lower priority must go"
+        message=f"{node} {verb} cleared for it: {names} of lower priority must end"
         + breaking(budgets, pod.namespace),
         remedy="wait until they have ended",
         source=_SOURCE,
@@ -67,9 +67,9 @@ def _not_helpful(case: Case) -> Reason:
     pod = case.pod
     return PreemptionNotHelpful(
         subject=f"Pod {pod.namespace}/{pod.name}",
-        message=f"its priority of {pod.priority} helps nothing: no node refuses it for what a pod's end "
+        message=f"its priority of {pod.priority} does not help: no node refuses it for what a pod's end "
         "would change",
-        remedy="answer the nodes' reasons; a higher priority would change nothing",
+        remedy="address the nodes' reasons; a higher priority would change nothing",
         source=_SOURCE,
         priority=pod.priority,
     )

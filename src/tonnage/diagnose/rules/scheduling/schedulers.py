@@ -25,8 +25,8 @@ _SCHEDULERS: Final = {
 }
 """Schedulers by the name that pods give, with their pods' usual name."""
 _NO_SCHEDULER: Final = {
-    "kueue": "Kueue is no scheduler: name its queue by the label kueue.x-k8s.io/queue-name",
-    "karpenter": "Karpenter is no scheduler: it adds nodes for pods of the default one",
+    "kueue": "Kueue is not a scheduler: name its queue by the label kueue.x-k8s.io/queue-name",
+    "karpenter": "Karpenter is not a scheduler: it adds nodes for pods of the default scheduler",
 }
 _SOURCE: Final = "spec.schedulerName"
 _SOON: Final = timedelta(minutes=2)
@@ -85,9 +85,9 @@ def _default_silent(case: Case) -> Reason:
     since = f" since {utc(created)}" if created else ""
     fits = f"; it would fit {case.decision.chosen}" if case.decision.chosen else ""
     message = (
-        f"no scheduler has said a word on this pod, which waits{since}: is kube-scheduler at work?{fits}"
+        f"no scheduler has reported on this pod, which waits{since}: kube-scheduler may not be running{fits}"
     )
-    remedy = "kubectl get pods -n kube-system -l component=kube-scheduler, and its log"
+    remedy = "check it: kubectl get pods -n kube-system -l component=kube-scheduler, and read its log"
     return _silent(case, message, remedy, lasting=False)
 
 

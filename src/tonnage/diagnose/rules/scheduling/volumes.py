@@ -22,7 +22,7 @@ def reasons(case: Case) -> Iterable[Reason]:
     text, namespace = decision.conflict, pod.namespace
     message, remedy = text, f"kubectl describe pvc -n {namespace}: its Events say why it is not bound"
     if text.startswith("persistentvolume "):
-        remedy = "its claim is bound to it for good: delete the claim and make it anew, or restore the volume"
+        remedy = "delete the claim and create it again, or restore the volume: the claim stays bound to it"
     elif text.endswith("not found"):
         remedy = f"create it in {namespace}, or correct the name"
     elif text == UNBOUND:
@@ -52,11 +52,11 @@ def _why(claim: VolumeClaim, cls: StorageClass | None) -> str:
     if claim.volume:
         return f"waits for the volume {claim.volume}"
     if not claim.storage_class:
-        return "names no storage class, and no volume was made for it by hand"
+        return "names no storage class, and no volume was created for it by hand"
     if cls is None:
         return f"names the storage class {claim.storage_class}, which does not exist"
     if cls.waits:
         return "is bound once the pod has a node"
     if cls.provisioner in ("", _NO_PROVISIONER):
-        return f"waits for a volume made by hand: nobody makes those of {cls.name}"
-    return f"waits for {cls.provisioner}, which makes the volumes of {cls.name} at once"
+        return f"waits for a volume created by hand: no provisioner creates those of {cls.name}"
+    return f"waits for {cls.provisioner}, which creates the volumes of {cls.name} at once"

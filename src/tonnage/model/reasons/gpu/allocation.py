@@ -28,35 +28,35 @@ class ResourceNotOffered(AllocationReason):
     """The node does not offer the resource any more."""
 
     code: ClassVar[str] = "not-offered"
-    advice: ClassVar[str] = "make the pod again"
+    advice: ClassVar[str] = "create the pod again"
 
 
 class NoDevices(AllocationReason):
     """Kubelet asks for no device."""
 
     code: ClassVar[str] = "no-devices"
-    advice: ClassVar[str] = "look at kubelet"
+    advice: ClassVar[str] = "check kubelet"
 
 
 class DuplicateDevice(AllocationReason):
     """Kubelet asks for a device twice."""
 
     code: ClassVar[str] = "duplicate-device"
-    advice: ClassVar[str] = "look at kubelet"
+    advice: ClassVar[str] = "check kubelet"
 
 
 class UnknownDevice(DeviceReason):
     """Kubelet asks for a device that the node does not offer under the resource."""
 
     code: ClassVar[str] = "unknown-device"
-    advice: ClassVar[str] = "make the pod again"
+    advice: ClassVar[str] = "create the pod again"
 
 
 class UnhealthyDevice(DeviceReason):
     """The device became unhealthy after kubelet had chosen it."""
 
     code: ClassVar[str] = "unhealthy-device"
-    advice: ClassVar[str] = "make the pod again, and look at the device"
+    advice: ClassVar[str] = "create the pod again, and check the device"
 
 
 @reason
@@ -82,7 +82,7 @@ class ReplicasOfOneDevice(AllocationReason):
     """Under the policy spread-strict, two replicas of one GPU."""
 
     code: ClassVar[str] = "replicas-of-one-device"
-    advice: ClassVar[str] = "ask for fewer, or use the policy spread"
+    advice: ClassVar[str] = "ask for fewer, or use the policy `spread`"
     replicas: tuple[str, ...]
 
 
@@ -110,7 +110,7 @@ class CdiNamesMissing(Reason):
     """No CDI spec has the names by which the container would get its devices."""
 
     code: ClassVar[str] = "no-cdi-spec"
-    advice: ClassVar[str] = "look at the driver, and at the agent's condition on the Node"
+    advice: ClassVar[str] = "check the driver and the agent's condition on the Node"
     layer: Layer = Layer.PLUGIN
     lasting: bool = False
     names: tuple[str, ...]

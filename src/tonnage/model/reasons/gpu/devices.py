@@ -66,7 +66,7 @@ class MigConfigFailed(PluginReason):
 
     code: ClassVar[str] = "mig-config-failed"
     is_note: ClassVar[bool] = True
-    advice: ClassVar[str] = "drain the node, set the label again"
+    advice: ClassVar[str] = "drain the node and set the label again"
     lasting: bool = False
     config: str
     using: tuple[str, ...]

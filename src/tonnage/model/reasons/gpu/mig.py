@@ -52,7 +52,7 @@ class MigMemoryShort(MigLayoutReason):
     """A service needs more memory than one GPU has."""
 
     code: ClassVar[str] = "mig-memory-short"
-    advice: ClassVar[str] = "several GPUs for it"
+    advice: ClassVar[str] = "use several GPUs"
     needed_mib: int
     most_mib: int
 
@@ -62,7 +62,7 @@ class MigNotSupported(MigLayoutReason):
     """The GPU has no MIG, nobody knows what fits on it, or its driver does not let it be divided now."""
 
     code: ClassVar[str] = "mig-not-supported"
-    advice: ClassVar[str] = "time-slicing, MPS, or another GPU"
+    advice: ClassVar[str] = "use time-slicing, MPS or another GPU"
     product: str
 
 
@@ -71,7 +71,7 @@ class MigGpuUnhealthy(MigLayoutReason):
     """The GPU is lost or unhealthy: nothing is planned on it."""
 
     code: ClassVar[str] = "mig-gpu-unhealthy"
-    advice: ClassVar[str] = "repair or exchange the GPU, then plan again"
+    advice: ClassVar[str] = "repair or replace the GPU, then plan again"
     index: int
     why: str
 
@@ -134,14 +134,14 @@ class MigConfigurationUnusable(MigConfigurationReason):
     read."""
 
     code: ClassVar[str] = "mig-configuration-unusable"
-    advice: ClassVar[str] = "let the agent read it, or correct it"
+    advice: ClassVar[str] = "make it readable to the agent, or correct it"
 
 
 class MigHostWorkForbidden(MigConfigurationReason):
     """The ConfigMap of layouts has hooks or clients, and the agent may run nothing of its host."""
 
     code: ClassVar[str] = "mig-host-work-forbidden"
-    advice: ClassVar[str] = "permit it (`migManager.hostPrograms`), or take them out"
+    advice: ClassVar[str] = "permit them (`migManager.hostPrograms`), or remove them"
 
 
 @reason
@@ -157,7 +157,7 @@ class MigGpuGone(MigObstacle):
     """The driver does not show a GPU of the change, or of its board."""
 
     code: ClassVar[str] = "mig-gpu-gone"
-    advice: ClassVar[str] = "look at the GPU"
+    advice: ClassVar[str] = "check the GPU"
     uuid: str
 
 
@@ -166,7 +166,7 @@ class MigForeignInstance(MigObstacle):
     """A reset would destroy an instance that is neither in the layout wanted nor in that of before."""
 
     code: ClassVar[str] = "mig-foreign-instance"
-    advice: ClassVar[str] = "have whoever made it destroy it"
+    advice: ClassVar[str] = "destroy it with the program that created it"
     uuid: str
     profile: str
     start: int
@@ -177,7 +177,7 @@ class MigDeviceInUse(MigObstacle):
     """Pods, or processes of nobody, use what a change of the layout would destroy."""
 
     code: ClassVar[str] = "mig-device-in-use"
-    advice: ClassVar[str] = "wait for them, or have them evicted"
+    advice: ClassVar[str] = "wait for them, or evict them"
     users: tuple[MigUser, ...]
 
 
@@ -204,7 +204,7 @@ class MigRestartUseless(MigObstacle):
     """The node has restarted for a change of its layout, which did not help."""
 
     code: ClassVar[str] = "mig-restart-useless"
-    advice: ClassVar[str] = "look at the driver"
+    advice: ClassVar[str] = "check the driver"
 
 
 @reason

@@ -48,7 +48,7 @@ class MigCapabilityMissing(OfferReason):
     """The driver shows no capability for a MIG device, so that no container can open it."""
 
     code: ClassVar[str] = "mig-capability-missing"
-    advice: ClassVar[str] = "look at the driver"
+    advice: ClassVar[str] = "check the driver"
     layer: Layer = Layer.DRIVER
     path: str
 
@@ -64,7 +64,7 @@ class MigDevicesMissing(OfferReason):
     """MIG is enabled on a GPU that has no MIG devices, so it offers nothing."""
 
     code: ClassVar[str] = "mig-devices-missing"
-    advice: ClassVar[str] = "make them, or disable MIG there"
+    advice: ClassVar[str] = "create them, or disable MIG there"
 
 
 @reason
@@ -72,7 +72,7 @@ class MigProfileUnnamed(OfferReason):
     """A MIG device whose profile makes no name of a resource."""
 
     code: ClassVar[str] = "mig-profile-unnamed"
-    advice: ClassVar[str] = "look at the driver"
+    advice: ClassVar[str] = "check the driver"
     profile: str
 
 
@@ -107,7 +107,7 @@ class ConfigurationOverlooked(PlanReason):
     """The configuration has something that a lenient reader overlooks."""
 
     code: ClassVar[str] = "configuration-overlooked"
-    advice: ClassVar[str] = "correct it, as the text says"
+    advice: ClassVar[str] = "correct it as the message says"
 
 
 @reason
@@ -144,7 +144,7 @@ class CdiNotUsed(Reason):
     """`deviceListStrategy: auto` does without CDI: kubelet, runtime or agent is not known to have it."""
 
     code: ClassVar[str] = "cdi-not-used"
-    advice: ClassVar[str] = "as the text says; variables work meanwhile"
+    advice: ClassVar[str] = "do what the message says; variables work meanwhile"
     layer: Layer = Layer.RUNTIME
     subject: str = "deviceListStrategy auto"
     lasting: bool = False

@@ -46,7 +46,7 @@ class MigConfigInvalid(ConfigurationReason):
     """A mig-parted configuration that is refused."""
 
     code: ClassVar[str] = "mig-config-invalid"
-    advice: ClassVar[str] = "as the finding says"
+    advice: ClassVar[str] = "do what the finding says"
     rule: ClassVar[LintRule] = LintRule("A MIG configuration that mig-parted refuses.", MIG_PARTED)
 
 
@@ -56,7 +56,7 @@ class MigLayoutImpossible(ConfigurationReason):
     `mig-layout-too-large` is of a GPU that is there."""
 
     code: ClassVar[str] = "mig-layout-impossible"
-    advice: ClassVar[str] = "fewer, or smaller ones"
+    advice: ClassVar[str] = "ask for fewer or smaller ones"
     rule: ClassVar[LintRule] = LintRule("More MIG devices than a GPU has room for.", MIG_PARTED)
     profiles: Annotated[Mapping[str, int], FactUnit("MIG devices of each profile")]
     boards: tuple[str, ...]
@@ -68,7 +68,7 @@ class MigProfileUnknown(ConfigurationReason):
     `mig-profile-not-offered` is of a GPU that is there."""
 
     code: ClassVar[str] = "mig-profile-unknown"
-    advice: ClassVar[str] = "the nearest is given"
+    advice: ClassVar[str] = "use the nearest, which lint names"
     severity: ClassVar[Severity] = Severity.WARNING
     rule: ClassVar[LintRule] = LintRule("A MIG profile that no known GPU has.", MIG_PARTED)
     profile: str
@@ -99,7 +99,7 @@ class ClusterPolicyKeyUnknown(ConfigurationReason):
     """A field that ClusterPolicy does not have, or Helm's name for one."""
 
     code: ClassVar[str] = "cluster-policy-key-unknown"
-    advice: ClassVar[str] = "the nearest name is given"
+    advice: ClassVar[str] = "use the nearest name, which lint gives"
     severity: ClassVar[Severity] = Severity.WARNING
     rule: ClassVar[LintRule] = LintRule("A field that ClusterPolicy does not have.", GPU_OPERATOR)
     meant: str | None = None
@@ -109,7 +109,7 @@ class ClusterPolicyValueInvalid(ConfigurationReason):
     """A value of the wrong type, none of those allowed, or one that contradicts another."""
 
     code: ClassVar[str] = "cluster-policy-value-invalid"
-    advice: ClassVar[str] = "as the finding says"
+    advice: ClassVar[str] = "do what the finding says"
     rule: ClassVar[LintRule] = LintRule("A value that ClusterPolicy does not take.", GPU_OPERATOR)
 
 
@@ -118,7 +118,7 @@ class KubeletConfigInvalid(ConfigurationReason):
     """Policies or reservations of a KubeletConfiguration that kubelet refuses, or that align too little."""
 
     code: ClassVar[str] = "kubelet-config-invalid"
-    advice: ClassVar[str] = "as the finding says"
+    advice: ClassVar[str] = "do what the finding says"
     layer: Layer = Layer.KUBELET
     rule: ClassVar[LintRule] = LintRule("A kubelet's policy or reservation that is refused.", KUBELET)
 

@@ -41,7 +41,7 @@ class ApiWarning(ObjectReason):
     is there twice."""
 
     code: ClassVar[str] = "api-warning"
-    advice: ClassVar[str] = "as the warning says"
+    advice: ClassVar[str] = "do what the warning says"
     severity: ClassVar[Severity] = Severity.WARNING
     rule: ClassVar[LintRule] = LintRule("What the API server warns about.", VALIDATION)
     warning: str
@@ -52,7 +52,7 @@ class ObjectUnreadable(ObjectFieldReason):
     code of its own: a time, base64, a number that is too large."""
 
     code: ClassVar[str] = "object-unreadable"
-    advice: ClassVar[str] = "the server names the field"
+    advice: ClassVar[str] = "correct the field that the server names"
     rule: ClassVar[LintRule] = LintRule("An object that the API server cannot decode.", DECODING)
 
 
@@ -60,7 +60,7 @@ class FieldUnknown(ObjectFieldReason):
     """A field that the kind does not have: kubectl refuses it, other clients drop it."""
 
     code: ClassVar[str] = "field-unknown"
-    advice: ClassVar[str] = "the nearest name is given"
+    advice: ClassVar[str] = "use the nearest name, which lint gives"
     rule: ClassVar[LintRule] = LintRule("A field that the kind does not have.", DECODING)
 
 
@@ -76,11 +76,11 @@ class ValueOfWrongType(ObjectFieldReason):
 
 @reason
 class QuantityUnreadable(ObjectFieldReason):
-    """An amount that is no quantity."""
+    """An amount that is not a quantity."""
 
     code: ClassVar[str] = "quantity-unreadable"
-    advice: ClassVar[str] = "a number, with a suffix where it needs one"
-    rule: ClassVar[LintRule] = LintRule("An amount that is no quantity.", "Kubernetes quantity")
+    advice: ClassVar[str] = "write a number, with a suffix where it needs one"
+    rule: ClassVar[LintRule] = LintRule("An amount that is not a quantity.", "Kubernetes quantity")
     resource: str
     value: str
 
@@ -90,7 +90,7 @@ class ResourceNameUnknown(ObjectReason):
     """A resource name close to a device's; an error where it has no domain, or is a quota's key."""
 
     code: ClassVar[str] = "resource-name-unknown"
-    advice: ClassVar[str] = "the nearest is given"
+    advice: ClassVar[str] = "use the nearest, which lint names"
     severity: ClassVar[Severity] = Severity.WARNING
     rule: ClassVar[LintRule] = LintRule("A resource name close to a known one.", POD_VALIDATION)
     resource: str
@@ -102,7 +102,7 @@ class NodeAffinityInvalid(ObjectFieldReason):
     is none of a label, no terms."""
 
     code: ClassVar[str] = "node-affinity-invalid"
-    advice: ClassVar[str] = "as the finding says"
+    advice: ClassVar[str] = "do what the finding says"
     rule: ClassVar[LintRule] = LintRule("Node affinity that the API server refuses.", POD_VALIDATION)
 
 
@@ -115,7 +115,7 @@ class DeviceAnnotation(ObjectReason):
     advice: ClassVar[str] = "request them"
     severity: ClassVar[Severity] = Severity.WARNING
     rule: ClassVar[LintRule] = LintRule(
-        "An annotation that gets devices nobody counts.", "NVIDIA/nvidia-container-toolkit, NRI plugin"
+        "An annotation that gets devices past every quota.", "NVIDIA/nvidia-container-toolkit, NRI plugin"
     )
     annotation: str
     value: str
@@ -125,7 +125,7 @@ class LimitRangeInvalid(ObjectFieldReason):
     """A LimitRange that contradicts itself."""
 
     code: ClassVar[str] = "limit-range-invalid"
-    advice: ClassVar[str] = "as the finding says"
+    advice: ClassVar[str] = "do what the finding says"
     rule: ClassVar[LintRule] = LintRule("A LimitRange that the API server refuses.", LIMIT_RANGES)
 
 
@@ -145,7 +145,7 @@ class QuotaKeyInvalid(ObjectReason):
     """A quota key that the API server refuses."""
 
     code: ClassVar[str] = "quota-key-invalid"
-    advice: ClassVar[str] = "the nearest is given"
+    advice: ClassVar[str] = "use the nearest, which lint names"
     rule: ClassVar[LintRule] = LintRule("A quota key that the API server refuses.", QUOTAS)
     layer: Layer = Layer.QUOTA
     key: str
@@ -157,7 +157,7 @@ class QuotaLeavesGap(ObjectReason):
     offers them."""
 
     code: ClassVar[str] = "quota-leaves-gap"
-    advice: ClassVar[str] = "a key for each"
+    advice: ClassVar[str] = "add a key for each"
     severity: ClassVar[Severity] = Severity.NOTE
     rule: ClassVar[LintRule] = LintRule("Devices under names that the quota does not count.", QUOTAS)
     layer: Layer = Layer.QUOTA
@@ -169,7 +169,7 @@ class ClaimInvalid(ObjectFieldReason):
     to no request, fields beside `exactly`."""
 
     code: ClassVar[str] = "claim-invalid"
-    advice: ClassVar[str] = "as the finding says"
+    advice: ClassVar[str] = "do what the finding says"
     rule: ClassVar[LintRule] = LintRule("A resource claim that the API server refuses.", CLAIMS)
 
 
@@ -200,7 +200,7 @@ class SelectorRefused(ObjectReason):
     """A CEL selector that the API server refuses, with its text."""
 
     code: ClassVar[str] = "selector-refused"
-    advice: ClassVar[str] = "an expression that compiles is given"
+    advice: ClassVar[str] = "use the expression that lint gives"
     rule: ClassVar[LintRule] = LintRule("A device selector that the API server refuses.", CLAIMS)
     expression: str | None = None
     error: str | None = None
@@ -213,9 +213,9 @@ class SelectorDoubtful(ObjectReason):
     that fails on a device, or takes none of those there are."""
 
     code: ClassVar[str] = "selector-doubtful"
-    advice: ClassVar[str] = "begin with `device.driver ==`; an expression that works on all is given"
+    advice: ClassVar[str] = "begin with `device.driver ==`; lint gives an expression that works on all"
     severity: ClassVar[Severity] = Severity.NOTE
-    rule: ClassVar[LintRule] = LintRule("A device selector that compiles and may not mean it.", CLAIMS)
+    rule: ClassVar[LintRule] = LintRule("A device selector that compiles but can fail.", CLAIMS)
     layer: Layer = Layer.SCHEDULER
     expression: str
     device: str | None = None
@@ -229,7 +229,7 @@ class ConfigMapUnknown(NameMissing, ManifestFault):
     """A ConfigMap, or a key of it, that does not exist."""
 
     code: ClassVar[str] = "config-map-unknown"
-    advice: ClassVar[str] = "create it, correct the name"
+    advice: ClassVar[str] = "create it, or correct the name"
     severity: ClassVar[Severity] = Severity.WARNING
     rule: ClassVar[LintRule] = LintRule("A ConfigMap that does not exist.", "kubelet")
     layer: Layer = Layer.RUNTIME

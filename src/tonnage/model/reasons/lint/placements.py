@@ -21,8 +21,8 @@ class ComparisonNotInteger(PlacementReason):
     """`Gt` or `Lt` with what is no whole number: it is accepted, and no node matches."""
 
     code: ClassVar[str] = "comparison-not-integer"
-    advice: ClassVar[str] = "a whole number in quotes, without unit"
-    rule: ClassVar[LintRule] = LintRule("Gt or Lt with what is no whole number.", SCHEDULER)
+    advice: ClassVar[str] = "write a whole number in quotes, without a unit"
+    rule: ClassVar[LintRule] = LintRule("Gt or Lt with a value that is not a whole number.", SCHEDULER)
     operator: str
     value: str
 
@@ -32,7 +32,7 @@ class ProductNotTheLabel(PlacementReason):
     """A product's name that the label `nvidia.com/gpu.product` never has."""
 
     code: ClassVar[str] = "product-not-the-label"
-    advice: ClassVar[str] = "the label's value is given"
+    advice: ClassVar[str] = "use the label's value, which lint gives"
     severity: ClassVar[Severity] = Severity.WARNING
     rule: ClassVar[LintRule] = LintRule("A product name that is not the label's.", "GPU feature discovery")
     value: str
@@ -67,9 +67,9 @@ class SingleNode(PlacementReason):
     """One node alone offers what the pod asks for."""
 
     code: ClassVar[str] = "single-node"
-    advice: ClassVar[str] = "another model or profile, too"
+    advice: ClassVar[str] = "select another model or profile too"
     severity: ClassVar[Severity] = Severity.WARNING
-    rule: ClassVar[LintRule] = LintRule("What is asked for, one node alone offers.", SCHEDULER)
+    rule: ClassVar[LintRule] = LintRule("Only one node offers what is asked for.", SCHEDULER)
     node: str
     resources: tuple[str, ...]
 
@@ -79,9 +79,9 @@ class TolerationMatchesNothing(PlacementReason):
     """Nodes have a taint of that key with another value or effect; a note where none has the key."""
 
     code: ClassVar[str] = "toleration-matches-nothing"
-    advice: ClassVar[str] = "the taint's value and effect"
+    advice: ClassVar[str] = "write the taint's value and effect"
     severity: ClassVar[Severity] = Severity.WARNING
-    rule: ClassVar[LintRule] = LintRule("A toleration that matches no taint there is.", SCHEDULER)
+    rule: ClassVar[LintRule] = LintRule("A toleration that matches no taint of any node.", SCHEDULER)
     key: str
     taints: tuple[str, ...]
 
@@ -101,7 +101,7 @@ class WholeAndShared(PlacementReason):
     """A pod that asks for whole and for shared GPUs."""
 
     code: ClassVar[str] = "whole-and-shared"
-    advice: ClassVar[str] = "one of them"
+    advice: ClassVar[str] = "ask for one of them"
     severity: ClassVar[Severity] = Severity.WARNING
     rule: ClassVar[LintRule] = LintRule("A pod that asks for whole and for shared GPUs.", SCHEDULER)
     whole: str

@@ -17,7 +17,7 @@ class TopologyAffinity(Symptom):
 
     code: ClassVar[str] = "topology-affinity"
     leads: ClassVar[bool] = True
-    advice: ClassVar[str] = "ask for as many as one NUMA node has, another node, or relax the policy"
+    advice: ClassVar[str] = "ask for no more than one NUMA node has, use another node, or relax the policy"
     node_words: ClassVar[str] = "whose kubelet could not align its devices"
     layer: Layer = Layer.KUBELET
     policy: str | None = None

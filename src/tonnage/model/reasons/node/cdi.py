@@ -32,7 +32,7 @@ class CdiFolderCrowded(CdiReason):
     """A folder has more specs than can be a node's; the first by name were looked at."""
 
     code: ClassVar[str] = "cdi-folder-crowded"
-    advice: ClassVar[str] = "see who writes them"
+    advice: ClassVar[str] = "find out which program writes them"
     severity: ClassVar[Severity] = Severity.WARNING
     folder: str
     specs: int
@@ -53,7 +53,7 @@ class CdiSpecInvalid(CdiReason):
     """Runtimes refuse the spec, or it cannot be read."""
 
     code: ClassVar[str] = "cdi-spec-invalid"
-    advice: ClassVar[str] = "`tonnage cdi validate`"
+    advice: ClassVar[str] = "run `tonnage cdi validate`"
     path: str
     problem: str
 
@@ -72,7 +72,7 @@ class CdiSpecStale(CdiReason):
     """The spec is of another driver, or names paths where nothing is."""
 
     code: ClassVar[str] = "cdi-spec-stale"
-    advice: ClassVar[str] = "write it anew"
+    advice: ClassVar[str] = "write it again"
     path: str
     drivers: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()

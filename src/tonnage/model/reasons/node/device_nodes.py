@@ -30,7 +30,7 @@ class DeviceNodeWrong(DeviceNodeReason):
     """A node has other numbers than the kernel gave, or is a folder or file."""
 
     code: ClassVar[str] = "device-node-wrong"
-    advice: ClassVar[str] = "remove it and make it again"
+    advice: ClassVar[str] = "remove it and create it again"
     path: str
     numbers: str
     expected: str

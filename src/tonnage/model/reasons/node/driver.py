@@ -22,7 +22,7 @@ class DriverHangs(NodeDriverReason):
     """The driver does not answer within the deadline."""
 
     code: ClassVar[str] = "driver-hangs"
-    advice: ClassVar[str] = "drain and reboot"
+    advice: ClassVar[str] = "drain the node and reboot it"
     gpus: int
 
 
@@ -31,7 +31,7 @@ class GpuNotDriven(NodeDriverReason):
     """The driver shows fewer GPUs than are on the bus."""
 
     code: ClassVar[str] = "gpu-not-driven"
-    advice: ClassVar[str] = "the kernel's log; reboot"
+    advice: ClassVar[str] = "read the kernel's log; reboot"
     gpus: int
     driven: int
     addresses: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class NouveauBound(NodeDriverReason):
     """Nouveau has a GPU."""
 
     code: ClassVar[str] = "nouveau-bound"
-    advice: ClassVar[str] = "blacklist it, reboot"
+    advice: ClassVar[str] = "blacklist it and reboot"
     bound: int
     gpus: int
 

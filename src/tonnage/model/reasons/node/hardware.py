@@ -20,7 +20,7 @@ class NoGpuFound(BusReason):
     """No GPU is on the PCI bus."""
 
     code: ClassVar[str] = "no-gpu-found"
-    advice: ClassVar[str] = "`lspci`; BIOS, slot, passthrough"
+    advice: ClassVar[str] = "run `lspci`; check BIOS, slot and passthrough"
 
 
 REASONS: Final[tuple[type[NodeReason], ...]] = (NoGpuFound,)

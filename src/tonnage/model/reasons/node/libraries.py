@@ -22,7 +22,7 @@ class DriverRefuses(LibraryReason):
     """Everything is in its place, and the driver answers with an error."""
 
     code: ClassVar[str] = "driver-refuses"
-    advice: ClassVar[str] = "`nvidia-smi`, the kernel's log"
+    advice: ClassVar[str] = "run `nvidia-smi`; read the kernel's log"
     error: str
 
 

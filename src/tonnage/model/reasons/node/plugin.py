@@ -31,7 +31,7 @@ class AgentNotRunning(NodePluginReason):
     """No device plugin runs on the node."""
 
     code: ClassVar[str] = "agent-not-running"
-    advice: ClassVar[str] = "find out why its pod is not there"
+    advice: ClassVar[str] = "find out why its pod is missing"
 
 
 @reason

@@ -31,7 +31,7 @@ class CdiUnsupported(NodeRuntimeReason):
     """The runtime is too old for CDI."""
 
     code: ClassVar[str] = "cdi-unsupported"
-    advice: ClassVar[str] = "upgrade it, or another device list strategy"
+    advice: ClassVar[str] = "upgrade it, or use another device list strategy"
     runtime: str
 
 
@@ -40,7 +40,7 @@ class NoInjectionPath(NodeRuntimeReason):
     """Nothing would bring a GPU into a container."""
 
     code: ClassVar[str] = "no-injection-path"
-    advice: ClassVar[str] = "CDI, or NVIDIA's toolkit"
+    advice: ClassVar[str] = "use CDI, or install NVIDIA's toolkit"
     runtime: str
 
 
@@ -58,7 +58,7 @@ class NriUnsupported(NodeRuntimeReason):
     """NVIDIA's NRI plugin is wanted, and does not work with this runtime."""
 
     code: ClassVar[str] = "nri-unsupported"
-    advice: ClassVar[str] = "not on this node, or upgrade"
+    advice: ClassVar[str] = "disable it on this node, or upgrade"
     runtime: str
 
 
@@ -77,7 +77,7 @@ class NvidiaRuntimeDefault(NodeRuntimeReason):
     """A note: any pod may see every GPU by a variable."""
 
     code: ClassVar[str] = "nvidia-runtime-default"
-    advice: ClassVar[str] = "CDI, and runc as default"
+    advice: ClassVar[str] = "use CDI, with runc as the default"
     severity: ClassVar[Severity] = Severity.NOTE
     handler: str
 
@@ -87,7 +87,7 @@ class OperatorVersionsMixed(NodeRuntimeReason):
     """Toolkit or plugin is of another minor version than the GPU operator was released with."""
 
     code: ClassVar[str] = "operator-versions-mixed"
-    advice: ClassVar[str] = "the released one"
+    advice: ClassVar[str] = "use the released version"
     severity: ClassVar[Severity] = Severity.WARNING
     component: str
     version: str
@@ -109,7 +109,7 @@ class RuntimeCriDisabled(NodeRuntimeReason):
     """Containerd's part for Kubernetes is switched off."""
 
     code: ClassVar[str] = "runtime-cri-disabled"
-    advice: ClassVar[str] = "take `cri` out of `disabled_plugins`"
+    advice: ClassVar[str] = "remove `cri` from `disabled_plugins`"
 
 
 @reason
@@ -118,7 +118,7 @@ class RuntimeHandlerTwice(NodeRuntimeReason):
     containerd does not start with a table that is there twice."""
 
     code: ClassVar[str] = "runtime-handler-twice"
-    advice: ClassVar[str] = "`tonnage runtime undo`, or take it out of the template; then restart"
+    advice: ClassVar[str] = "`tonnage runtime undo`, or remove it from the template; then restart"
     program: str
 
 

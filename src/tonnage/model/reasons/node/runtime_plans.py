@@ -14,7 +14,7 @@ class RuntimeNotConfigured(Reason):
     """`tonnage runtime` leaves the container runtime's configuration as it is."""
 
     code: ClassVar[str] = "runtime-not-configured"
-    advice: ClassVar[str] = "as the answer says"
+    advice: ClassVar[str] = "do what the answer says"
     layer: Layer = Layer.RUNTIME
     subject: str = "container runtime"
     where: str = ""

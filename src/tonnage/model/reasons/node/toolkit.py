@@ -37,7 +37,7 @@ class ToolkitRefusesVariable(ToolkitReason):
     """The toolkit ignores the variable by which the agent names devices."""
 
     code: ClassVar[str] = "toolkit-refuses-variable"
-    advice: ClassVar[str] = "another device list strategy"
+    advice: ClassVar[str] = "use another device list strategy"
     severity: ClassVar[Severity] = Severity.WARNING
 
 

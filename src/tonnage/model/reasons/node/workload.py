@@ -24,7 +24,7 @@ class ContainerWithForeignGpu(ContainerReason):
     """A container has the nodes of a GPU that it was not given."""
 
     code: ClassVar[str] = "container-with-foreign-gpu"
-    advice: ClassVar[str] = "NVIDIA's runtime not as default, or CDI"
+    advice: ClassVar[str] = "make another runtime the default, or use CDI"
     container: str
     paths: tuple[str, ...]
 
@@ -34,7 +34,7 @@ class ContainerWithoutGpu(ContainerReason):
     """A container lacks the nodes of a GPU that it was given."""
 
     code: ClassVar[str] = "container-without-gpu"
-    advice: ClassVar[str] = "correct runtime or CDI, delete the pod"
+    advice: ClassVar[str] = "correct the runtime or CDI, then delete the pod"
     container: str
     paths: tuple[str, ...]
 
@@ -44,7 +44,7 @@ class CudaVisibleDevicesMismatch(ContainerReason):
     """`CUDA_VISIBLE_DEVICES` names what the container does not have."""
 
     code: ClassVar[str] = "cuda-visible-devices-mismatch"
-    advice: ClassVar[str] = "take it out of the manifest"
+    advice: ClassVar[str] = "remove it from the manifest"
     container: str
     value: str
     gpus: int
@@ -55,7 +55,7 @@ class GpuMemoryCrowded(ContainerReason):
     """A GPU's memory is nearly full, and several containers share it."""
 
     code: ClassVar[str] = "gpu-memory-crowded"
-    advice: ClassVar[str] = "fewer replicas, MIG, MPS"
+    advice: ClassVar[str] = "use fewer replicas, MIG or MPS"
     severity: ClassVar[Severity] = Severity.WARNING
     device: str
     used: Annotated[int, MIB]
@@ -68,7 +68,7 @@ class ImageWithoutCodeForGpu(ContainerReason):
     """An image's CUDA compiles nothing for the GPU."""
 
     code: ClassVar[str] = "image-without-code-for-gpu"
-    advice: ClassVar[str] = "another image, or another GPU"
+    advice: ClassVar[str] = "use another image or another GPU"
     severity: ClassVar[Severity] = Severity.WARNING
     container: str
     cuda: str
@@ -80,7 +80,7 @@ class VisibleDevicesMismatch(ContainerReason):
     """`NVIDIA_VISIBLE_DEVICES` names other GPUs than were given."""
 
     code: ClassVar[str] = "visible-devices-mismatch"
-    advice: ClassVar[str] = "take it out of the manifest"
+    advice: ClassVar[str] = "remove it from the manifest"
     container: str
     devices: tuple[str, ...]
     given: tuple[str, ...]

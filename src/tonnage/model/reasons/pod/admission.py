@@ -54,7 +54,7 @@ class ApiNotServed(AdmissionReason):
     kind`)."""
 
     code: ClassVar[str] = "api-not-served"
-    advice: ClassVar[str] = "an older version, or a newer cluster"
+    advice: ClassVar[str] = "use an older version or a newer cluster"
     version: str
     kind: str
     since: str
@@ -84,7 +84,7 @@ class ClaimEntryInvalid(FieldReason):
     """A claim of the pod, or a container's name of one, that the API server refuses."""
 
     code: ClassVar[str] = "claim-entry-invalid"
-    advice: ClassVar[str] = "as the reason says"
+    advice: ClassVar[str] = "do what the reason says"
 
 
 class PodFieldInvalid(ManifestFieldReason):
@@ -92,7 +92,7 @@ class PodFieldInvalid(ManifestFieldReason):
     port, a policy, a gate; it is named."""
 
     code: ClassVar[str] = "pod-field-invalid"
-    advice: ClassVar[str] = "as the reason says"
+    advice: ClassVar[str] = "do what the reason says"
     rule: ClassVar[LintRule] = LintRule("A field of a pod that the API server refuses.", POD_VALIDATION)
 
 
@@ -101,7 +101,7 @@ class TolerationInvalid(ManifestFieldReason):
     without NoExecute, an unknown operator or effect."""
 
     code: ClassVar[str] = "toleration-invalid"
-    advice: ClassVar[str] = "as the reason says"
+    advice: ClassVar[str] = "do what the reason says"
     rule: ClassVar[LintRule] = LintRule("A toleration that the API server refuses.", POD_VALIDATION)
 
 
@@ -110,7 +110,7 @@ class PodPlacementInvalid(ManifestFieldReason):
     values, whenUnsatisfiable, a policy, maxSkew, minDomains, an empty topologyKey; the field is named."""
 
     code: ClassVar[str] = "pod-placement-invalid"
-    advice: ClassVar[str] = "as the reason says"
+    advice: ClassVar[str] = "do what the reason says"
     rule: ClassVar[LintRule] = LintRule("Spreading or affinity that the API server refuses.", POD_VALIDATION)
 
 
@@ -137,7 +137,7 @@ class ResourceNotInteger(FieldAmountReason, ManifestReason):
     """A part of a device is asked for."""
 
     code: ClassVar[str] = "resource-not-integer"
-    advice: ClassVar[str] = "whole device, shared resource, MIG profile or claim"
+    advice: ClassVar[str] = "ask for a whole device, a shared resource, a MIG profile or a claim"
     rule: ClassVar[LintRule] = LintRule("A part of a device.", POD_VALIDATION)
     value: str
 
@@ -175,7 +175,7 @@ class LimitRangeViolation(AdmissionReason):
     """A LimitRange of the namespace does not allow the amounts; the row, and what it allows, are named."""
 
     code: ClassVar[str] = "limit-range"
-    advice: ClassVar[str] = "ask for what is allowed, or have it changed"
+    advice: ClassVar[str] = "ask for what is allowed, or have the limit changed"
     range: str
     breaches: tuple[LimitBreach, ...]
 
@@ -203,7 +203,7 @@ class PodSecurityViolation(AdmissionReason):
     """The namespace enforces a pod security level that the pod violates; each violation is named."""
 
     code: ClassVar[str] = "pod-security"
-    advice: ClassVar[str] = "set what is asked for in the pod, or relax the label"
+    advice: ClassVar[str] = "set the required fields in the pod, or relax the label"
     policy: str
     violations: tuple[str, ...]
 
@@ -213,7 +213,7 @@ class PriorityNotOfClass(FieldReason):
     """Priority or preemptionPolicy say other than the pod's class."""
 
     code: ClassVar[str] = "priority-not-of-class"
-    advice: ClassVar[str] = "leave the field out, name a class"
+    advice: ClassVar[str] = "leave the field out, or name a class"
     given: str
     computed: str
 
@@ -270,7 +270,7 @@ class WebhookMayRefuse(AdmissionReason):
 
     code: ClassVar[str] = "webhook-may-refuse"
     is_note: ClassVar[bool] = True
-    advice: ClassVar[str] = "`kubectl apply --dry-run=server`"
+    advice: ClassVar[str] = "run `kubectl apply --dry-run=server`"
     lasting: bool = False
     webhooks: tuple[str, ...]
 

@@ -17,7 +17,7 @@ class ClaimElsewhere(SchedulerReason):
     """A claim has devices that the node does not reach; they and the claim's users are named."""
 
     code: ClassVar[str] = "claim-elsewhere"
-    advice: ClassVar[str] = "a claim of its own for each pod (a template)"
+    advice: ClassVar[str] = "give each pod a claim of its own (a template)"
     node_words: ClassVar[str] = "that do not reach its claim's devices"
     claim: str
     devices: tuple[str, ...]
@@ -30,7 +30,7 @@ class ClaimError(SchedulerReason):
     every node."""
 
     code: ClassVar[str] = "claim-error"
-    advice: ClassVar[str] = "correct the expression or the request; ask with `has()` for what may be missing"
+    advice: ClassVar[str] = "correct the expression or the request; test with `has()` what may be missing"
     node_words: ClassVar[str] = "where a device selector fails"
     claims: tuple[str, ...] | None = None
     error: str | None = None
@@ -54,7 +54,7 @@ class ClaimNotUsable(SchedulerReason):
     uses it is named."""
 
     code: ClassVar[str] = "claim-not-usable"
-    advice: ClassVar[str] = "wait for them, make the claim anew"
+    advice: ClassVar[str] = "wait for them, or create the claim again"
     lasting: bool = False
     claims: tuple[str, ...]
 

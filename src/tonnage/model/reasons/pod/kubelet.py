@@ -52,7 +52,7 @@ class NodeMissing(KubeletReason):
     """The pod is bound to a node that is not in the cluster."""
 
     code: ClassVar[str] = "node-missing"
-    advice: ClassVar[str] = "delete the pod so that its owner makes another"
+    advice: ClassVar[str] = "delete the pod so that its owner creates another"
     node: str
 
 

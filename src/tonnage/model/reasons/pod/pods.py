@@ -65,7 +65,7 @@ class SchedulingGated(SchedulerReason):
     """Scheduling gates hold the pod; who usually sets them is named."""
 
     code: ClassVar[str] = "scheduling-gated"
-    advice: ClassVar[str] = "whoever set the gate removes it"
+    advice: ClassVar[str] = "wait for the queue or quota that set the gate"
     lasting: bool = False
     gates: tuple[str, ...]
     owners: tuple[str, ...]
@@ -77,7 +77,7 @@ class OtherScheduler(SchedulerReason):
     """The pod belongs to another scheduler."""
 
     code: ClassVar[str] = "other-scheduler"
-    advice: ClassVar[str] = "ask that one"
+    advice: ClassVar[str] = "ask that scheduler"
     unforeseeable: ClassVar[bool] = True
     scheduler: str
 
@@ -111,7 +111,7 @@ class HeldAndIdle(SchedulerReason):
 
     code: ClassVar[str] = "held-and-idle"
     is_note: ClassVar[bool] = True
-    advice: ClassVar[str] = "ask their holders, or share GPUs"
+    advice: ClassVar[str] = "ask their owners, or share GPUs"
     lasting: bool = False
     idle: Mapping[str, tuple[str, ...]]
 
@@ -161,7 +161,9 @@ class ReplicasNotDevices(SchedulerReason, ManifestReason):
     aside: ClassVar[bool] = True
     advice: ClassVar[str] = "ask for one, or select nodes whose GPUs are not shared"
     severity: ClassVar[Severity] = Severity.WARNING
-    rule: ClassVar[LintRule] = LintRule("Several of a resource that nodes offer by replicas.", DEVICE_PLUGIN)
+    rule: ClassVar[LintRule] = LintRule(
+        "Several units of a resource that nodes offer as replicas.", DEVICE_PLUGIN
+    )
     layer: Layer = Layer.PLUGIN
     lasting: bool = False
     resource: str
@@ -224,7 +226,7 @@ class PreemptionNotHelpful(SchedulerReason):
 
     code: ClassVar[str] = "preemption-not-helpful"
     is_note: ClassVar[bool] = True
-    advice: ClassVar[str] = "answer the nodes' reasons"
+    advice: ClassVar[str] = "address the nodes' reasons"
     priority: int
 
 
@@ -234,7 +236,7 @@ class KindNotRead(Reason):
     verdict hangs on them it is UNKNOWN."""
 
     code: ClassVar[str] = "kind-not-read"
-    advice: ClassVar[str] = "ask with the right to list them"
+    advice: ClassVar[str] = "get the right to list them"
     layers: ClassVar[tuple[Layer, ...]] = ()
     lasting: bool = False
     kind: str

@@ -37,7 +37,7 @@ class QuotaExceeded(QuotaRowsReason):
     """A ResourceQuota of the namespace has too little left; who uses it is named."""
 
     code: ClassVar[str] = "quota-exceeded"
-    advice: ClassVar[str] = "free, or raise the quota"
+    advice: ClassVar[str] = "free some, or raise the quota"
 
 
 class QuotaNotTakenOver(QuotaRowsReason):
@@ -53,7 +53,7 @@ class QuotaExceededByClaim(QuotaRowsReason):
     """The pod is let in, but the claim that is made for it exceeds a quota on devices."""
 
     code: ClassVar[str] = "quota-exceeded-by-claim"
-    advice: ClassVar[str] = "free, or raise the quota"
+    advice: ClassVar[str] = "free some, or raise the quota"
     claim: str
     error: str
 

@@ -32,7 +32,7 @@ class NodeUnschedulable(SchedulerReason):
     """The node is cordoned; by which program and since when is told where the node has it."""
 
     code: ClassVar[str] = "node-unschedulable"
-    advice: ClassVar[str] = "find out why, uncordon"
+    advice: ClassVar[str] = "find out why, then uncordon it"
     node_words: ClassVar[str] = "cordoned"
     lasting: bool = False
     by: str
@@ -98,8 +98,8 @@ class HostPortTaken(SchedulerReason):
     """Another pod on the node holds the host port; it is named."""
 
     code: ClassVar[str] = "host-port-taken"
-    advice: ClassVar[str] = "another port, or a Service"
-    node_words: ClassVar[str] = "where another pod has its host port"
+    advice: ClassVar[str] = "use another port or a Service"
+    node_words: ClassVar[str] = "where another pod holds its host port"
     lasting: bool = False
     port: int
     protocol: str
@@ -136,7 +136,7 @@ class ResourceTooLarge(AmountReason):
     """More is asked than the whole node has."""
 
     code: ClassVar[str] = "resource-too-large"
-    advice: ClassVar[str] = "ask for less, larger nodes"
+    advice: ClassVar[str] = "ask for less, or add larger nodes"
 
     @property
     def phrase(self) -> str:
@@ -191,7 +191,7 @@ class TopologySkew(SchedulerReason):
     """One more pod there would be spread too unevenly."""
 
     code: ClassVar[str] = "topology-skew"
-    advice: ClassVar[str] = "make room elsewhere, raise maxSkew"
+    advice: ClassVar[str] = "make room elsewhere, or raise maxSkew"
     node_words: ClassVar[str] = "where one more would be spread too unevenly"
     lasting: bool = False
     key: str
@@ -209,7 +209,7 @@ class PodAffinityMismatch(SchedulerReason):
     """The pods that this one must be with are elsewhere."""
 
     code: ClassVar[str] = "pod-affinity-mismatch"
-    advice: ClassVar[str] = "start them, or relax it"
+    advice: ClassVar[str] = "start them, or relax the rule"
     node_words: ClassVar[str] = "without the pods that it must be with"
     lasting: bool = False
     topology_keys: str
@@ -221,7 +221,7 @@ class PodAntiAffinity(SchedulerReason):
     """A pod that this one avoids is in the same topology; it is named."""
 
     code: ClassVar[str] = "pod-anti-affinity"
-    advice: ClassVar[str] = "wait, relax, add nodes"
+    advice: ClassVar[str] = "wait, relax the rule, or add nodes"
     node_words: ClassVar[str] = "with a pod that it avoids"
     lasting: bool = False
     topology_key: str
@@ -233,7 +233,7 @@ class PodAntiAffinityOfOthers(SchedulerReason):
     """A pod there avoids this one; it is named."""
 
     code: ClassVar[str] = "pod-anti-affinity-of-others"
-    advice: ClassVar[str] = "wait, relax, add nodes"
+    advice: ClassVar[str] = "wait, relax the rule, or add nodes"
     node_words: ClassVar[str] = "with a pod that avoids it"
     lasting: bool = False
     topology_key: str

@@ -21,7 +21,7 @@ class VolumeInUse(SchedulerReason):
     """Another pod has a volume that only one pod at a time may use (ReadWriteOncePod)."""
 
     code: ClassVar[str] = "volume-in-use"
-    advice: ClassVar[str] = "wait for that pod, or a claim of its own"
+    advice: ClassVar[str] = "wait for that pod, or use a separate claim"
     node_words: ClassVar[str] = "while another pod has its volume to itself"
     lasting: bool = False
     volume: str | None = None
@@ -34,7 +34,7 @@ class VolumeLimit(SchedulerReason):
     """The volumes' driver attaches no more to the node."""
 
     code: ClassVar[str] = "volume-limit"
-    advice: ClassVar[str] = "wait, or other nodes"
+    advice: ClassVar[str] = "wait, or use other nodes"
     node_words: ClassVar[str] = "with too many volumes attached"
     driver: str
     limit: int
@@ -46,7 +46,7 @@ class VolumeElsewhere(SchedulerReason):
     """A volume of the pod cannot be reached from the node: its node affinity, or its zone."""
 
     code: ClassVar[str] = "volume-elsewhere"
-    advice: ClassVar[str] = "GPU nodes where the volume is, or WaitForFirstConsumer"
+    advice: ClassVar[str] = "use GPU nodes where the volume is, or WaitForFirstConsumer"
     node_words: ClassVar[str] = "that its volumes cannot be reached from"
     claim: str
     volume: str | None = None
@@ -59,7 +59,7 @@ class VolumeNotAvailable(SchedulerReason):
     """No volume is free on the node for a claim that is to be bound there, and none can be made for it."""
 
     code: ClassVar[str] = "volume-not-available"
-    advice: ClassVar[str] = "make one, or another class"
+    advice: ClassVar[str] = "create one, or use another class"
     node_words: ClassVar[str] = "without a volume for its claims"
     claim: str
     class_: str | None = None
@@ -70,7 +70,7 @@ class StorageShort(SchedulerReason):
     """The driver that would make a volume for a claim has not enough storage left on the node."""
 
     code: ClassVar[str] = "storage-short"
-    advice: ClassVar[str] = "a smaller claim, another class, or free some"
+    advice: ClassVar[str] = "use a smaller claim or another class, or free some storage"
     node_words: ClassVar[str] = "without enough storage for its claims"
     lasting: bool = False
     claim: str

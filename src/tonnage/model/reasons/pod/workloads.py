@@ -24,7 +24,7 @@ class WorkloadEnded(Reason):
     """A Job has failed or is complete, so it makes no more pods."""
 
     code: ClassVar[str] = "workload-ended"
-    advice: ClassVar[str] = "make it anew"
+    advice: ClassVar[str] = "create it again"
     layer: Layer = Layer.APPLICATION
 
 
@@ -49,7 +49,7 @@ class WorkloadInOrder(Reason):
     """A StatefulSet starts its next pod only when the one before is ready."""
 
     code: ClassVar[str] = "workload-in-order"
-    advice: ClassVar[str] = "see that pod"
+    advice: ClassVar[str] = "explain that pod"
     layers: ClassVar[tuple[Layer, ...]] = (Layer.SCHEDULER, Layer.APPLICATION)
     layer: Layer = Layer.SCHEDULER
     lasting: bool = False
