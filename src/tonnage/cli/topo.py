@@ -73,7 +73,7 @@ def _show_unknown(common: Common, node: str, unread: tuple[str, ...]) -> int:
     if common.output != "text":
         emit({"node": node, "unread": [*unread]}, common.output)
     say(
-        f"UNKNOWN: how the GPUs of {node[:253]} are joined stands in NodeGPUStatus objects, "
+        f"UNKNOWN: how the GPUs of {node[:253]} are linked stands in NodeGPUStatus objects, "
         "which were not read.",
         err=True,
     )

@@ -304,7 +304,9 @@ async def test_the_cluster_is_asked_for_no_more_than_the_agents_role_allows() ->
     assert found.heartbeat == datetime(2026, 5, 1, 12, tzinfo=UTC)
     assert found.read_at is not None
     assert server.asked[0] == "/api/v1/nodes?fieldSelector=metadata.name%3Da"
-    assert await asked_cluster(server, "b") == (None, {"RuntimeClass"})
+    nothing, forbidden = await asked_cluster(server, "b")
+    assert nothing is None
+    assert forbidden == {"RuntimeClass"}
 
 
 _KEYS = ["kind", "metadata", "items", "spec", "status", "name", "labels", "conditions", "nodeInfo"]

@@ -85,6 +85,6 @@ async def test_a_tegra_system_without_nvml_is_told_apart_from_a_missing_driver(
             await backend.scan()
         (tmp_path / file).parent.mkdir(parents=True)
         (tmp_path / file).write_text(content)
-        with pytest.raises(HardwareError, match="Tonnage does not support GPUs of Tegra systems") as caught:
+        with pytest.raises(HardwareError, match="Tonnage does not offer Tegra GPUs") as caught:
             await backend.scan()
     assert caught.value.problems[0].why.startswith("NVML: ")

@@ -395,8 +395,6 @@ class NvmlBackend:
         remedy = f"check that the NVIDIA driver is loaded, and that {LIBRARY} is {visible}"
         if is_tegra(self._root):
             return HardwareError(
-                Problem(
-                    "Tonnage does not support GPUs of Tegra systems", why=f"NVML: {error}", remedy=INSTEAD
-                )
+                Problem("Tonnage does not offer Tegra GPUs", why=f"NVML: {error}", remedy=INSTEAD)
             )
         return HardwareError(Problem(f"NVML: {error}", remedy=remedy))
