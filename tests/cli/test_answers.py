@@ -177,7 +177,7 @@ def test_values_of_a_wrong_type_are_all_named_with_line_and_column(
     }
     assert places == {
         "half": [
-            "12:13 spec.nodeName: a string is expected, and 7 without quotes is none",
+            "12:13 spec.nodeName: a string is expected, but 7 without quotes is not one",
             "14:85 spec.containers[0].resources.claims: a list is expected, not 7",
         ],
         "q": ["19:75 spec.hard: a mapping is expected, not 5"],
@@ -346,7 +346,7 @@ items:
 def test_a_workload_is_named_as_kubectl_names_it(
     tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """ADM-10: the pod t does not existhat could be asked."""
+    """ADM-10: there is no pod that could be asked."""
     path = tmp_path / "cluster.yaml"
     path.write_text(WORKLOAD)
     assert run(["explain", *words, "-n", "ml", "-o", "json", "--snapshot", str(path)], "tonnage") == 1
@@ -359,7 +359,7 @@ def test_a_workload_is_named_as_kubectl_names_it(
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        pytest.param(["cj", "nightly", "-n", "ml"], 0, "it has made no pods yet", id="nothing against it"),
+        pytest.param(["cj", "nightly", "-n", "ml"], 0, "it has created none yet", id="nothing against it"),
         pytest.param(["sts", "cash", "-n", "ml"], 2, "did you mean cache?", id="a misspelt one"),
         pytest.param(["sts", "cache"], 2, "it is in ml: -n ml", id="another namespace"),
         pytest.param(["sts"], 2, "give exactly one name: statefulset NAME", id="no name"),

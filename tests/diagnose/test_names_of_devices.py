@@ -54,7 +54,7 @@ def test_a_slip_of_the_pen_is_told_as_one_and_the_right_name_was_tried(slip: str
 @pytest.mark.parametrize("other", ["amd.com/gpu", "rdma/hca", "habana.ai/gaudi"])
 def test_nobody_elses_plugin_is_blamed_for_another_vendors_device(other: str) -> None:
     said = asked(other)
-    assert said.message == f"no node advertises {other}; known is not a valid node name to have such a device"
+    assert said.message == f"no node advertises {other}; no node is known to have such a device"
     assert all("by their labels" not in reason.message for reason in said.reasons)
 
 

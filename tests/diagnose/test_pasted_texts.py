@@ -25,7 +25,7 @@ Codes = list[tuple[int | None, str | None]]
 
 
 def codes(text: str) -> Codes:
-    """(count, code) of each part, then of result of preemption; None for what is not understood."""
+    """(count, code) of each part, then of what preemption came to; None for what is not understood."""
     [message] = scheduling_texts(text)
     return [
         (part.count, part.meaning.code if part.meaning is not None else None)

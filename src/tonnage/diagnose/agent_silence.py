@@ -93,7 +93,7 @@ def silence(snapshot: Snapshot, nodes: Sequence[str]) -> AgentSilent:
     return AgentSilent(
         subject=subject,
         message=f"no heartbeat of the {plural} of {listed(named, 4)}: health, holders, links and sharing of "
-        "devices there are as they were then",
+        "its devices are as of then",
         remedy="check the agent's pod: kubectl -n tonnage-system get pods -o wide "
         f"--field-selector spec.nodeName={nodes[0]}",
         source="NodeGPUStatus status.heartbeatAt",

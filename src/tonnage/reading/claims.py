@@ -255,7 +255,7 @@ def _quantity(value: object, notes: ReadingProblems, where: str) -> Fraction | N
     try:
         return parse_quantity(str(value))
     except ValueError as error:
-        notes.add(where, f"{str(value)[:64]!r} is no quantity", str(error))
+        notes.add(where, f"{str(value)[:64]!r} is not a quantity", str(error))
         return None
 
 

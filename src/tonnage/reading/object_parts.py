@@ -43,7 +43,7 @@ def amounts(quantities: Quantities, where: str, notes: ReadingProblems) -> dict[
         try:
             value = milli_value(str(quantity)) if name == "cpu" else integer_value(str(quantity))
         except ValueError as error:
-            notes.add(f"{where}[{name}]", f"{str(quantity)[:64]!r} is no quantity", str(error))
+            notes.add(f"{where}[{name}]", f"{str(quantity)[:64]!r} is not a quantity", str(error))
             continue
         if not -_LARGEST <= value <= _LARGEST:
             notes.add(f"{where}[{name}]", f"{str(quantity)[:64]!r} is too large")

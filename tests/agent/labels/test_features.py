@@ -250,7 +250,7 @@ async def test_a_node_feature_is_made_changed_and_emptied(api: KubernetesApi) ->
     sink = node_feature(api)
     await api.create(CUSTOM_RESOURCE, node_feature_crd())
     await sink.show({})
-    assert not (await api.list(NODE_FEATURE)).items, "without anything to say it is missing"
+    assert not (await api.list(NODE_FEATURE)).items, "without anything to say there is none"
     for labels in ({PRODUCT: "T4", PRESENT: "true"}, {PRODUCT: "A100"}, {PRODUCT: "A100"}, {}):
         await sink.show(labels)
         found = await api.get(NODE_FEATURE, "nvidia-features-for-node-1", "default")

@@ -144,7 +144,7 @@ def test_labels_come_from_a_captured_cluster(
         == 1
     )
     said = capsys.readouterr().out
-    assert "nvidia.com/gpu.product=Tesla-V100, the hardware says Tesla-T4" in said
+    assert "nvidia.com/gpu.product=Tesla-V100, it is Tesla-T4" in said
     assert "nvidia.com/gpu.count" not in said
 
 

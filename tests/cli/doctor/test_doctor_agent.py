@@ -72,7 +72,7 @@ async def test_kub_2_a_gpu_that_the_driver_lost_is_counted_against_the_bus(drive
     driver.lose(3)
     (finding,) = (await asked(driver.root)).findings
     assert isinstance(finding.reason, GpuNotDriven)
-    assert finding.reason.message == "4 GPUs are on the bus, but the driver shows 3"
+    assert finding.reason.message == "4 GPUs are on the bus, the driver shows 3"
     assert finding.why.startswith("device 3: GPU is lost")
 
 
@@ -134,13 +134,13 @@ async def test_an_agent_that_is_not_ready_says_why_in_its_own_words(node: SickNo
 async def test_an_agent_whose_address_nobody_answers_at_is_a_warning(node: SickNode) -> None:
     node.process(42, ["tonnage", "node", "--metrics-address", "127.0.0.1:1"])
     (finding,) = examine(await node.facts(), [NodeLayer.PLUGIN]).findings
-    assert finding.reason.message == "the agent runs but does not answer"
+    assert finding.reason.message == "the agent runs and does not answer"
 
 
 async def test_kub_2_an_unhealthy_device_of_the_agents_list(node: SickNode) -> None:
     text = HEALTHY.replace('state="unhealthy"} 0.0', 'state="unhealthy"} 1.0')
     (finding,) = await plugin_findings(node, {"/readyz": (200, "ok"), "/metrics": (200, text)})
-    assert finding.reason.message == "nvidia.com/gpu: capacity 4, allocatable 3"
+    assert finding.reason.message == "nvidia.com/gpu: 4 are there, 3 allocatable"
 
 
 async def test_kub_4_refusals_are_counted_in_a_note(node: SickNode) -> None:

@@ -212,7 +212,7 @@ def test_the_answer_of_programs_has_every_key(tmp_path: Path, capsys: pytest.Cap
         "file": str(tmp_path / "a.yaml"), "line": 5, "column": 42, "subject": "Pod p",
         "path": 'spec.nodeSelector["nvidia.com/gpu.present"]', "code": "value-of-wrong-type",
         "layer": "admission", "severity": "error", "fixable": True, "remedy": 'write "true"',
-        "message": "a string is expected, and true without quotes is none",
+        "message": "a string is expected, but true without quotes is not one",
         "why": "the API server refuses the object", "source": "API server, strict decoding",
     }  # fmt: skip
     assert answer["summary"] == {

@@ -61,7 +61,7 @@ def test_mig_3_the_documents_configurations_on_whole_gpus(
     assert status == 1, "two of them cannot be done"
     assert [len(gpu["create"]) for gpu in by_name["all-1g.10gb"]] == [7, 7, 7, 7]
     assert [len(gpu["create"]) for gpu in by_name["mixed-workload"]] == [0, 4, 4, 4]
-    assert by_name["twice"][1]["error"] == "two entries give it different layouts"
+    assert by_name["twice"][1]["error"] == "two entries want it divided differently"
     assert by_name["beyond"][-1]["error"] == "the node has no such GPU"
     assert by_name["beyond"][-1]["askedAt"] == [f"{configs}:17:5 mig-configs.beyond[0]"]
 
@@ -165,7 +165,7 @@ def test_an_instance_with_several_compute_instances_is_told_as_one() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--product", "A100-80"), "say what is wanted"),
+        (("--product", "A100-80"), "give exactly one of FILE"),
         (("--layout", "all-balanced"), "--node or --product"),
         (("--product", "T4", "--layout", "all-balanced", "--try-evictions"), "a node in a live cluster"),
         (("--product", "A100-81", "--layout", "all-balanced"), "unknown GPU model A100-81"),
@@ -218,7 +218,7 @@ def test_a_gpu_that_is_lost_is_left_out_of_a_plan(
         lost = answer["items"][0]["gpus"][1]
         assert (status, lost["error"]) == (
             1,
-            "it is left out, since it is unhealthy (GPU is lost); repair or exchange it first",
+            "it is unhealthy (GPU is lost), so it is left out; repair or replace it first",
         )
         assert "create" not in lost
         assert answer["items"][0]["gpus"][0]["create"]
@@ -227,4 +227,4 @@ def test_a_gpu_that_is_lost_is_left_out_of_a_plan(
         "the node has no such GPU"
     ] * 2
     assert run(["mig", "plan", *node, "--layout", "all-balanced"], "tonnage") == 1
-    assert "GPU 1: cannot be done: it is left out, since it is unhealthy" in capsys.readouterr().out
+    assert "GPU 1: cannot be done: it is unhealthy" in capsys.readouterr().out

@@ -168,7 +168,7 @@ def test_problems_of_manifests_and_of_changes_have_their_places(folder: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param([], "nothing is to be changed", id="no change"),
+        pytest.param([], "no change given", id="no change"),
         pytest.param(["--drain", "x", "trace", "a", "b"], "trace takes its options after", id="before trace"),
     ],
 )

@@ -134,7 +134,7 @@ ONE = node("h", H100, devices=EIGHT)
             [ONE],
             Verdict.NEVER,
             "no node matches its pods: h: ",
-            id="a DaemonSet that for is not a valid node name",
+            id="a DaemonSet that no node is for",
         ),
         pytest.param(
             workload("DaemonSet", "exporter", 1),

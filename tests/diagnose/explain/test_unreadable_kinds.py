@@ -95,7 +95,7 @@ def test_a_kind_that_was_not_read_counts_where_it_matters(
     assert [reason.facts["kind"] for reason in found] == ([kind] if told else [])
     if verdict is Verdict.UNKNOWN:
         assert kind in answer.message
-        assert Verdict.FITS not in {one.verdict for one in answer.nodes}, "promised is not a valid node name"
+        assert Verdict.FITS not in {one.verdict for one in answer.nodes}, "no node is promised"
         assert Verdict.FITS not in {one.first.verdict for one in answer.classes}
         assert '"FITS"' not in json.dumps(answer.to_json())
 

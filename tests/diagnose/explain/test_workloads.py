@@ -116,8 +116,8 @@ LATE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExc
             made("DaemonSet", status={"desiredNumberScheduled": 0}),
             Verdict.NEVER,
             WorkloadWantsNone.code,
-            "none of the nodes",
-            id="meant is not a valid node name",
+            "no node matches its pods",
+            id="no node is meant",
         ),
         pytest.param(
             made("Job", status={"conditions": [FAILED]}),
@@ -127,7 +127,7 @@ LATE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExc
             id="failed too often",
         ),
         pytest.param(
-            made("Job"), Verdict.UNKNOWN, WorkloadNotActedOn.code, "look at kube-controller-manager",
+            made("Job"), Verdict.UNKNOWN, WorkloadNotActedOn.code, "check that kube-controller-manager runs",
             id="idle"
         ),
         pytest.param(

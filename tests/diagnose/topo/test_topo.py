@@ -155,7 +155,7 @@ def test_top_1_what_contradicts_itself_is_said_and_not_drawn() -> None:
     assert [note for note in fleet.notes if "not one pool" not in note] == [
         f"twice: its NodeGPUStatus has several GPUs of index 0: {unknown}",
         f"uneven: the two GPUs of 0-1 disagree about the links between them: {unsure}",
-        "NodeGPUStatus of ghost: the such n does not existode, so it is left out",
+        "NodeGPUStatus of ghost: the node does not exist, so it is left out",
     ]
 
 

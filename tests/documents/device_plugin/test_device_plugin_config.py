@@ -186,7 +186,11 @@ def test_plugin_flags_are_honoured() -> None:
             "flags: {gfd: {sleepInterval: 1 min}}", "f:1:15", "no duration", "60s, 5m", id="interval"
         ),
         pytest.param(
-            "resources: {gpus: [{pattern: A100*, name: A_100}]}", "f:1:37", "no resource name", "", id="name"
+            "resources: {gpus: [{pattern: A100*, name: A_100}]}",
+            "f:1:37",
+            "not a resource name",
+            "",
+            id="name",
         ),
         pytest.param(
             "resources: {gpus: [{pattern: '', name: a}]}", "f:1:21", "at least 1 character", "", id="pattern"
@@ -293,7 +297,7 @@ def test_plugin_flags_are_honoured() -> None:
             id="too long once renamed",
         ),
         pytest.param(
-            sliced("    - {name: Gpu, replicas: 2}"), "f:5:", "is no resource name", "", id="bad name"
+            sliced("    - {name: Gpu, replicas: 2}"), "f:5:", "is not a resource name", "", id="bad name"
         ),
         pytest.param("[]", "f:1:1", "should be an object", "", id="a list"),
         pytest.param("sharing: {timeSlicing: {resources: [}}", "f:1:", "no valid YAML", "", id="broken YAML"),

@@ -48,7 +48,7 @@ class SchedulingText:
 
     @property
     def preemption_sum_text(self) -> str:
-        """The same of result of preemption; empty where that counts no nodes."""
+        """The same of what preemption came to; empty where that counts no nodes."""
         if self.preemption_nodes is None:
             return ""
         return sum_text(self.preemption_nodes, self.preemption, cut=self.cut)

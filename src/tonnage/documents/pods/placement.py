@@ -151,7 +151,7 @@ def label_faults(labels: JsonObject, at: FieldPath) -> Iterator[PodFault]:
 def key_faults(key: str, path: FieldPath, mark: FieldPath = ()) -> Iterator[PodFault]:
     """What is no key of a label."""
     for why in wrong_in_key(key):
-        message = f"{key[:100]!r} is no key of a label"
+        message = f"{key[:100]!r} is not a valid label key"
         yield placement_fault(
             path, f"Invalid value: {json.dumps(key)}: {why}", message, "write domain/name", mark
         )
@@ -160,7 +160,7 @@ def key_faults(key: str, path: FieldPath, mark: FieldPath = ()) -> Iterator[PodF
 def value_faults(value: str, path: FieldPath, mark: FieldPath = ()) -> Iterator[PodFault]:
     """What is no value of a label."""
     for why in wrong_in_value(value):
-        message = f"no label has the value {value[:80]!r}"
+        message = f"{value[:80]!r} is not a valid label value"
         yield placement_fault(path, f"Invalid value: {json.dumps(value)}: {why}", message, _LETTERS, mark)
 
 

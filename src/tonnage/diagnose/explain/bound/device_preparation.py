@@ -27,8 +27,8 @@ def driver_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
             if (driver, pool) not in pools:
                 return DraDriverGone(
                     subject=f"ResourceClaim {claim}",
-                    message=f"on {pod.node_name}, the claim {claim.name} waits to be prepared: nobody offers "
-                    f"the pool {pool} any more, so the DRA driver {driver} is not registered with "
+                    message=f"on {pod.node_name}, the claim {claim.name} waits to be prepared: no driver "
+                    f"offers the pool {pool} any more, so the DRA driver {driver} is not registered with "
                     "kubelet there",
                     remedy=f"restart the pod of {driver} on {pod.node_name}; kubelet tries again by itself",
                     source="ResourceClaim status.allocation, ResourceSlices",
@@ -55,8 +55,8 @@ def handler_missing(pod: Pod, snapshot: Snapshot) -> Reason | None:
         message=f"on {node.name}, it gets no sandbox: the container runtime is not configured with the "
         f"handler {runtime_class.handler} of the RuntimeClass {runtime_class.name}; "
         f"it has {handlers or 'none with a name'}",
-        remedy=f"tonnage runtime apply --nvidia-runtime on {node.name}, then restart its runtime; or leave "
-        "runtimeClassName out where CDI is used",
+        remedy=f"tonnage runtime apply --nvidia-runtime on {node.name}, then restart its runtime; or remove "
+        "runtimeClassName where CDI is used",
         source="RuntimeClass handler, Node status.runtimeHandlers",
         layer=Layer.RUNTIME,
         lasting=False,

@@ -146,9 +146,8 @@ def _too_many_replicas(pod: Pod, snapshot: Snapshot) -> Reason | None:
     requested = ", ".join(f"{n} {name}" for name, n in device_needs(pod).items())
     return SharedRequestTooLarge(
         subject=f"Pod {pod.namespace}/{pod.name}",
-        message=f"failed on {pod.node_name} ({pod.status.reason}): asks {requested}, and the device plugin "
-        "gives a "
-        f"container one at most ({STRICT_KEY} is true there{named})",
+        message=f"failed on {pod.node_name} ({pod.status.reason}): asks for {requested}, and the device "
+        f"plugin gives a container at most one ({STRICT_KEY} is true there{named})",
         remedy="ask for one (more replicas of one device give no more compute), then delete the pod",
         source="Pod status.message, NodeGPUStatus",
         reason=pod.status.reason,

@@ -28,7 +28,7 @@ def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
         if key == _ASKS or key.startswith(f"{_ASKS}/"):
             message = (
                 f"this asks NVIDIA's NRI plugin for {str(value)[:_LONGEST]}: where that runs, any such pod"
-                " gets it, and no quota and no scheduler counts it; elsewhere nothing happens"
+                " gets it, and neither quota nor scheduler counts it; elsewhere nothing happens"
             )
             remedy = "request nvidia.com/gpu; the chart's admissionPolicy denies the annotation to tenants"
             place = (*site.path[:-1], "metadata", "annotations", key)

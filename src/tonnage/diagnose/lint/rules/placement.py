@@ -204,7 +204,7 @@ def _tainted(site: PodSite, pod: Pod, able: list[Node]) -> Draft:
     place: Path = (*site.path, "tolerations") if "tolerations" in site.spec else site.path
     reason = TaintNotTolerated(
         subject=site.manifest.subject,
-        message=f"every node that would do ({listed([node.name for node in able])}) has a taint that is not "
+        message=f"every suitable node ({listed([node.name for node in able])}) has a taint that is not "
         f"tolerated: {listed(taints)}",
         remedy=f"if the pod belongs there, tolerate it: {{key: {first.key}{value}, effect: {first.effect}}}",
         key=first.key,

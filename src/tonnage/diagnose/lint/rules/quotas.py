@@ -232,7 +232,7 @@ def _limit(limit: JsonObject, at: Path, manifest: ManifestObject) -> Iterator[Dr
         if is_extended(name) and kind == "Container" and _amount(parts["default"].get(name, 0)) != 0:
             reason = LimitRangeGivesDevices(
                 message=f"every container of the namespace that does not ask for {name} gets some, init "
-                "containers and side-cars, too",
+                "containers and sidecars included",
                 remedy="leave devices out of the defaults",
                 resource=name,
             )

@@ -38,8 +38,8 @@ def reasons(case: Case) -> Iterator[Reason]:
     uuids = {name: tuple(d.uuid for d in devices) for name, devices in sorted(idle.items())}
     yield HeldAndIdle(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
-        message=f"GPUs are held but hardly used: {text}, {evidence}; they are not free: what is allocated "
-        "counts, not its use",
+        message=f"GPUs are held but hardly used: {text}, {evidence}; they are not free: allocation "
+        "counts, not use",
         remedy=(
             "check their use over time (DCGM_FI_DEV_GPU_UTIL); then ask their owners, or share such GPUs"
             " (time-slicing, MPS, MIG)"

@@ -96,11 +96,11 @@ def _offered(view: ClusterView) -> set[str]:
 
 
 _REMEDIES: Final = {
-    Layer.PLUGIN: "look at the device plugin's pod on those nodes: is it there and ready, what does it log; "
-    "tonnage doctor there names what is wrong",
-    Layer.DRIVER: "a GPU is there but no driver answers: look at the driver's pod or package on those nodes; "
-    "tonnage doctor there names what is wrong",
-    Layer.HARDWARE: "every device is reported unhealthy: read the health reasons in the nodes' NodeGPUStatus "
-    "(tonnage status)",
+    Layer.PLUGIN: "check that the device plugin's pod on those nodes is ready, and read its log; "
+    "tonnage doctor there names the fault",
+    Layer.DRIVER: "check the driver's pod or package on those nodes, where no driver answers; "
+    "tonnage doctor there names the fault",
+    Layer.HARDWARE: "read the health reasons in the nodes' NodeGPUStatus (tonnage status): every device is "
+    "reported unhealthy",
     None: "add nodes with such devices, or install the device plugin on those that have them",
 }

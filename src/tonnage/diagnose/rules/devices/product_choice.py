@@ -27,9 +27,8 @@ def reasons(case: Case) -> Iterator[Reason]:
     ranking = ", ".join(f"{n} {totals[n]}" for n in sorted(totals, key=lambda n: (-totals[n], n))[:5])
     yield ProductUndecided(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
-        message=f"either product may be chosen: {text}; the default scores decide, and they look at CPU and "
-        "memory "
-        f"left, not at GPUs ({ranking}; equal scores: any of them)",
+        message=f"either product may be chosen: {text}; the default scores decide, and they weigh free CPU "
+        f"and memory, not GPUs ({ranking}; equal scores: any of them)",
         remedy=f"if it matters, require {PRODUCT_LABEL} by node affinity",
         source="NodeResourcesFit (LeastAllocated on cpu and memory)",
         products={product: tuple(nodes) for product, nodes in sorted(products.items())},

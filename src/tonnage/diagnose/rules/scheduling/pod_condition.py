@@ -74,8 +74,8 @@ def _reason(
         "the "
         "scheduler has other plugins, another configuration or a cache that lags",
         remedy="wait: a scheduler tries again within five minutes, and when something it waits for changes; "
-        "should the "
-        "condition stay, compare with the scheduler's log and configuration",
+        "if the condition "
+        "stays, compare with the scheduler's log and configuration",
         source="status.conditions PodScheduled",
         theirs=theirs,
         ours=ours,

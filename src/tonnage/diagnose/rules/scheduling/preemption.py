@@ -67,8 +67,7 @@ def _not_helpful(case: Case) -> Reason:
     pod = case.pod
     return PreemptionNotHelpful(
         subject=f"Pod {pod.namespace}/{pod.name}",
-        message=f"its priority of {pod.priority} does not help: no node refuses it for what a pod's end "
-        "would change",
+        message=f"its priority of {pod.priority} does not help: no node would take it if other pods ended",
         remedy="address the nodes' reasons; a higher priority would change nothing",
         source=_SOURCE,
         priority=pod.priority,

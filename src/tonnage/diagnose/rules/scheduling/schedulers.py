@@ -74,8 +74,8 @@ def _nobody(case: Case) -> Reason:
     elif near:
         remedy = f"did you mean {near[0]}?"
     message = (
-        f"no scheduler named {name} is seen: none has said anything about this pod, none of its pods has a "
-        "node, and no pod that runs goes by that name"
+        f"no scheduler named {name} is visible: none has reported on this pod, none of its pods has a "
+        "node, and no running pod has that name"
     )
     return _silent(case, message, remedy)
 

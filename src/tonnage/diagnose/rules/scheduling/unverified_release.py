@@ -16,7 +16,7 @@ def reasons(case: Case) -> Iterator[Reason]:
         return
     yield ReleaseUnverified(
         subject=f"Kubernetes {profile.release}",
-        message=f"unverified: rules and texts of Kubernetes {profile.release} were not held against its "
+        message=f"unverified: rules and texts of Kubernetes {profile.release} were not compared with its "
         "scheduler",
         source="release notes of Kubernetes",
         release=profile.release,

@@ -71,7 +71,7 @@ class ObjectRefused(ManifestFieldReason):
 
 @reason
 class Unreadable(FieldReason):
-    """An amount in the manifest, on the node, or of a pod there, is no quantity; or a pod has spreading or
+    """An amount in the manifest, on the node, or of a pod there, is not a quantity; or a pod has spreading or
     affinity that no API server takes."""
 
     code: ClassVar[str] = "unreadable"
