@@ -46,7 +46,7 @@ async def test_a_change_of_a_file_is_another_look(tmp_path: Path) -> None:
 async def test_a_folder_of_specs_that_is_in_the_way_is_said(tmp_path: Path) -> None:
     (tmp_path / "var/run").mkdir(parents=True)
     (tmp_path / "var/run/cdi").write_text("")
-    assert "is no folder" in (await RuntimeFiles(tmp_path).look()).unwritable
+    assert "is not a folder" in (await RuntimeFiles(tmp_path).look()).unwritable
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -99,4 +99,4 @@ async def test_the_whole_agent_ends_with_the_reason(folder: Path) -> None:
             await run_agent(options, api=None, clock=SystemClock())
     assert str(missing) in caught.value.problems[0].why
     assert caught.value.problems[0].where == "--fail-on-init-error"
-    assert "false the agent waits for the driver" in caught.value.problems[0].remedy
+    assert "failOnInitError: false to wait for the driver" in caught.value.problems[0].remedy

@@ -138,7 +138,7 @@ async def test_the_signal_to_read_the_configuration_again_ends_nobody(node: Plug
         await first_list(channel)
         assert node.agent is not None
         node.agent.send_signal(signal.SIGHUP)
-        await node.says("nothing to read again")
+        await node.says("SIGHUP ignored")
         assert await allocate(channel, "GPU-0") == ""
 
 

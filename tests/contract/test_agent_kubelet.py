@@ -365,8 +365,8 @@ async def test_a_request_of_five_megabytes_is_refused_and_the_next_answered(benc
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        pytest.param({"node_name": "No de"}, "no node name", id="node name"),
-        pytest.param({"devices": "scenario:"}, "no file after scenario", id="no file"),
+        pytest.param({"node_name": "No de"}, "not a node's name", id="node name"),
+        pytest.param({"devices": "scenario:"}, "lacks a file name", id="no file"),
         pytest.param({"devices": "rocm"}, "unknown devices 'rocm'", id="unknown vendor"),
         pytest.param({"config_map": "name"}, "not a ConfigMap: 'name'", id="no namespace"),
     ],

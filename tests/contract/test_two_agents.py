@@ -109,7 +109,7 @@ async def test_the_one_that_is_refused_leaves_the_first_alone(bench: Bench) -> N
     )
     with pytest.raises(HardwareError, match="another agent runs on this node") as caught:
         await run_agent(options, api=None, clock=FastClock())
-    assert "end it first" in str(caught.value)
+    assert "stop it first" in str(caught.value)
     assert identities(bench.kubelet.plugins) == before
     assert files <= lasting(bench.root)  # the first goes on and may write more
     assert bench.kubelet.requests.empty()

@@ -261,7 +261,7 @@ class CrashNode:
     async def _ask_otherwise(self, config: str | None) -> None:
         """Once the layout that is asked for is being made."""
         node = await self._api.get(NODE, "n")
-        begun = "being made" in node.metadata.annotations.get(MIG_REASON_ANNOTATION, "")
+        begun = "being created" in node.metadata.annotations.get(MIG_REASON_ANNOTATION, "")
         if begun and node.metadata.labels.get(MIG_CONFIG_LABEL, config) != config:
             await self._api.patch(NODE, "n", {"metadata": {"labels": {MIG_CONFIG_LABEL: config}}})
 
