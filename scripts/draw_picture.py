@@ -44,7 +44,7 @@ PICTURES = {
     "topology": ("tonnage topo h100-0",),
 }
 """File name -> the commands that it shows."""
-WIDTH = 120
+WIDTH = 132
 
 
 def main() -> int:
