@@ -44,7 +44,7 @@ PICTURES = {
     "topology": ("tonnage topo h100-0",),
 }
 """File name -> the commands that it shows."""
-WIDTH = 132
+WIDTH = 140
 
 
 def main() -> int:
