@@ -182,5 +182,5 @@ def test_a_port_in_use_is_named(bench: Bench) -> None:
         port = str(taken.getsockname()[1])
         failed = bench.tonnage(*bench.up_command, "--port", port)
     assert failed.returncode == 2
-    assert f"port {port} cannot be taken" in failed.stderr
+    assert f"port {port} cannot be opened" in failed.stderr
     assert not bench.state.exists()
