@@ -259,7 +259,7 @@ async def test_mig_4_a_process_that_is_no_pods_is_named_and_waited_for(
 async def test_a_step_about_what_is_another_one_now_is_refused(machine: Machine, driver: Driver) -> None:
     other = GpuInstance(2, "3g.40gb", 0)
     for step in (DestroyGpuInstance("GPU-0", other), DestroyComputeInstance("GPU-0", other, 0)):
-        with pytest.raises(HardwareError, match="another one now"):
+        with pytest.raises(HardwareError, match="has been replaced"):
             await machine.apply(step)
     with pytest.raises(HardwareError, match=r"no MIG profile 1g\.5gb"):
         await machine.apply(CreateGpuInstance("GPU-0", "1g.5gb", 1))

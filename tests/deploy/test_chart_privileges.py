@@ -17,7 +17,9 @@ from tonnage.twin.platform import agent_daemon_set, platform_objects
 
 pytestmark = pytest.mark.long
 
-ON_THE_TWIN = "migManager: {enabled: true, evictPods: true}"
+ON_THE_TWIN = "migManager: {enabled: true, evictPods: true}\nreaderRole: {create: false}"
+BY_THE_TWIN = ("--labels=direct", "--sleep-interval=10m")
+"""What the twin adds: its agents publish labels, seldom."""
 PRIVILEGED = "access: privileged\nnvidiaDriverRoot: /"
 _ABSENT = ("hostNetwork", "hostPID", "hostIPC", "hostUsers", "shareProcessNamespace", "initContainers")
 
@@ -304,9 +306,11 @@ def test_the_twin_installs_the_charts_daemon_set_but_for_what_no_pretended_node_
         f"{container}.env.4.value": "/kubeconfig",
     }
     args = [chart.pop(path) for path in sorted(chart) if path.startswith(f"{container}.args")]
-    assert [twin.pop(path) for path in sorted(twin) if path.startswith(f"{container}.args")] == [
+    given = [twin.pop(path) for path in sorted(twin) if path.startswith(f"{container}.args")]
+    assert [arg for arg in given if arg not in BY_THE_TWIN] == [
         arg for arg in args if arg not in ("--metrics-address=:9410", "--mig-evict")
     ]
+    assert set(BY_THE_TWIN) <= set(given)
     assert {path for path in chart.keys() & twin.keys() if chart[path] != twin[path]} == {
         f"{container}.image"
     }
@@ -314,7 +318,7 @@ def test_the_twin_installs_the_charts_daemon_set_but_for_what_no_pretended_node_
 
 def test_on_the_twin_agents_have_the_rights_that_the_chart_gives_them(helm4: Helm) -> None:
     twin: list[Manifest] = [
-        {**body, "kind": kind.kind, "metadata": {"namespace": namespace or ""}}
+        {**body, "kind": kind.kind, "metadata": {**body["metadata"], "namespace": namespace or ""}}
         for kind, namespace, body in platform_objects({}, Path("/none"))
     ]
     assert granted(twin) == granted(helm4.rendered(ON_THE_TWIN))
