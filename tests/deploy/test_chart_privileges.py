@@ -13,6 +13,7 @@ from support.helm import CHART, Helm, Manifest
 from support.rights import granted
 from tonnage.adapters.mps import shared_memory
 from tonnage.adapters.node_facts import kubelet_policies
+from tonnage.model.json_access import text
 from tonnage.twin.platform import agent_daemon_set, platform_objects
 
 pytestmark = pytest.mark.long
@@ -318,7 +319,11 @@ def test_the_twin_installs_the_charts_daemon_set_but_for_what_no_pretended_node_
 
 def test_on_the_twin_agents_have_the_rights_that_the_chart_gives_them(helm4: Helm) -> None:
     twin: list[Manifest] = [
-        {**body, "kind": kind.kind, "metadata": {**body["metadata"], "namespace": namespace or ""}}
+        {
+            **body,
+            "kind": kind.kind,
+            "metadata": {"name": text(body, "metadata", "name"), "namespace": namespace or ""},
+        }
         for kind, namespace, body in platform_objects({}, Path("/none"))
     ]
     assert granted(twin) == granted(helm4.rendered(ON_THE_TWIN))
