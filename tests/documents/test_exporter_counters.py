@@ -41,6 +41,9 @@ def test_numbers_are_those_of_dcgm() -> None:
         pytest.param(
             "DCGM_FI_DEV_GPU_TMP, gauge, x", "did you mean DCGM_FI_DEV_GPU_TEMP?", id="a misspelt name"
         ),
+        pytest.param(
+            "DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, x", "does not know", id="one that is not served yet"
+        ),
         pytest.param("nonsense, gauge, x", "does not know the field 'nonsense'", id="an unknown name"),
         pytest.param(
             "DCGM_FI_DEV_SM_CLOCK, gauges, x", "'gauges' is not a type of metric", id="a wrong type"

@@ -12,14 +12,14 @@ from typing import Final
 
 from tonnage.model.catalog.metrics import device_fields
 from tonnage.model.errors import Problem
-from tonnage.model.node.telemetry import CLOCK_COUNT, XID_COUNT, CounterType, ExportedCounter
+from tonnage.model.node.telemetry import XID_COUNT, CounterType, ExportedCounter
 
 MAX_BYTES: Final = 1 << 20
 MAX_ROWS: Final = 2_000
 _MOST_PROBLEMS: Final = 20
 _COLUMNS: Final = 3
 _MOST_HELP: Final = 1_000
-_WINDOWS: Final[Mapping[str, int]] = {XID_COUNT: 9001, CLOCK_COUNT: 9002}
+_WINDOWS: Final[Mapping[str, int]] = {XID_COUNT: 9001}
 
 _DEFAULT: Final = (
     *("DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MEM_CLOCK", "DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_GPU_TEMP"),
