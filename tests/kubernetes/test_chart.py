@@ -221,7 +221,7 @@ def test_what_is_granted_is_what_is_used(cluster: GenuineCluster, agent: Install
         until(lambda refusal=refusal: bool(agent.status().get("config", {}).get("error")) == refusal)  # type: ignore[misc]
     agent.configure()
     ours = ("-A", "-l", "app.kubernetes.io/part-of=tonnage")
-    rights = granted(cluster.get("clusterrole,role", *ours)["items"])
+    rights = granted(cluster.get("clusterrole,role,clusterrolebinding,rolebinding", *ours)["items"])
     requests = list(AuditLog(cluster.kubeconfig.parent).of_pod(agent.pod()["metadata"]["name"]))
     assert [request for request, code in requests if code == 403] == []
     assert needed((request for request, _ in requests), rights) == rights
