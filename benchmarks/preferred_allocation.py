@@ -168,7 +168,7 @@ class _Preferring:
     async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...] | Reason:
         return not_offered("none")
 
-    def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
+    async def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
         return prefer_whole(self._topology, available, required, size)
 
 

@@ -31,7 +31,7 @@ class Service:
     async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...]:
         return tuple(Injection({"X": ",".join(ids)}) for ids in requests)
 
-    def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
+    async def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
         return tuple(available)[:size]
 
 

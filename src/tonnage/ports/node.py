@@ -71,7 +71,7 @@ class PluginService(Protocol):
     async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...] | Reason:
         """What each container gets for the ids that kubelet chose; or a refusal of all of them."""
 
-    def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
+    async def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
         """The best `size` of `available`, `required` among them."""
         ...
 

@@ -29,7 +29,7 @@ class Service:
     async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...]:
         return tuple(Injection() for _ in requests)
 
-    def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
+    async def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
         return ()
 
 

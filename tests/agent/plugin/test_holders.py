@@ -346,6 +346,29 @@ async def test_kubelet_is_not_asked_for_its_list_before_it_has_noted_an_answer(
     await bench.until(lambda: bench.kubelet.asked > asked)
 
 
+async def test_a_preference_waits_for_the_list_that_kubelet_owes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kubelet would make that list in the middle of the allocation that follows."""
+    owed, asked, kubelet = asyncio.Event(), asyncio.Event(), bench.kubelet
+    answer = kubelet.shown
+
+    async def slow() -> Shown:
+        asked.set()
+        await owed.wait()
+        return await answer()
+
+    await bench.start()
+    monkeypatch.setattr(kubelet, "shown", slow)
+    bench.pod()
+    await asked.wait()
+    waiting = asyncio.create_task(bench.holders.listed())
+    await bench.clock.sleep(0.1)
+    assert not waiting.done()
+    owed.set()
+    await bench.until(waiting.done)
+
+
 async def test_kubelet_is_not_asked_for_its_list_while_it_allocates(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,14 +131,14 @@ class PluginServer:
     async def _preferred(
         self, request: wire.PreferredAllocationRequest, _context: Context
     ) -> wire.PreferredAllocationResponse:
-        answers = (
-            self._service.prefer(
+        answers = [
+            await self._service.prefer(
                 tuple(container.available_deviceIDs),
                 tuple(container.must_include_deviceIDs),
                 container.allocation_size,
             )
             for container in request.container_requests
-        )
+        ]
         return wire.PreferredAllocationResponse(
             container_responses=[
                 wire.ContainerPreferredAllocationResponse(deviceIDs=answer) for answer in answers

@@ -178,11 +178,12 @@ class DevicePlugin:
         finally:
             self._metrics.allocated(resource, outcome, self._clock.monotonic() - started)
 
-    def preferred(
+    async def preferred(
         self, resource: ResourceName, available: Sequence[str], required: Sequence[str], size: int
     ) -> tuple[str, ...]:
         """The best ids; any valid ones when the resource is not offered any more. An allocation follows."""
         with self._holders.hushed():
+            await self._holders.listed()
             return self._preferred(resource, available, required, size)
 
     def _preferred(
@@ -322,8 +323,8 @@ class _Service:
     async def allocate(self, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...] | Reason:
         return await self.plugin.counted_answer(self.resource, requests)
 
-    def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
-        return self.plugin.preferred(self.resource, available, required, size)
+    async def prefer(self, available: Sequence[str], required: Sequence[str], size: int) -> tuple[str, ...]:
+        return await self.plugin.preferred(self.resource, available, required, size)
 
 
 def _resource(step: SocketStep) -> ResourceName:

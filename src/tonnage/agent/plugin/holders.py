@@ -18,6 +18,7 @@ from tonnage.model.devices.sharing import Allocation
 from tonnage.ports.node import KubeletHolds
 
 _HUSH_S: Final = 0.2
+_LISTED_S: Final = 0.005
 _LONGEST_HUSH_S: Final = 2.0
 _QUICK_S: Final = 0.3
 _CALM_S: Final = 10.0
@@ -43,6 +44,7 @@ class Holders:
         self._lively_until = 0.0
         self._hushed_until = 0.0
         self._allocating = 0
+        self._listing = False
         self._soon = asyncio.Event()
         self._changed = asyncio.Event()
 
@@ -56,7 +58,11 @@ class Holders:
             while True:
                 self._metrics.turned("holders")
                 await self._hush()
-                await self._ask()
+                self._listing = True  # nothing is awaited in between, so that nobody is hushed meanwhile
+                try:
+                    await self._ask()
+                finally:
+                    self._listing = False
                 await self._soon.wait()
                 self._soon.clear()
 
@@ -96,6 +102,12 @@ class Holders:
         finally:
             self._allocating -= 1
             self._hushed_until = self._clock.monotonic() + _HUSH_S
+
+    async def listed(self) -> None:
+        """Return once kubelet owes no list, so that none meets the allocation that follows."""
+        patience = self._clock.monotonic() + _LONGEST_HUSH_S
+        while self._listing and self._clock.monotonic() < patience:
+            await self._clock.sleep(_LISTED_S)
 
     def _pods_changed(self) -> None:
         self._lively_until = self._clock.monotonic() + _LIVELY_S
