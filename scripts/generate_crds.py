@@ -1,4 +1,4 @@
-"""Writes the chart's CustomResourceDefinitions out of the documents' models; `--check` only compares."""
+"""Writes the chart's CustomResourceDefinitions out of documents and catalogue; `--check` only compares."""
 
 from __future__ import annotations
 
@@ -9,16 +9,27 @@ from typing import Final
 import yaml
 
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
+from tonnage.model.catalog.nvidia_kinds import nvidia_definition
 from tonnage.model.json import JsonObject
 
-FOLDER: Final = Path(__file__).resolve().parents[1] / "deploy" / "helm" / "tonnage" / "files" / "crds"
+_FILES: Final = Path(__file__).resolve().parents[1] / "deploy" / "helm" / "tonnage" / "files"
+_OURS: Final = _FILES / "crds"
+_NVIDIAS: Final = _FILES / "nvidia"
 _HEAD: Final = "# Written by scripts/generate_crds.py from tonnage.documents.node.gpu_status.\n"
+_NVIDIAS_HEAD: Final = "# Written by scripts/generate_crds.py from tonnage.model.catalog.nvidia_kinds.\n"
 
 
 def files() -> dict[Path, str]:
-    """What the folder holds, by path."""
-    crd = node_gpu_status_crd()
-    return {FOLDER / f"{_name(crd)}.yaml": _HEAD + yaml.safe_dump(crd, sort_keys=False, width=110)}
+    """What the folders hold, by path."""
+    ours, nvidias = node_gpu_status_crd(), nvidia_definition("clusterpolicies")
+    return {
+        _OURS / f"{_name(ours)}.yaml": _HEAD + _dumped(ours),
+        _NVIDIAS / f"{_name(nvidias)}.yaml": _NVIDIAS_HEAD + _dumped(nvidias),
+    }
+
+
+def _dumped(crd: JsonObject) -> str:
+    return yaml.safe_dump(crd, sort_keys=False, width=110)
 
 
 def _name(crd: JsonObject) -> str:
@@ -30,13 +41,14 @@ def _name(crd: JsonObject) -> str:
 def main() -> int:
     """Write the files, or with `--check` say which differ."""
     wanted = files()
-    there = {path: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.yaml")}
+    there = {path: path.read_text(encoding="utf-8") for path in _FILES.glob("*/*.yaml")}
     stale = sorted(path for path in wanted.keys() | there.keys() if wanted.get(path) != there.get(path))
     if "--check" in sys.argv[1:]:
         for path in stale:
             print(f"{path} differs from its model; run python scripts/generate_crds.py", file=sys.stderr)
         return 1 if stale else 0
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    for folder in (_OURS, _NVIDIAS):
+        folder.mkdir(parents=True, exist_ok=True)
     for path in stale:
         if path in wanted:
             path.write_text(wanted[path], encoding="utf-8")

@@ -41,10 +41,11 @@ LAWS: Final = (
         "loop", frozenset({"asyncio", "logging", "msgspec", "uuid.NAMESPACE_OID", "uuid.uuid5"}), is_loop=True
     ),
     Law("agent", frozenset({"asyncio", "logging", "msgspec.*", "pathlib"}), is_loop=True),
+    Law("controller", frozenset({"asyncio", "logging"}), is_loop=True),
 )
 """Rooms that are not here reach out: `adapters` and `twin` are the two worlds, `cli` is where people are."""
-CONSTRUCTORS: Final = frozenset({"tonnage.agent.main"})
-"""Puts loops and the world together, so it may take what the world is made of."""
+CONSTRUCTORS: Final = frozenset({"tonnage.agent.main", "tonnage.controller.main"})
+"""Each puts loops and the world together, so it may take what the world is made of."""
 
 _VENDORS: Final = "tonnage.adapters.vendors"
 _SHARED_BY_VENDORS: Final = frozenset({"driver", "platforms"})

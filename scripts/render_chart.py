@@ -1,7 +1,8 @@
 """Writes out of the Helm chart what is installed without Helm; `--check` only compares.
 
 deploy/kustomize/base is the chart with its default values, for people without Helm. What the twin installs,
-src/tonnage/twin/agent.json, is the agent that divides GPUs, and its rights. What only Helm reads is left out.
+src/tonnage/twin/agent.json, is the agent that divides GPUs, and its rights; controller.json the controller.
+What only Helm reads is left out.
 The image has a name that resolves nowhere, until an overlay says which one it is.
 """
 
@@ -23,14 +24,20 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 CHART: Final = ROOT / "deploy" / "helm" / "tonnage"
 BASE: Final = ROOT / "deploy" / "kustomize" / "base"
 TWIN: Final = ROOT / "src" / "tonnage" / "twin" / "agent.json"
+TWIN_CONTROLLER: Final = TWIN.with_name("controller.json")
 RELEASE: Final = "tonnage"
 NAMESPACE: Final = "tonnage-system"
 _HEAD: Final = "# Written by scripts/render_chart.py from deploy/helm/tonnage.\n"
 TWIN_VALUES: Final = ("migManager.enabled=true", "migManager.evictPods=true", "readerRole.create=false")
 """On the twin agents divide GPUs, and may evict pods for it; its user needs no role to read."""
+CONTROLLER_VALUES: Final = (
+    *("controller.enabled=true", "controller.operatorNamespace=gpu-operator"),
+    *("controller.definitions=false", "readerRole.create=false"),
+)
+"""On the twin ConfigMaps that a ClusterPolicy names lie where NVIDIA's operator would be."""
 _TWIN_KINDS: Final = (
     *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
-    "DaemonSet",
+    *("DaemonSet", "Deployment", "PodDisruptionBudget"),
 )
 """In the order in which they can be created."""
 _RELEASE_LABELS: Final = frozenset({"app.kubernetes.io/instance", "app.kubernetes.io/version"})
@@ -48,11 +55,14 @@ def files() -> dict[Path, str]:
         "resources": list(texts),
     }
     texts["kustomization.yaml"] = _dumped(kustomization)
-    return {TWIN: _for_the_twin(), **{BASE / name: _HEAD + text for name, text in texts.items()}}
+    agents = [for_kubectl(found) for found in rendered(*TWIN_VALUES)]
+    both = [for_kubectl(found) for found in rendered(*CONTROLLER_VALUES)]
+    controller = [found for found in both if "-controller" in found["metadata"]["name"]]
+    for_the_twin = {TWIN: _for_the_twin(agents), TWIN_CONTROLLER: _for_the_twin(controller)}
+    return for_the_twin | {BASE / name: _HEAD + text for name, text in texts.items()}
 
 
-def _for_the_twin() -> str:
-    chart = [for_kubectl(found) for found in rendered(*TWIN_VALUES)]
+def _for_the_twin(chart: list[dict[str, Any]]) -> str:
     objects = [found for kind in _TWIN_KINDS for found in chart if found["kind"] == kind]
     return json.dumps(_without_release(objects), indent=1) + "\n"
 
@@ -106,7 +116,7 @@ def main() -> int:
     except ConfigError as error:
         print(f"{'not checked: ' if checking else ''}{error}", file=sys.stderr)
         return 0 if checking else 2
-    paths = [*BASE.glob("*.yaml"), *TWIN.parent.glob(TWIN.name)]
+    paths = [*BASE.glob("*.yaml"), *TWIN.parent.glob(TWIN.name), *TWIN.parent.glob(TWIN_CONTROLLER.name)]
     there = {path: path.read_text(encoding="utf-8") for path in paths}
     stale = sorted(path for path in wanted.keys() | there.keys() if wanted.get(path) != there.get(path))
     if checking:

@@ -53,6 +53,10 @@ COMMANDS: Final = {
     "mig": ("tonnage.cli.mig.command", "Plan MIG layouts and check mig-parted configurations."),
     "hardware": ("tonnage.cli.hardware", "Show, break, repair or partition GPUs of the embedded cluster."),
     "node": ("tonnage.cli.node.command", "Run the node agent, as the DaemonSet does."),
+    "controller": (
+        "tonnage.cli.controller",
+        "Run the cluster controller, as its Deployment does: ClusterPolicy for Tonnage's agents.",
+    ),
     "cdi": ("tonnage.cli.cdi.command", "Generate and check CDI specs for container runtimes."),
     "runtime": (
         "tonnage.cli.runtime.command",

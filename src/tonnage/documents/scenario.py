@@ -205,13 +205,17 @@ class NodeGroup(Document):
 
 
 class Scenario(Document):
-    """A fleet. `configs` becomes the ConfigMap tonnage-system/device-plugin-config, a key each."""
+    """A fleet. `configs` becomes the ConfigMap tonnage-system/device-plugin-config, a key each.
+
+    With `controller` the cluster controller runs, which follows a ClusterPolicy.
+    """
 
     name: Name
     description: Annotated[str, Field(max_length=1000)] = ""
     server_version: str = "1.35"
     groups: Annotated[tuple[NodeGroup, ...], Field(max_length=100)]
     configs: Annotated[dict[str, dict[str, JsonValue]], AfterValidator(_config_keys)] = Field(default={})
+    controller: bool = False
 
     @property
     def nodes(self) -> int:

@@ -9,6 +9,7 @@ from tonnage.model.actions.action import Action
 from tonnage.model.actions.cdi import CdiAction, RemoveSpec, WriteSpec
 from tonnage.model.actions.checkpoints import AddRow, CheckpointAction, SaveCheckpoint
 from tonnage.model.actions.cluster import (
+    ApplyConfigMap,
     ClusterAction,
     CountEvent,
     CreateEvent,
@@ -18,6 +19,7 @@ from tonnage.model.actions.cluster import (
     PatchNode,
     PatchNodeGpuStatus,
     PatchNodeStatus,
+    PatchPolicyStatus,
     ReplaceNodeFeature,
 )
 from tonnage.model.actions.devices import DeviceAction
@@ -25,9 +27,10 @@ from tonnage.model.actions.host import HostAction, RestartNode, RunHook, StartSe
 from tonnage.model.actions.mps import MarkReady, MpsAction, StartDaemon, StopDaemon
 from tonnage.model.errors import Bug, Problem
 from tonnage.model.json import JsonObject
+from tonnage.model.names import COPIED_FROM
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.ports.node import CdiFiles, Checkpoints, DeviceBackend, HostPrograms, LabelLines, MpsDaemons
-from tonnage.wire.kinds import EVENT, NODE, NODE_FEATURE, NODE_GPU_STATUS, POD
+from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, EVENT, NODE, NODE_FEATURE, NODE_GPU_STATUS, POD
 
 _T = TypeVar("_T")
 _HOOK_S: Final = 300.0
@@ -143,12 +146,31 @@ async def _in_cluster(api: KubernetesApi, action: ClusterAction) -> None:
             await api.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata})
         case PatchNodeGpuStatus(node, patch):
             await api.patch(NODE_GPU_STATUS, node, patch, subresource="status")
+        case PatchPolicyStatus(name, patch):
+            await api.patch(CLUSTER_POLICY, name, patch, subresource="status")
+        case ApplyConfigMap(namespace, name):
+            await api.patch(
+                CONFIG_MAP, name, _config_map(action), namespace=namespace, patch_type=PatchType.APPLY
+            )
         case CreateEvent(namespace, event):
             await api.create(EVENT, event, namespace=namespace)
         case CountEvent(namespace, name, patch):
             await api.patch(EVENT, name, patch, namespace=namespace)
         case _:
             assert_never(action)
+
+
+def _config_map(action: ApplyConfigMap) -> JsonObject:
+    metadata: JsonObject = {"name": action.name, "namespace": action.namespace}
+    if action.source:
+        metadata["annotations"] = {COPIED_FROM: action.source}
+    contents: JsonObject = dict(action.contents)
+    return {
+        "apiVersion": CONFIG_MAP.api_version,
+        "kind": CONFIG_MAP.kind,
+        "metadata": metadata,
+        "data": contents,
+    }
 
 
 def _eviction(pod: EvictPod) -> JsonObject:

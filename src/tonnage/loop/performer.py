@@ -12,7 +12,7 @@ from tonnage.loop.effects import ActionPorts, have_effect
 from tonnage.model.actions.action import Action
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.actions.retry import Retry
-from tonnage.model.errors import Bug, Problem
+from tonnage.model.errors import Bug, ClusterError, Problem
 
 _LOG: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -83,10 +83,13 @@ class Performer:
         *,
         dry_run: bool = False,
         record: Callable[[ActionRecord], None] = log_record,
+        may_act: Callable[[], bool] | None = None,
     ) -> None:
+        """`may_act` is asked before each action; None: nobody else acts beside this process."""
         self._ports = ports
         self._dry_run = dry_run
         self._record = record
+        self._may_act = may_act
 
     async def look(self, reading: Awaitable[_T]) -> tuple[_T, Sight]:
         """What was read of the world, and the permission to change it once. Raises what the reading does."""
@@ -104,7 +107,8 @@ class Performer:
         """Return once it is done; False: nothing is, in a dry run or where a row finds nothing to add it to.
 
         Raises:
-            HardwareError, ConfigError, ClusterError: it is not done, or nobody knows.
+            HardwareError, ConfigError, ClusterError: it is not done, or nobody knows; also where another
+                process acts by now.
             Bug: it must look first, and nobody has looked since the last such action; or it is never
                 repeated, and there is no note of it, or it was performed for that note.
         """
@@ -113,6 +117,8 @@ class Performer:
         if self._dry_run:
             self._record(ActionRecord(action, Phase.WITHHELD))
             return False
+        if self._may_act is not None and not self._may_act():
+            raise ClusterError(Problem("another process leads by now, and this one changes nothing"))
         self._record(ActionRecord(action, Phase.BEGUN))
         try:
             done = await have_effect(self._ports, action)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
+from tonnage.model.catalog.nvidia_kinds import nvidia_definition
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
-from tonnage.model.json_access import at, items, mappings, text
+from tonnage.model.json_access import at, items, mappings, put, text
 from tonnage.twin.machines import LIGHT_LABEL
 from tonnage.wire.kinds import (
     CLUSTER_ROLE,
@@ -17,6 +18,8 @@ from tonnage.wire.kinds import (
     CONFIG_MAP,
     CUSTOM_RESOURCE,
     DAEMON_SET,
+    DEPLOYMENT,
+    DISRUPTION_BUDGET,
     NAMESPACE,
     ROLE,
     ROLE_BINDING,
@@ -26,13 +29,17 @@ from tonnage.wire.kinds import (
 from tonnage.wire.objects import Object
 
 SYSTEM_NAMESPACE: Final = "tonnage-system"
+OPERATOR_NAMESPACE: Final = "gpu-operator"
 CONFIG_MAP_NAME: Final = "device-plugin-config"
 AGENT_IMAGE: Final = "tonnage.invalid/agent"
 """No registry can carry it: names in `.invalid` resolve nowhere (RFC 2606). Nodes of the twin have it."""
 
 _KINDS: Final[Mapping[str, Kind[Object]]] = {
     kind.kind: kind
-    for kind in (SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, DAEMON_SET)
+    for kind in (
+        *(SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING),
+        *(DAEMON_SET, DEPLOYMENT, DISRUPTION_BUDGET),
+    )
 }
 _FIELDS_LEFT_OUT: Final = frozenset(
     {
@@ -50,12 +57,12 @@ _ARGS_LEFT_OUT: Final = (
 
 
 def platform_objects(
-    configs: Mapping[str, str], kubeconfig: Path, *, light: bool = False
+    configs: Mapping[str, str], kubeconfig: Path, *, light: bool = False, controller: bool = False
 ) -> Iterator[tuple[Kind[Object], str | None, JsonObject]]:
     """Every object with its kind and namespace, in the order in which they can be created.
 
     `configs` is the data of the device-plugin ConfigMap; `kubeconfig` is where agents find the API server;
-    `light`: there are nodes on which no agent can run.
+    `light`: there are nodes on which no agent can run; `controller`: the cluster controller runs, too.
     """
     contents: JsonObject = dict(configs)
     yield NAMESPACE, None, {"metadata": {"name": SYSTEM_NAMESPACE}}
@@ -64,19 +71,31 @@ def platform_objects(
     for body in _chart_objects():
         kind, namespace = _KINDS[text(body, "kind")], text(body, "metadata", "namespace") or None
         yield kind, namespace, agent_daemon_set(kubeconfig, light=light) if kind is DAEMON_SET else body
+    if controller:
+        yield from _controller_objects(kubeconfig)
+
+
+def _controller_objects(kubeconfig: Path) -> Iterator[tuple[Kind[Object], str | None, JsonObject]]:
+    """The cluster controller as the chart installs it, and what a ClusterPolicy needs."""
+    yield NAMESPACE, None, {"metadata": {"name": OPERATOR_NAMESPACE}}
+    yield CUSTOM_RESOURCE, None, nvidia_definition("clusterpolicies")
+    for body in mappings(parsed_json(files(__package__).joinpath("controller.json").read_bytes())):
+        kind, namespace = _KINDS[text(body, "kind")], text(body, "metadata", "namespace") or None
+        if kind is DEPLOYMENT:
+            _pretend(at(body, "spec", "template", "spec"), kubeconfig)
+            not_light: JsonObject = {"key": LIGHT_LABEL, "operator": "DoesNotExist"}
+            terms: JsonObject = {"nodeSelectorTerms": [{"matchExpressions": [not_light]}]}
+            affinity: JsonObject = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+            put(body, affinity, "spec", "template", "spec", "affinity", "nodeAffinity")
+        yield kind, namespace, body
 
 
 def agent_daemon_set(kubeconfig: Path, *, light: bool = False) -> JsonObject:
     """The DaemonSet of the node agents: the chart's, but for what differs on a pretended node."""
     [daemon_set] = (obj for obj in _chart_objects() if obj["kind"] == DAEMON_SET.kind)
     pod = at(daemon_set, "spec", "template", "spec")
+    _pretend(pod, kubeconfig)
     for container in mappings(pod, "containers"):
-        for field in _FIELDS_LEFT_OUT:
-            container.pop(field)
-        container["image"] = AGENT_IMAGE  # of every version
-        container["args"] = [arg for arg in items(container, "args") if not _is_left_out(arg)]
-        # Without a network of its own the agent finds the API server as kubectl does.
-        items(container, "env").append({"name": "KUBECONFIG", "value": str(kubeconfig)})
         # No node feature discovery runs there, so the agent keeps the labels that a node has from the start.
         # What people write over them in an exercise stays for longer than a minute.
         items(container, "args").extend(("--labels=direct", "--sleep-interval=10m"))
@@ -85,6 +104,17 @@ def agent_daemon_set(kubeconfig: Path, *, light: bool = False) -> JsonObject:
         for term in mappings(required, "nodeSelectorTerms"):
             items(term, "matchExpressions").append({"key": LIGHT_LABEL, "operator": "DoesNotExist"})
     return daemon_set
+
+
+def _pretend(pod: JsonValue, kubeconfig: Path) -> None:
+    """Have the pod's containers be what they are on a pretended node."""
+    for container in mappings(pod, "containers"):
+        for field in _FIELDS_LEFT_OUT:
+            container.pop(field, None)
+        container["image"] = AGENT_IMAGE  # of every version
+        container["args"] = [arg for arg in items(container, "args") if not _is_left_out(arg)]
+        # Without a network of its own the agent finds the API server as kubectl does.
+        items(container, "env").append({"name": "KUBECONFIG", "value": str(kubeconfig)})
 
 
 def _chart_objects() -> list[JsonObject]:

@@ -27,7 +27,7 @@ from tonnage.twin.light_nodes import LightNodes
 from tonnage.twin.machines import light_nodes_of
 from tonnage.twin.platform import platform_objects
 from tonnage.twin.scheduler.loop import Scheduler
-from tonnage.wire.kinds import CLUSTER_ROLE, CUSTOM_RESOURCE, DAEMON_SET, ROLE, Kind
+from tonnage.wire.kinds import CLUSTER_ROLE, CUSTOM_RESOURCE, DAEMON_SET, DEPLOYMENT, ROLE, Kind
 from tonnage.wire.objects import Object
 
 
@@ -93,7 +93,9 @@ class Population:
         self._loops.run("light nodes", light.run())
         await self._fleet.start(self._authority, self._loops)
         # Last: with a database these objects outlast a start that fails, and no kubelet would run the agents.
-        objects = platform_objects(self._scenario.config_texts, kubeconfig, light=light.any)
+        objects = platform_objects(
+            self._scenario.config_texts, kubeconfig, light=light.any, controller=self._scenario.controller
+        )
         for kind, namespace, body in objects:
             await self._install(kind, namespace, body)
 
@@ -109,5 +111,5 @@ class Population:
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-            if kind in (CUSTOM_RESOURCE, DAEMON_SET, CLUSTER_ROLE, ROLE):
+            if kind in (CUSTOM_RESOURCE, DAEMON_SET, DEPLOYMENT, CLUSTER_ROLE, ROLE):
                 await self._api.patch(kind, text(body, "metadata", "name"), body, namespace=namespace)

@@ -370,6 +370,13 @@ class NodeGPUStatus(Object):
     status: dict[str, Any] = {}
 
 
+class ClusterPolicy(Object):
+    """nvidia.com/v1, cluster-scoped: what NVIDIA's operator is to do; the controller owns `status`."""
+
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+
 class Service(Object):
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}

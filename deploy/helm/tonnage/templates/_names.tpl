@@ -22,6 +22,23 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | quote }}
 {{- end }}
 
+{{- define "tonnage.controller" -}}
+{{ include "tonnage.fullname" . }}-controller
+{{- end }}
+
+{{- define "tonnage.controllerSelector" -}}
+app.kubernetes.io/name: tonnage-controller
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end }}
+
+{{- define "tonnage.controllerLabels" -}}
+{{ include "tonnage.controllerSelector" . }}
+app.kubernetes.io/part-of: tonnage
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | quote }}
+{{- end }}
+
 {{- define "tonnage.serviceAccount" -}}
 {{- if .Values.serviceAccount.create -}}
 {{ .Values.serviceAccount.name | default (include "tonnage.agent" .) }}

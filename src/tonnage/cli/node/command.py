@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import faulthandler
 import importlib
 import logging
-import os
-import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, TypedDict
 
 import click
 
+from tonnage.cli.ending import end_on_signals, ended_by_signals
 from tonnage.cli.node.exporter_flags import exporter_options, exporter_settings
 from tonnage.cli.node.plugin_flags import (
     EnvironmentOption,
@@ -38,9 +35,6 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _DRIVER_ROOT = Path("/driver-root")
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_ENDING_S = 5.0
-"""Sockets are closed in a fraction of this; a thread that waits for a dead disk would never end."""
 
 
 class NodeArguments(TypedDict):
@@ -242,7 +236,7 @@ def command(common: Common, standalone: bool, dump: bool, root: Path, **_: objec
         from tonnage.cli.node.dump import show_dump
 
         return show_dump(root)
-    with _ended_by_signals():
+    with ended_by_signals():
         arguments = told_by(click.get_current_context())
         if arguments["driver_root"] is None and _DRIVER_ROOT.is_dir():
             arguments["driver_root"] = _DRIVER_ROOT
@@ -260,7 +254,7 @@ async def _run(options: AgentOptions, common: Common, *, standalone: bool) -> in
 
     task = asyncio.current_task()
     assert task is not None
-    _end_on_signals(asyncio.get_running_loop(), task)
+    end_on_signals(asyncio.get_running_loop(), task, "SIGHUP ignored: the agent follows changes by itself")
     clock = SystemClock()
     metrics = AgentMetrics(clock)
     try:
@@ -334,42 +328,3 @@ def _label_place(use_api: bool | None) -> str:
     if use_api is None:
         return LabelPlace.NONE
     return LabelPlace.OBJECT if use_api else LabelPlace.FILE
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Also before the event loop handles signals: they have no default in a container's first process."""
-    before = {number: signal.signal(number, _end_at_once) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _end_on_signals(loop: asyncio.AbstractEventLoop, task: asyncio.Task[int]) -> None:
-    """The first signal ends the agent in order, a second one at once; what hangs is named and ended.
-
-    SIGHUP, by which NVIDIA's plugin is told to read its configuration again, ends nobody.
-    """
-    log = logging.getLogger(__name__)
-
-    def end(received: signal.Signals) -> None:
-        if task.cancelling():  # two that came at once
-            _end_at_once(received, None)
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # one in between would find no handler
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
-            signal.signal(number, _end_at_once)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        faulthandler.dump_traceback_later(_ENDING_S, exit=True)
-        log.info("ending: signal=%s", received.name)
-        task.cancel()
-
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, end, number)
-    loop.add_signal_handler(signal.SIGHUP, log.info, "SIGHUP ignored: the agent follows changes by itself")
-
-
-def _end_at_once(number: int, _frame: FrameType | None) -> None:
-    os._exit(128 + number)

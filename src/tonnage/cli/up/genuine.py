@@ -112,7 +112,10 @@ class GenuineCluster:
             kubelet_version=version,
         )
         await self._fleet.start(self._authority, self._loops)
-        for kind, namespace, body in platform_objects(self._scenario.config_texts, kubeconfig):
+        objects = platform_objects(
+            self._scenario.config_texts, kubeconfig, controller=self._scenario.controller
+        )
+        for kind, namespace, body in objects:
             typed = {"apiVersion": kind.api_version, "kind": kind.kind, **body}
             await self.api.create(kind, typed, namespace=namespace)
 

@@ -27,6 +27,7 @@ from tonnage.twin.kubelet.containers.runtime_port import ContainerContext, Progr
 from tonnage.twin.kubelet.node_disk import LocalDisk
 from tonnage.twin.platform import AGENT_IMAGE
 
+_CONTROLLER: Final = "controller"
 _STDIO: Final[ContextVar[Stdio | None]] = ContextVar("the streams of the running container", default=None)
 
 
@@ -43,6 +44,8 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
     """
     if shared_memory.__name__ in context.argv:
         return 0
+    if _CONTROLLER in context.argv[:2]:
+        return await _run_cluster_controller(context, kubeconfig)
     from tonnage.adapters.kubernetes.client import connect
 
     clock, metrics = context.clock, AgentMetrics(context.clock)
@@ -56,6 +59,27 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
         own = await _own_kubeconfig(context, kubeconfig)
         async with connect(own, program="tonnage-agent", on_answer=metrics.api_answered) as api:
             await run_agent(options, api=api, clock=clock, metrics=metrics, host=host)
+    return 0
+
+
+async def _run_cluster_controller(context: ContainerContext, kubeconfig: Path) -> int:
+    """The controller as in production, but for the pages that nobody could reach."""
+    from tonnage.adapters.kubernetes.client import connect
+    from tonnage.cli.controller import told_in_a_pod
+    from tonnage.controller.counters import ControllerCounters
+    from tonnage.controller.main import run_controller
+
+    counters = ControllerCounters()
+    with _logged_to(context.stdio):
+        words = [word for word in context.argv if word not in ("tonnage", _CONTROLLER)]
+        try:
+            options = told_in_a_pod(words, context.env)
+        except click.ClickException as error:
+            context.stdio.write_error(f"error: {error.format_message()}\n".encode())
+            return USAGE
+        own = await _own_kubeconfig(context, kubeconfig)
+        async with connect(own, program="tonnage-controller", on_answer=counters.api_answered) as api:
+            await run_controller(options, api=api, clock=context.clock, counters=counters)
     return 0
 
 

@@ -1,7 +1,8 @@
-"""Changes of the cluster's objects: what `KubernetesApi` does for the agent of a node."""
+"""Changes of the cluster's objects: what `KubernetesApi` does for agents and controller."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
@@ -81,6 +82,28 @@ class PatchNodeGpuStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class PatchPolicyStatus:
+    """Merge this into the status of a ClusterPolicy, if it still is the one that was seen."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    name: str
+    patch: JsonObject = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyConfigMap:
+    """Have these contents in a ConfigMap, a copy of `source`; what others wrote stays."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    namespace: str
+    name: str
+    contents: Mapping[str, str] = field(repr=False)
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CreateEvent:
     """Write an Event, under its name."""
 
@@ -109,6 +132,8 @@ ClusterAction: TypeAlias = (
     | ReplaceNodeFeature
     | CreateNodeGpuStatus
     | PatchNodeGpuStatus
+    | PatchPolicyStatus
+    | ApplyConfigMap
     | CreateEvent
     | CountEvent
 )

@@ -1,0 +1,170 @@
+"""`tonnage controller`: the cluster controller as a process of its own, the entry point of its Deployment."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from tonnage.cli.ending import end_on_signals, ended_by_signals
+from tonnage.cli.node.plugin_flags import CommandEnvironment, EnvironmentOption
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.terminal.output import say
+from tonnage.model.actions.cluster import ApplyConfigMap, CreateEvent, PatchNode, PatchPolicyStatus
+from tonnage.model.json_access import mapping, mappings, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tonnage.controller.options import ControllerOptions
+    from tonnage.loop.performer import ActionRecord
+    from tonnage.model.actions.action import Action
+
+
+@click.command(
+    help="Run the cluster controller, as its Deployment does: NVIDIA's ClusterPolicy for Tonnage's agents.",
+    epilog=examples(
+        "tonnage controller --dry-run              # what it would change, for as long as it runs",
+        "tonnage controller --dry-run --once       # what it would change now",
+        "tonnage controller --metrics-address :9411",
+    ),
+)
+@click.option(
+    "--agents-namespace",
+    cls=EnvironmentOption,
+    envvar="NAMESPACE",
+    default="tonnage-system",
+    show_default=True,
+    metavar="NAME",
+    help="Where the agents run, and the Lease is [env: NAMESPACE].",
+)
+@click.option(
+    "--operator-namespace",
+    cls=EnvironmentOption,
+    envvar="OPERATOR_NAMESPACE",
+    default="gpu-operator",
+    show_default=True,
+    metavar="NAME",
+    help="Where the ConfigMaps are that a ClusterPolicy names [env: OPERATOR_NAMESPACE].",
+)
+@click.option(
+    "--identity",
+    cls=EnvironmentOption,
+    envvar="POD_NAME",
+    default="",
+    metavar="NAME",
+    help="The name of this process in the Lease [env: POD_NAME; default: the host's name].",
+)
+@click.option("--no-elect", is_flag=True, help="Act without a Lease: nobody else does.")
+@click.option("--dry-run", is_flag=True, help="Print what would be changed, and change nothing.")
+@click.option("--once", is_flag=True, help="With --dry-run: print what would be changed now, and end.")
+@click.option(
+    "--metrics-address",
+    default="",
+    metavar="IP:PORT",
+    help="Serve /metrics, /healthz and /readyz at this address; :9411 for all [default: do not serve].",
+)
+@common_options(cluster=True)
+def command(common: Common, dry_run: bool, **_: str | bool) -> int:
+    """Until SIGTERM or Ctrl-C; the Lease is given back then."""
+    with ended_by_signals():
+        options = told_by(click.get_current_context())
+        from tonnage.adapters.logging import set_up_logging
+
+        set_up_logging(sys.stderr, verbose=common.verbose, level=logging.WARNING if dry_run else logging.INFO)
+        return asyncio.run(_run(options, common))
+
+
+def told_by(context: click.Context) -> ControllerOptions:
+    """What a command line says about the controller. Raises click.UsageError."""
+    from tonnage.controller.options import ControllerOptions
+
+    values = context.params
+    if values["once"] and not values["dry_run"]:
+        problem = "--once goes with --dry-run: one look alone would leave things half done."
+        raise click.UsageError(problem, context)
+    return ControllerOptions(
+        namespace=values["agents_namespace"],
+        operator_namespace=values["operator_namespace"],
+        identity=values["identity"] or socket.gethostname().lower(),
+        elect=not values["no_elect"],
+        dry_run=values["dry_run"],
+        once=values["once"],
+        metrics_address=values["metrics_address"],
+    )
+
+
+def told_in_a_pod(words: Sequence[str], environment: Mapping[str, str]) -> ControllerOptions:
+    """What a container of the embedded cluster says, which has no address and no kubeconfig of its own.
+
+    Raises click.ClickException for what the command does not take, or not here.
+    """
+    parsed = command.make_context(
+        "tonnage controller", list(words), obj=CommandEnvironment(environment), help_option_names=[]
+    )
+    for name in ("kubeconfig", "context"):
+        if parsed.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} cannot be used on the twin.", parsed)
+    return replace(told_by(parsed), metrics_address="")
+
+
+async def _run(options: ControllerOptions, common: Common) -> int:
+    from tonnage.adapters.clock import SystemClock
+    from tonnage.cli.cluster import connected
+    from tonnage.controller.counters import ControllerCounters
+    from tonnage.controller.main import run_controller
+
+    task = asyncio.current_task()
+    assert task is not None
+    ignored = "SIGHUP ignored: the controller follows changes by itself"
+    end_on_signals(asyncio.get_running_loop(), task, ignored)
+    counters = ControllerCounters()
+    try:
+        async with connected(common, program="tonnage-controller", on_answer=counters.api_answered) as api:
+            await run_controller(
+                options, api=api, clock=SystemClock(), counters=counters, withheld=_say_once()
+            )
+    except asyncio.CancelledError:
+        return 0
+    return 0
+
+
+def _say_once() -> Callable[[ActionRecord], None]:
+    """Say what a dry run would do, each line once: nothing changes, so that it is decided again and again."""
+    lines: set[str] = set()
+
+    def record(withheld: ActionRecord) -> None:
+        line = f"would {words_of(withheld.action)}"
+        if line not in lines:
+            lines.add(line)
+            say(line)
+
+    return record
+
+
+def words_of(action: Action) -> str:
+    """An action of the controller's in a line, what it changes at the end."""
+    match action:
+        case PatchNode(node, patch):
+            labels = mapping(patch, "metadata", "labels")
+            changes = [
+                f"remove {key}" if value is None else f"{key}={value}" for key, value in labels.items()
+            ]
+            return f"label node {node}: {', '.join(changes)}"
+        case ApplyConfigMap(namespace, name, contents, source):
+            keys = ", ".join(sorted(contents)) or "no key"
+            return f"fill ConfigMap {namespace}/{name} from {source or 'nothing'}: {keys}"
+        case PatchPolicyStatus(name, patch):
+            [ready] = (c for c in mappings(patch, "status", "conditions") if c.get("type") == "Ready")
+            state = text(patch, "status", "state")
+            return f"set the status of ClusterPolicy {name}: {state}, {text(ready, 'message')}"
+        case CreateEvent(namespace, event):
+            return f"write an Event in {namespace}: {text(event, 'reason')}, {text(event, 'message')}"
+        case _:
+            return repr(action)

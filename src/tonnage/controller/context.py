@@ -1,0 +1,26 @@
+"""What every loop of the controller is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tonnage.controller.counters import ControllerCounters
+from tonnage.loop.events import EventRecorder
+from tonnage.loop.informer import Informers
+from tonnage.loop.performer import Performer
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesReader
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerWorld:
+    """The outside; `operator_namespace` has what a ClusterPolicy names, `namespace` the agents."""
+
+    api: KubernetesReader
+    clock: Clock
+    copies: Informers
+    performer: Performer
+    events: EventRecorder
+    counters: ControllerCounters
+    namespace: str
+    operator_namespace: str

@@ -1,0 +1,138 @@
+"""The cluster controller: what its loops are made of."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+import socket
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Final
+
+from tonnage import __version__
+from tonnage.adapters.http.address import Address, listen, parse_address
+from tonnage.adapters.http.metrics_page import MetricsPage
+from tonnage.adapters.http.pages import probe_page
+from tonnage.adapters.http.server import HttpServer, Route
+from tonnage.controller.context import ControllerWorld
+from tonnage.controller.counters import ControllerCounters
+from tonnage.controller.families import controller_families
+from tonnage.controller.operator.node_labels import NodeLabelLoop
+from tonnage.controller.operator.policies import PolicyLoop
+from tonnage.controller.options import ControllerOptions
+from tonnage.loop.effects import ActionPorts
+from tonnage.loop.events import EventRecorder
+from tonnage.loop.informer import Informers, following
+from tonnage.loop.leadership import Leadership, LeaseName
+from tonnage.loop.performer import ActionRecord, Performer, log_record
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+async def run_controller(
+    options: ControllerOptions,
+    *,
+    api: KubernetesApi,
+    clock: Clock,
+    counters: ControllerCounters | None = None,
+    withheld: Callable[[ActionRecord], None] = log_record,
+) -> None:
+    """Run until cancelled. In a dry run every action is told to `withheld` and none is performed.
+
+    Raises ConfigError: the address cannot be used.
+    """
+    address = parse_address(options.metrics_address) if options.metrics_address else None
+    if isinstance(address, Problem):
+        raise ConfigError(address)
+    controller = _Controller(options, api, clock, counters or ControllerCounters(), withheld)
+    with listen(address) if address else nullcontext() as listening:
+        try:
+            async with asyncio.TaskGroup() as group:
+                if listening is not None:
+                    group.create_task(controller.serve(listening))
+                group.create_task(controller.run())
+        except* _LookedOnceError:
+            _LOG.debug("looked once")
+
+
+class _LookedOnceError(Exception):
+    """All was looked at once, and no more was asked for: ends the tasks that go on for ever."""
+
+
+class _Controller:
+    """The loops of one process, and what they share."""
+
+    def __init__(
+        self,
+        options: ControllerOptions,
+        api: KubernetesApi,
+        clock: Clock,
+        counters: ControllerCounters,
+        withheld: Callable[[ActionRecord], None],
+    ) -> None:
+        self._options = options
+        self._api = api
+        self._clock = clock
+        self._counters = counters
+        self._withheld = withheld
+        lease = LeaseName(options.namespace, options.lease, options.identity)
+        elects = options.elect and not options.dry_run
+        self._leadership = Leadership(api, clock, lease) if elects else None
+        self._unlisted: tuple[str, ...] = ()
+
+    async def run(self) -> None:
+        """Lead whenever it is this process' turn."""
+        await (self._lead() if self._leadership is None else self._leadership.run(self._lead))
+
+    async def _lead(self) -> None:
+        """Run the loops, from fresh copies on: the leader before has written since."""
+        world = self._world()
+        labels, policies = NodeLabelLoop(world), PolicyLoop(world)
+        followed = [world.copies.of(kind) for kind in (NODE, CLUSTER_POLICY, NODE_GPU_STATUS)]
+        self._unlisted = tuple(copy.kind.plural for copy in followed)
+        async with following(*followed, *policies.copies) as group:
+            self._unlisted = ()
+            if not self._options.once:
+                group.create_task(labels.run())
+                group.create_task(policies.run())
+                return
+            await labels.look_once()
+            await policies.look_once()
+            raise _LookedOnceError
+
+    def _world(self) -> ControllerWorld:
+        options, leadership = self._options, self._leadership
+        performer = Performer(
+            ActionPorts(api=self._api),
+            dry_run=options.dry_run,
+            record=self._withheld if options.dry_run else log_record,
+            may_act=None if leadership is None else lambda: leadership.held,
+        )
+        return ControllerWorld(
+            api=self._api,
+            clock=self._clock,
+            copies=Informers(self._api, self._clock),
+            performer=performer,
+            events=EventRecorder(performer, self._clock, "tonnage-controller", options.identity),
+            counters=self._counters,
+            namespace=options.namespace,
+            operator_namespace=options.operator_namespace,
+        )
+
+    async def serve(self, listening: socket.socket) -> None:
+        """Answer probes and show metrics."""
+        build = {"version": __version__, "python": platform.python_version()}
+        page = MetricsPage(lambda: controller_families(self._counters, self._leadership, build))
+        routes = {
+            "/metrics": Route(page),
+            "/healthz": probe_page(lambda: ()),
+            "/readyz": probe_page(lambda: tuple(f"{kind}: not listed yet" for kind in self._unlisted)),
+        }
+        host, port = listening.getsockname()[:2]
+        _LOG.info("metrics served: address=%s", Address(host, port))
+        await HttpServer(listening, routes).run()

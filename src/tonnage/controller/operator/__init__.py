@@ -1,0 +1,1 @@
+"""The operator: NVIDIA's ClusterPolicy on nodes that Tonnage's agents serve."""

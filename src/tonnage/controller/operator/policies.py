@@ -1,0 +1,139 @@
+"""ClusterPolicies: what the one in force asks of the agents, and the status of each."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tonnage.controller.context import ControllerWorld
+from tonnage.decide.cluster.operate.node_readiness import NodeReadiness, SeenNode, readiness
+from tonnage.decide.cluster.operate.operand_labels import has_gpu
+from tonnage.decide.cluster.operate.plugin_configs import SeenConfigMap, config_copy
+from tonnage.decide.cluster.operate.policy_status import in_force, judged, status_of
+from tonnage.loop.informer import Informer, Key
+from tonnage.loop.work_queue import WorkQueue, work
+from tonnage.model.actions.cluster import PatchPolicyStatus
+from tonnage.model.gpu_policy import GpuPolicy, PolicyState
+from tonnage.model.json import JsonObject
+from tonnage.model.names import COPIED_FROM
+from tonnage.reading.gpu_policy import gpu_policy_from
+from tonnage.reading.gpu_status import gpu_status_from
+from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, NODE, NODE_GPU_STATUS
+from tonnage.wire.objects import ClusterPolicy, ConfigMap, Node
+
+AGENTS_CONFIG: Final = "device-plugin-config"
+_ALL: Final = "all"
+_SOON_S: Final = 0.25
+_AGAIN_S: Final = 30.0
+"""An agent falls silent without an object that changes."""
+
+
+class PolicyLoop:
+    """Looks at all policies and nodes soon after something changed, and every half minute."""
+
+    def __init__(self, world: ControllerWorld) -> None:
+        self._world = world
+        self._queue: WorkQueue[str] = WorkQueue(world.clock)
+        self._policies = world.copies.of(CLUSTER_POLICY, self._changed)
+        self._nodes = world.copies.of(NODE, self._changed)
+        self._reports = world.copies.of(NODE_GPU_STATUS, self._changed)
+        self._named = self._config_maps(world.operator_namespace)
+        self._agents = (
+            self._named if world.namespace == world.operator_namespace else self._config_maps(world.namespace)
+        )
+
+    @property
+    def copies(self) -> tuple[Informer[ConfigMap], ...]:
+        """The copies that nobody else keeps fresh."""
+        return (self._named,) if self._named is self._agents else (self._named, self._agents)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        self._queue.add(_ALL)
+        await work(self._queue, self._reconcile)
+
+    async def look_once(self) -> None:
+        """Look at every policy and node."""
+        await self._reconcile(_ALL)
+
+    def _config_maps(self, namespace: str) -> Informer[ConfigMap]:
+        world = self._world
+        return Informer(world.api, CONFIG_MAP, world.clock, namespace=namespace, on_change=self._changed)
+
+    def _changed(self, _key: Key) -> None:
+        self._queue.add_after(_ALL, _SOON_S)
+
+    async def _reconcile(self, _key: str) -> float:
+        world = self._world
+        world.counters.turned("policies")
+        nodes = self.nodes()
+        world.counters.judged(nodes)
+        read = {policy.metadata.name: gpu_policy_from(policy) for policy in self._policies}
+        winner = in_force(read.values())
+        if winner is not None:
+            problem = await self._configure(winner)
+            for name, policy in read.items():
+                judgement = judged(policy, winner, nodes, problem)
+                status = status_of(policy, judgement, world.operator_namespace, world.clock.now())
+                if status is not None:
+                    await self._tell(name, policy, status)
+        return _AGAIN_S
+
+    async def _configure(self, policy: GpuPolicy) -> str:
+        """Have the agents' ConfigMap follow the policy; why it cannot."""
+        world, choice = self._world, policy.plugin_config
+        target = _contents(self._agents.get(AGENTS_CONFIG, world.namespace))
+        copy = config_copy(
+            choice,
+            _contents(self._named.get(choice.name, world.operator_namespace)),
+            target or SeenConfigMap(world.namespace, AGENTS_CONFIG, {}),
+            world.operator_namespace,
+        )
+        if copy.action is not None:
+            await world.performer.perform(copy.action)
+        return copy.problem
+
+    async def _tell(self, name: str, policy: GpuPolicy, status: JsonObject) -> None:
+        """Write the status, and an Event where the state has changed."""
+        world, current = self._world, self._policies.get(name)
+        if current is None:
+            return
+        # With the version that was judged, so that a leader who was replaced writes nothing any more.
+        metadata: JsonObject = {"resourceVersion": current.metadata.resource_version}
+        await world.performer.perform(PatchPolicyStatus(name, {"metadata": metadata, "status": status}))
+        if policy.status.get("state") != status["state"]:
+            await self._announce(current, status)
+
+    async def _announce(self, policy: ClusterPolicy, status: JsonObject) -> None:
+        conditions = status["conditions"]
+        assert isinstance(conditions, list)
+        ready = next(c for c in conditions if isinstance(c, dict) and c.get("type") == "Ready")
+        normal = status["state"] == PolicyState.READY
+        await self._world.events.emit(
+            policy, "Normal" if normal else "Warning", str(ready["reason"]), str(ready["message"])
+        )
+
+    def nodes(self) -> list[NodeReadiness]:
+        """Every node with a GPU, by name, and what it waits for."""
+        now = self._world.clock.now()
+        by_name = sorted(self._nodes, key=lambda node: node.metadata.name)
+        return [readiness(node, now) for node in map(self._gpu_node, by_name) if node is not None]
+
+    def _gpu_node(self, node: Node) -> SeenNode | None:
+        report = self._reports.get(node.metadata.name)
+        status = gpu_status_from(report) if report is not None and report.status else None
+        devices = len(status.devices) if status is not None else None
+        labels = node.metadata.labels
+        if not has_gpu(labels, devices) and labels.get("nvidia.com/gpu.present") != "true":
+            return None
+        allocatable = {
+            name: int(count) for name, count in node.status.allocatable.items() if str(count).isdigit()
+        }
+        return SeenNode(node.metadata.name, labels, allocatable, status)
+
+
+def _contents(config_map: ConfigMap | None) -> SeenConfigMap | None:
+    if config_map is None:
+        return None
+    metadata = config_map.metadata
+    source = metadata.annotations.get(COPIED_FROM, "")
+    return SeenConfigMap(metadata.namespace, metadata.name, config_map.data, source)

@@ -1,0 +1,19 @@
+"""What the command line says to the controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerOptions:
+    """`identity` names this process in the Lease; empty addresses: nothing is served."""
+
+    namespace: str
+    operator_namespace: str
+    identity: str
+    lease: str = "tonnage-controller"
+    elect: bool = True
+    dry_run: bool = False
+    once: bool = False
+    metrics_address: str = ""

@@ -1,0 +1,75 @@
+"""Whether a GPU node is ready, and if not, which part is waited for and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from tonnage.model.node.gpu_status import GpuStatus
+
+_SILENT_AFTER: Final = timedelta(minutes=3)
+_DEVICES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
+
+
+class NodePart(StrEnum):
+    """The parts of a node in the order in which one needs the other."""
+
+    AGENT = "agent"
+    DRIVER = "driver"
+    CONFIGURATION = "configuration"
+    PLUGIN = "device plugin"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenNode:
+    """A node with GPUs as the controller sees it: its labels, what it has to give, and its agent's report."""
+
+    name: str
+    labels: Mapping[str, str]
+    allocatable: Mapping[str, int]
+    report: GpuStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReadiness:
+    """`waits_for` None: the node is ready. `why` is a sentence about the part, `remedy` what to do."""
+
+    node: str
+    waits_for: NodePart | None = None
+    why: str = ""
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.node}: {self.why}" if self.waits_for else f"{self.node}: ready"
+
+
+def readiness(node: SeenNode, now: datetime) -> NodeReadiness:
+    """What the node waits for first."""
+    report = node.report
+    if report is None:
+        why = "no agent has reported yet"
+        return NodeReadiness(node.name, NodePart.AGENT, why, f"look at its pod: {_agent_pod(node.name)}")
+    if report.heartbeat is not None and now - report.heartbeat > _SILENT_AFTER:
+        minutes = int((now - report.heartbeat).total_seconds() // 60)
+        why = f"its agent has been silent for {minutes} minutes"
+        return NodeReadiness(node.name, NodePart.AGENT, why, f"look at its pod: {_agent_pod(node.name)}")
+    if not report.devices:
+        why = report.problems[0] if report.problems else "its agent sees no device"
+        return NodeReadiness(node.name, NodePart.DRIVER, why, f"run: kubectl gpu doctor --node {node.name}")
+    refused = next((p for p in report.problems if p.startswith("configuration refused")), "")
+    if refused:
+        return NodeReadiness(node.name, NodePart.CONFIGURATION, refused, "correct the configuration")
+    if not any(count and name.startswith(_DEVICES) for name, count in node.allocatable.items()):
+        unhealthy = [device.reason for device in report.devices if not device.healthy]
+        why = f"no device is healthy: {unhealthy[0]}" if unhealthy else "kubelet offers no device yet"
+        return NodeReadiness(node.name, NodePart.PLUGIN, why, f"run: kubectl gpu explain node {node.name}")
+    return NodeReadiness(node.name)
+
+
+def _agent_pod(node: str) -> str:
+    return (
+        f"kubectl get pods -A -l app.kubernetes.io/name=tonnage --field-selector spec.nodeName={node} -o wide"
+    )

@@ -1,0 +1,104 @@
+"""Labels that NVIDIA's operator keeps on nodes, which its operands and third parties select on.
+
+Source: NVIDIA/gpu-operator, controllers/state_manager.go and nodelabeling_controller.go (v26.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tonnage.model.gpu_policy import GpuPolicy
+from tonnage.model.names import PRODUCT_LABEL
+
+PRESENT: Final = "nvidia.com/gpu.present"
+DEPLOY: Final = "nvidia.com/gpu.deploy."
+WORKLOAD: Final = "nvidia.com/gpu.workload.config"
+_OPERANDS: Final = f"{DEPLOY}operands"
+_NFD: Final = "feature.node.kubernetes.io/"
+_PCI: Final = tuple(f"{_NFD}pci-{device}.present" for device in ("10de", "0302_10de", "0300_10de"))
+_MIG_CAPABLE: Final = "nvidia.com/mig.capable"
+_VGPU_HOST: Final = "nvidia.com/vgpu.host-driver-version"
+_DIVISIBLE: Final = ("h100", "a100", "a30")
+
+_CONTAINER: Final = (
+    *("driver", "gpu-feature-discovery", "container-toolkit", "device-plugin", "dcgm", "dcgm-exporter"),
+    *("node-status-exporter", "operator-validator", "client"),
+)
+_PASSTHROUGH: Final = ("sandbox-validator", "vfio-manager", "kata-manager", "cc-manager", "client")
+_VGPU: Final = (
+    *("sandbox-device-plugin", "vgpu-manager", "vgpu-device-manager", "sandbox-validator"),
+    *("cc-manager", "client"),
+)
+_MIG_MANAGER: Final = "mig-manager"
+_ALL: Final = frozenset({*_CONTAINER, _MIG_MANAGER, *_PASSTHROUGH, *_VGPU, "kata-sandbox-device-plugin"})
+
+
+def has_gpu(labels: Mapping[str, str], devices: int | None) -> bool | None:
+    """Whether a node has a GPU of NVIDIA's; None: nobody has looked.
+
+    `devices` is how many its agent reports, None without a report. Node feature discovery, where it runs on
+    the node, has looked too.
+    """
+    if any(labels.get(label) == "true" for label in _PCI) or devices:
+        return True
+    looked = devices is not None or any(key.startswith(_NFD) for key in labels)
+    return False if looked else None
+
+
+def label_changes(
+    labels: Mapping[str, str], policy: GpuPolicy, *, devices: int | None
+) -> dict[str, str | None]:
+    """The labels to set on a node, and with None to remove, so that it has those that the operator keeps.
+
+    A value that somebody set stays: `false` is a user's, and one that begins with `paused-` is that of a
+    change under way. An empty one counts as absent.
+    """
+    gpu = has_gpu(labels, devices)
+    if gpu is None:
+        return {}
+    if not gpu:
+        gone: dict[str, str | None] = dict.fromkeys(_standing(labels))
+        return gone | ({PRESENT: "false"} if labels.get(PRESENT) == "true" else {})
+    changes: dict[str, str | None] = {} if labels.get(PRESENT) == "true" else {PRESENT: "true"}
+    if labels.get(_OPERANDS) == "false":
+        return changes | dict.fromkeys(_standing(labels))
+    operands = {f"{DEPLOY}{name}" for name in _operands(labels, policy)}
+    changes |= {label: "true" for label in sorted(operands) if not labels.get(label)}
+    return changes | {label: None for label in _standing(labels) if label not in operands}
+
+
+def _standing(labels: Mapping[str, str]) -> list[str]:
+    """The operator's labels that the node has, but for what a user opted out of."""
+    ours = (f"{DEPLOY}{name}" for name in sorted(_ALL))
+    return [label for label in ours if label in labels and labels[label] != "false"]
+
+
+def _operands(labels: Mapping[str, str], policy: GpuPolicy) -> Iterator[str]:
+    workload = _workload(labels, policy)
+    if workload == "vm-passthrough":
+        kata = policy.sandbox_mode == "kata"
+        yield "kata-sandbox-device-plugin" if kata else "sandbox-device-plugin"
+        yield from _PASSTHROUGH
+    elif workload == "vm-vgpu":
+        yield from _VGPU
+    else:
+        yield from _CONTAINER
+        if _is_divisible(labels):
+            yield _MIG_MANAGER
+
+
+def _workload(labels: Mapping[str, str], policy: GpuPolicy) -> str:
+    if not policy.sandboxes:
+        return "container"
+    own = labels.get(WORKLOAD, "")
+    return own if own in ("container", "vm-passthrough", "vm-vgpu") else policy.default_workload
+
+
+def _is_divisible(labels: Mapping[str, str]) -> bool:
+    if _VGPU_HOST in labels:
+        return False
+    if _MIG_CAPABLE in labels:
+        return labels[_MIG_CAPABLE] == "true"
+    product = labels.get(PRODUCT_LABEL, "").lower()
+    return any(name in product for name in _DIVISIBLE)

@@ -1,0 +1,337 @@
+"""The operator's loops on the twin's API server: from a ClusterPolicy to labels, configuration and status."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+
+from tonnage.controller.main import run_controller
+from tonnage.controller.options import ControllerOptions
+from tonnage.documents.node.gpu_status import node_gpu_status_crd
+from tonnage.loop.performer import ActionRecord
+from tonnage.model.catalog.nvidia_kinds import nvidia_definition
+from tonnage.model.errors import ApiError
+from tonnage.model.kubernetes.timestamps import timestamp
+from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.clock import VirtualClock
+from tonnage.wire.kinds import (
+    CLUSTER_POLICY,
+    CONFIG_MAP,
+    CUSTOM_RESOURCE,
+    EVENT,
+    LEASE,
+    NAMESPACE,
+    NODE,
+    NODE_GPU_STATUS,
+)
+
+CHART_DEFAULTS = Path(__file__).parents[1] / "data/cluster-policy-26.7.yaml"
+POLICY = yaml.safe_load(CHART_DEFAULTS.read_text(encoding="utf-8"))
+OPTIONS = ControllerOptions(namespace="tonnage-system", operator_namespace="gpu-operator", identity="a")
+DEVICE = {"uuid": "GPU-1", "index": 0, "product": "Tesla T4", "memoryMiB": 15360, "health": "Healthy"}
+REPORT: dict[str, Any] = {
+    "updatedAt": "2026-01-01T00:00:00Z",
+    "deviceCount": 1,
+    "healthyCount": 1,
+    "config": {"source": "built-in"},
+    "resources": [],
+    "devices": [DEVICE],
+    "runtime": {
+        "name": "containerd",
+        "version": "2.1",
+        "cdi": "on",
+        "cdiReason": "",
+        "nri": "off",
+        "nriReason": "",
+    },
+    "kubelet": {
+        "version": "v1.35.8",
+        **dict.fromkeys(("topologyManagerPolicy", "topologyManagerScope"), "none"),
+        **dict.fromkeys(("cpuManagerPolicy", "memoryManagerPolicy"), "none"),
+        "sources": [],
+        "reason": "",
+    },
+}
+
+
+class Bench:
+    """A cluster in memory, and a controller that a test starts."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.api: KubernetesApi = ApiServer(self.clock, random=Random(7)).local()
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def install(self) -> None:
+        for crd in (node_gpu_status_crd(), nvidia_definition("clusterpolicies")):
+            await self.api.create(CUSTOM_RESOURCE, crd)
+        for name in ("tonnage-system", "gpu-operator"):
+            await self.api.create(NAMESPACE, {"metadata": {"name": name}})
+        await self.clock.advance(1)
+
+    def start(self, options: ControllerOptions = OPTIONS, **more: Any) -> None:
+        self.tasks.append(
+            asyncio.create_task(run_controller(options, api=self.api, clock=self.clock, **more))
+        )
+
+    async def node(self, name: str, *, gpus: int = 1, **labels: str) -> None:
+        pci = {"feature.node.kubernetes.io/pci-10de.present": "true"} if gpus else {}
+        metadata = {"name": name, "labels": {**pci, **labels}}
+        await self.api.create(NODE, {"metadata": metadata})  # type: ignore[dict-item]
+        amounts = {"nvidia.com/gpu": str(gpus)} if gpus else {}
+        status: Any = {"status": {"capacity": amounts, "allocatable": amounts}}
+        await self.api.patch(NODE, name, status, subresource="status")
+
+    async def report(self, node: str, **status: Any) -> None:
+        with suppress(ApiError):  # it is there already
+            await self.api.create(NODE_GPU_STATUS, {"metadata": {"name": node}})
+        body = {**REPORT, "heartbeatAt": timestamp(self.clock.now()), **status}
+        await self.api.patch(NODE_GPU_STATUS, node, {"status": body}, subresource="status")
+
+    async def policy(self, name: str = "cluster-policy", **sections: Any) -> None:
+        spec = {**POLICY["spec"], **sections}
+        await self.api.create(CLUSTER_POLICY, {"metadata": {"name": name}, "spec": spec})
+
+    async def configs(self, name: str, **data: str) -> None:
+        body: Any = {"metadata": {"name": name}, "data": data}
+        await self.api.create(CONFIG_MAP, body, namespace="gpu-operator")
+
+    async def labels(self, node: str) -> dict[str, str]:
+        return (await self.api.get(NODE, node)).metadata.labels
+
+    async def status(self, name: str = "cluster-policy") -> dict[str, Any]:
+        return (await self.api.get(CLUSTER_POLICY, name)).status
+
+    async def condition(self, kind: str, name: str = "cluster-policy") -> dict[str, Any]:
+        conditions = (await self.status(name)).get("conditions", [])
+        return next(condition for condition in conditions if condition["type"] == kind)
+
+    async def agents_configs(self) -> dict[str, str] | None:
+        try:
+            return (await self.api.get(CONFIG_MAP, "device-plugin-config", "tonnage-system")).data
+        except ApiError:
+            return None
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench()
+    await bench.install()
+    yield bench
+    for task in bench.tasks:
+        task.cancel()
+    await asyncio.gather(*bench.tasks, return_exceptions=True)
+
+
+async def test_the_chart_s_own_policy_is_reconciled_as_it_is(bench: Bench) -> None:
+    """OPR-2: the object that NVIDIA's chart renders with default values."""
+    await bench.node("a")
+    await bench.node("b", gpus=0)
+    await bench.report("a")
+    await bench.policy()
+    bench.start()
+    await bench.clock.advance(5)
+    status = await bench.status()
+    assert (status["state"], status["namespace"]) == ("ready", "gpu-operator")
+    assert (await bench.condition("Ready"))["message"] == "all 1 GPU nodes are ready"
+    assert (await bench.condition("Error"))["status"] == "False"
+    assert (await bench.labels("a"))["nvidia.com/gpu.deploy.device-plugin"] == "true"
+    assert await bench.labels("b") == {}
+
+
+async def test_no_field_that_is_set_is_silently_ignored(bench: Bench) -> None:
+    config = {"name": "time-slicing-config", "default": "any"}
+    await bench.policy(devicePlugin={**POLICY["spec"]["devicePlugin"], "config": config})
+    bench.start()
+    await bench.clock.advance(5)
+    condition = await bench.condition("tonnage.dev/FieldsWithoutEffect")
+    assert condition["status"] == "True"
+    lines = condition["message"].splitlines()
+    [driver] = [line for line in lines if line.startswith("driver.")]
+    assert "driver.version" in driver
+    assert "Tonnage does not install drivers yet" in driver
+    [plugin] = [line for line in lines if line.startswith("devicePlugin.")]
+    assert "devicePlugin.enabled" in plugin
+    assert "devicePlugin.config" not in plugin
+
+
+async def test_without_gpu_nodes_the_policy_is_ready_and_says_so(bench: Bench) -> None:
+    await bench.policy()
+    bench.start()
+    await bench.clock.advance(5)
+    ready = await bench.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("True", "NoGPUNodes")
+
+
+async def test_without_a_policy_nothing_is_labelled(bench: Bench) -> None:
+    await bench.node("a")
+    bench.start()
+    await bench.clock.advance(5)
+    assert "nvidia.com/gpu.present" not in await bench.labels("a")
+
+
+async def test_a_node_that_joins_is_labelled_and_waited_for_by_name(bench: Bench) -> None:
+    """OPR-3."""
+    await bench.policy()
+    bench.start()
+    await bench.clock.advance(5)
+    await bench.node("late")
+    await bench.clock.advance(1)
+    assert (await bench.labels("late"))["nvidia.com/gpu.present"] == "true"
+    ready = await bench.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "OperandNotReady")
+    assert "late: no agent has reported yet" in ready["message"]
+    await bench.report("late")
+    await bench.clock.advance(1)
+    assert (await bench.status())["state"] == "ready"
+
+
+@pytest.mark.parametrize(
+    ("report", "reason", "words"),
+    [
+        pytest.param(
+            {"devices": [], "problems": ["NVML: Driver Not Loaded"]},
+            "DriverNotReady",
+            "NVML: Driver Not Loaded",
+            id="no driver",
+        ),
+        pytest.param(
+            {"config": {"source": "x", "error": "unknown key replica"}},
+            "ReconcileFailed",
+            "unknown key replica",
+            id="a configuration that is refused",
+        ),
+        pytest.param(
+            {"heartbeatAt": "2020-01-01T00:00:00Z"},
+            "OperandNotReady",
+            "has been silent",
+            id="an agent that is gone",
+        ),
+    ],
+)
+async def test_a_node_that_is_not_ready_says_what_it_waits_for(
+    bench: Bench, report: dict[str, Any], reason: str, words: str
+) -> None:
+    await bench.node("a")
+    await bench.node("b")
+    await bench.report("a", **report)
+    await bench.report("b")
+    await bench.policy()
+    bench.start()
+    await bench.clock.advance(5)
+    error = await bench.condition("Error")
+    assert (error["status"], error["reason"]) == ("True", reason)
+    assert error["message"].startswith("1 of 2 GPU nodes are not ready\na: ")
+    assert words in error["message"]
+
+
+async def test_time_slicing_by_policy_reaches_the_agents(bench: Bench) -> None:
+    """SHR-1: the ConfigMap first, then the policy's patch that names it."""
+    await bench.policy()
+    bench.start()
+    await bench.clock.advance(2)
+    assert await bench.agents_configs() is None
+    await bench.configs("time-slicing-config", any="version: v1")
+    patch: Any = {"spec": {"devicePlugin": {"config": {"name": "time-slicing-config", "default": "any"}}}}
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", patch)
+    await bench.clock.advance(2)
+    assert await bench.agents_configs() == {"any": "version: v1", "default": "version: v1"}
+    edit: Any = {"data": {"any": "version: v1 # changed"}}
+    await bench.api.patch(CONFIG_MAP, "time-slicing-config", edit, namespace="gpu-operator")
+    await bench.clock.advance(2)
+    assert (await bench.agents_configs() or {})["default"] == "version: v1 # changed"
+    await bench.api.delete(CONFIG_MAP, "time-slicing-config", namespace="gpu-operator")
+    await bench.clock.advance(2)
+    assert (await bench.agents_configs() or {})["default"] == "version: v1 # changed", (
+        "the last good one stays"
+    )
+    error = await bench.condition("Error")
+    assert (error["status"], error["reason"]) == ("True", "PrerequisiteNotMet")
+    assert "gpu-operator/time-slicing-config does not exist" in error["message"]
+    off: Any = {"spec": {"devicePlugin": {"config": None}}}
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", off)
+    await bench.clock.advance(2)
+    assert await bench.agents_configs() == {}
+
+
+async def test_of_two_policies_the_older_counts(bench: Bench) -> None:
+    await bench.policy("first")
+    await bench.clock.advance(5)
+    await bench.policy("another")
+    bench.start()
+    await bench.clock.advance(5)
+    assert (await bench.status("first"))["state"] == "ready"
+    assert (await bench.status("another"))["state"] == "ignored"
+    assert "ClusterPolicy first is older" in (await bench.condition("Error", "another"))["message"]
+    await bench.api.delete(CLUSTER_POLICY, "first")
+    await bench.clock.advance(5)
+    assert (await bench.status("another"))["state"] == "ready"
+
+
+async def test_a_change_of_state_is_an_event(bench: Bench) -> None:
+    await bench.policy()
+    bench.start()
+    await bench.clock.advance(5)
+    events = (await bench.api.list(EVENT, namespace="default")).items
+    assert [(event.type, event.reason) for event in events] == [("Normal", "NoGPUNodes")]
+
+
+async def test_at_rest_nothing_is_written_but_the_lease(bench: Bench) -> None:
+    await bench.node("a")
+    await bench.report("a")
+    await bench.policy()
+    bench.start()
+    await bench.clock.advance(5)
+    before = [
+        (obj.kind, obj.metadata.resource_version)
+        for kind in (NODE, CLUSTER_POLICY, CONFIG_MAP, EVENT)
+        for obj in (await bench.api.list(kind)).items
+    ]
+    await bench.clock.advance(100)
+    after = [
+        (obj.kind, obj.metadata.resource_version)
+        for kind in (NODE, CLUSTER_POLICY, CONFIG_MAP, EVENT)
+        for obj in (await bench.api.list(kind)).items
+    ]
+    assert after == before
+
+
+async def test_a_dry_run_says_what_it_would_do_and_changes_nothing(bench: Bench) -> None:
+    await bench.node("a")
+    await bench.policy()
+    withheld: list[ActionRecord] = []
+    bench.start(replace(OPTIONS, dry_run=True, once=True), withheld=withheld.append)
+    await bench.clock.advance(5)
+    assert bench.tasks[0].done()
+    assert {type(record.action).__name__ for record in withheld} == {
+        "PatchNode",
+        "PatchPolicyStatus",
+        "CreateEvent",
+    }
+    assert "nvidia.com/gpu.present" not in await bench.labels("a")
+    assert not (await bench.status())
+    assert not (await bench.api.list(LEASE)).items
+
+
+async def test_a_second_replica_takes_over(bench: Bench) -> None:
+    await bench.policy()
+    bench.start()
+    await bench.clock.advance(3)
+    bench.start(
+        ControllerOptions(namespace="tonnage-system", operator_namespace="gpu-operator", identity="b")
+    )
+    await bench.clock.advance(3)
+    bench.tasks[0].cancel()
+    await bench.clock.advance(5)
+    await bench.node("late")
+    await bench.clock.advance(2)
+    assert (await bench.labels("late"))["nvidia.com/gpu.present"] == "true"

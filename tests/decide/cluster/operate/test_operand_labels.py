@@ -1,0 +1,125 @@
+"""OPR-3, OPR-4: labels of GPU nodes, by the table in NVIDIA's operator."""
+
+from __future__ import annotations
+
+import pytest
+
+from tonnage.decide.cluster.operate.operand_labels import has_gpu, label_changes
+from tonnage.model.gpu_policy import GpuPolicy
+
+PCI = {"feature.node.kubernetes.io/pci-10de.present": "true"}
+PRESENT = {**PCI, "nvidia.com/gpu.present": "true"}
+CONTAINER = (
+    *("driver", "gpu-feature-discovery", "container-toolkit", "device-plugin", "dcgm", "dcgm-exporter"),
+    *("node-status-exporter", "operator-validator", "client"),
+)
+
+
+def deploy(*names: str, value: str = "true") -> dict[str, str]:
+    return {f"nvidia.com/gpu.deploy.{name}": value for name in names}
+
+
+SERVED = {**PRESENT, **deploy(*CONTAINER)}
+
+
+@pytest.mark.parametrize(
+    ("labels", "devices", "answer"),
+    [
+        pytest.param(PCI, None, True, id="node feature discovery saw one"),
+        pytest.param(
+            {"feature.node.kubernetes.io/pci-0302_10de.present": "true"}, None, True, id="a 3D controller"
+        ),
+        pytest.param({}, 2, True, id="the agent reports two"),
+        pytest.param({}, None, None, id="nobody has looked"),
+        pytest.param({"nvidia.com/gpu.present": "true"}, None, None, id="a label alone is no look"),
+        pytest.param({"feature.node.kubernetes.io/cpu-model.id": "1"}, None, False, id="discovery saw none"),
+        pytest.param({}, 0, False, id="the agent sees none"),
+        pytest.param(PCI, 0, True, id="a card whose driver is missing is one"),
+    ],
+)
+def test_who_says_that_a_node_has_a_gpu(
+    labels: dict[str, str], devices: int | None, answer: bool | None
+) -> None:
+    assert has_gpu(labels, devices) is answer
+
+
+@pytest.mark.parametrize(
+    ("labels", "policy", "changes"),
+    [
+        pytest.param(PCI, {}, {"nvidia.com/gpu.present": "true", **deploy(*CONTAINER)}, id="a new GPU node"),
+        pytest.param(SERVED, {}, {}, id="a node that has them all is left alone"),
+        pytest.param(
+            {**SERVED, "nvidia.com/gpu.deploy.dcgm": "false"}, {}, {}, id="an opt-out of a user stays"
+        ),
+        pytest.param(
+            {**SERVED, "nvidia.com/gpu.deploy.device-plugin": "paused-for-mig-change"},
+            {},
+            {},
+            id="a part that is paused stays so",
+        ),
+        pytest.param(
+            {**SERVED, "nvidia.com/gpu.deploy.dcgm": ""}, {}, deploy("dcgm"), id="an empty value is none"
+        ),
+        pytest.param(
+            {**SERVED, "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"},
+            {},
+            deploy("mig-manager"),
+            id="a board that can be divided",
+        ),
+        pytest.param(
+            {**SERVED, "nvidia.com/gpu.product": "Tesla-T4", "nvidia.com/mig.capable": "true"},
+            {},
+            deploy("mig-manager"),
+            id="a label says that it can be divided",
+        ),
+        pytest.param(
+            {**SERVED, "nvidia.com/gpu.product": "NVIDIA-A100", "nvidia.com/vgpu.host-driver-version": "1"},
+            {},
+            {},
+            id="a virtual GPU cannot",
+        ),
+        pytest.param(
+            {**SERVED, "nvidia.com/gpu.deploy.operands": "false"},
+            {},
+            dict.fromkeys(deploy(*CONTAINER)),
+            id="a node without operands loses them all",
+        ),
+        pytest.param(
+            {**SERVED, "feature.node.kubernetes.io/pci-10de.present": "false"},
+            {},
+            {"nvidia.com/gpu.present": "false", **dict.fromkeys(deploy(*CONTAINER))},
+            id="labels go with the hardware",
+        ),
+        pytest.param({"nvidia.com/gpu.present": "true"}, {}, {}, id="nobody looked: left alone"),
+        pytest.param({"kubernetes.io/os": "linux"}, {}, {}, id="a node without GPUs"),
+        pytest.param(
+            {**PRESENT, **deploy(*CONTAINER), "nvidia.com/gpu.workload.config": "vm-passthrough"},
+            {"sandboxes": True},
+            {
+                **deploy("sandbox-device-plugin", "sandbox-validator", "vfio-manager", "kata-manager"),
+                **deploy("cc-manager"),
+                **dict.fromkeys(deploy(*(name for name in CONTAINER if name != "client"))),
+            },
+            id="a node for virtual machines",
+        ),
+        pytest.param(
+            {**SERVED, "nvidia.com/gpu.workload.config": "vm-vgpu"},
+            {},
+            {},
+            id="which counts only where the policy allows them",
+        ),
+        pytest.param(
+            {**SERVED, "nvidia.com/gpu.workload.config": "typo"},
+            {"sandboxes": True},
+            {},
+            id="a word that is unknown is the default",
+        ),
+    ],
+)
+def test_what_changes_on_a_node(
+    labels: dict[str, str], policy: dict[str, bool], changes: dict[str, str | None]
+) -> None:
+    found = label_changes(labels, GpuPolicy("p", **policy), devices=None)  # type: ignore[arg-type]
+    assert found == changes
+    left = {key: value for key, value in (labels | found).items() if value is not None}
+    assert label_changes(left, GpuPolicy("p", **policy), devices=None) == {}  # type: ignore[arg-type]

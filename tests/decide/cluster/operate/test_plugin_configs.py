@@ -1,0 +1,82 @@
+"""SHR-1: the ConfigMap that a ClusterPolicy names becomes that of the agents."""
+
+from __future__ import annotations
+
+import pytest
+
+from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy, SeenConfigMap, config_copy
+from tonnage.model.actions.cluster import ApplyConfigMap
+from tonnage.model.gpu_policy import ConfigMapChoice
+
+SOURCE = SeenConfigMap("gpu-operator", "time-slicing", {"any": "a", "t4": "b"})
+EMPTY = SeenConfigMap("tonnage-system", "device-plugin-config", {})
+PATH = "gpu-operator/time-slicing"
+
+
+def applied(contents: dict[str, str], source: str = PATH) -> ConfigCopy:
+    return ConfigCopy(ApplyConfigMap("tonnage-system", "device-plugin-config", contents, source))
+
+
+def copied(**contents: str) -> SeenConfigMap:
+    return SeenConfigMap("tonnage-system", "device-plugin-config", contents, PATH)
+
+
+@pytest.mark.parametrize(
+    ("choice", "source", "target", "answer"),
+    [
+        pytest.param(("", ""), None, EMPTY, ConfigCopy(), id="no name: the agents' own is left alone"),
+        pytest.param(
+            ("time-slicing", ""), SOURCE, EMPTY, applied({"any": "a", "t4": "b"}), id="it is copied"
+        ),
+        pytest.param(
+            ("time-slicing", "any"),
+            SOURCE,
+            EMPTY,
+            applied({"any": "a", "t4": "b", "default": "a"}),
+            id="nodes without a label run the default",
+        ),
+        pytest.param(
+            ("time-slicing", "any"), SOURCE, copied(any="a", t4="b", default="a"), ConfigCopy(), id="once"
+        ),
+        pytest.param(
+            ("time-slicing", ""), SOURCE, copied(any="old"), applied({"any": "a", "t4": "b"}), id="it follows"
+        ),
+        pytest.param(("", ""), None, copied(any="a"), applied({}, ""), id="without a name the copy goes"),
+    ],
+)
+def test_how_it_follows(
+    choice: tuple[str, str], source: SeenConfigMap | None, target: SeenConfigMap, answer: ConfigCopy
+) -> None:
+    assert config_copy(ConfigMapChoice(*choice), source, target, "gpu-operator") == answer
+
+
+@pytest.mark.parametrize(
+    ("choice", "source", "target", "words"),
+    [
+        pytest.param(("gone", ""), None, EMPTY, "gpu-operator/gone does not exist", id="it is gone"),
+        pytest.param(
+            ("time-slicing", "no"), SOURCE, EMPTY, "has no key no; its keys: any, t4", id="a key is missing"
+        ),
+        pytest.param(
+            ("time-slicing", ""),
+            SOURCE,
+            SeenConfigMap("tonnage-system", "device-plugin-config", {"mine": "x"}),
+            "has configurations of its own",
+            id="the agents have their own",
+        ),
+        pytest.param(
+            ("time-slicing", "any"),
+            SeenConfigMap("gpu-operator", "time-slicing", {"any": "a", "default": "b"}),
+            EMPTY,
+            "rename the key",
+            id="two defaults",
+        ),
+    ],
+)
+def test_the_last_good_one_stays(
+    choice: tuple[str, str], source: SeenConfigMap | None, target: SeenConfigMap, words: str
+) -> None:
+    answer = config_copy(ConfigMapChoice(*choice), source, target, "gpu-operator")
+    assert answer.action is None
+    assert words in answer.problem
+    assert answer.problem.startswith("spec.devicePlugin.config.")
