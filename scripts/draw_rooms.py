@@ -18,7 +18,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs/explanation/architecture.md"
 SOURCE: Final = ROOT / "src/tonnage"
 ROOMS: Final = (
-    *("cli", "agent", "adapters", "twin", "diagnose", "decide.cluster", "decide.node", "decide.kubernetes"),
+    *("cli", "agent", "controller", "adapters", "twin", "diagnose"),
+    *("decide.cluster", "decide.node", "decide.kubernetes"),
     *("loop", "reading", "ports", "documents", "wire", "model"),
 )
 """From the top of the house to its ground."""
