@@ -29,7 +29,8 @@ _HEAD: Final = "# Written by scripts/render_chart.py from deploy/helm/tonnage.\n
 TWIN_VALUES: Final = ("migManager.enabled=true", "migManager.evictPods=true", "readerRole.create=false")
 """On the twin agents divide GPUs, and may evict pods for it; its user needs no role to read."""
 _TWIN_KINDS: Final = (
-    *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+    *("CustomResourceDefinition", "ServiceAccount"),
+    *("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
     "DaemonSet",
 )
 """In the order in which they can be created."""

@@ -7,7 +7,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.model.json_access import at, items, mappings, text
 from tonnage.twin.machines import LIGHT_LABEL
@@ -32,7 +31,11 @@ AGENT_IMAGE: Final = "tonnage.invalid/agent"
 
 _KINDS: Final[Mapping[str, Kind[Object]]] = {
     kind.kind: kind
-    for kind in (SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, DAEMON_SET)
+    for kind in (
+        *(CUSTOM_RESOURCE, SERVICE_ACCOUNT),
+        *(CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING),
+        DAEMON_SET,
+    )
 }
 _FIELDS_LEFT_OUT: Final = frozenset(
     {
@@ -59,7 +62,6 @@ def platform_objects(
     """
     contents: JsonObject = dict(configs)
     yield NAMESPACE, None, {"metadata": {"name": SYSTEM_NAMESPACE}}
-    yield CUSTOM_RESOURCE, None, node_gpu_status_crd()
     yield CONFIG_MAP, SYSTEM_NAMESPACE, {"metadata": {"name": CONFIG_MAP_NAME}, "data": contents}
     for body in _chart_objects():
         kind, namespace = _KINDS[text(body, "kind")], text(body, "metadata", "namespace") or None
