@@ -17,6 +17,7 @@ from tonnage.decide.node.mig.obstacles import change_refused, not_restarted
 from tonnage.loop.performer import Note
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.actions.host import RestartNode, RunHook, StartService, StopService
+from tonnage.model.actions.subjects import service_subject
 from tonnage.model.errors import HardwareError
 from tonnage.model.mig.layouts import MigWork
 from tonnage.model.reasons.gpu.mig import MigNodeNotRestarted, MigObstacle
@@ -120,7 +121,7 @@ class MigHost:
         """Raises HardwareError: it does not stop, or nobody knows."""
         arguments = ("show", "--property=ActiveState", "--value", "--", unit)
         state, sight = await self._performer.look(
-            self._programs.ask("systemctl", arguments, timeout_s=_UNIT_S)
+            service_subject(unit), self._programs.ask("systemctl", arguments, timeout_s=_UNIT_S)
         )
         if state.strip() not in ("active", "activating", "reloading"):
             return

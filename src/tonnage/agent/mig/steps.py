@@ -14,6 +14,7 @@ from tonnage.decide.node.mig.obstacles import change_refused, layout_contested
 from tonnage.decide.node.mig.steps import permitted_step
 from tonnage.decide.node.mig.transitions import MigChangeEvent, refusal_of
 from tonnage.model.actions.devices import MigStep
+from tonnage.model.actions.subjects import MIG_LAYOUT
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.mig.layouts import DividedGpu
@@ -57,7 +58,7 @@ class MigSteps:
         for _ in range(_MOST_STEPS):
             step: MigStep | MigObstacle | None = None
             try:
-                gpus, sight = await self._performer.look(self._hardware.divided())
+                gpus, sight = await self._performer.look(MIG_LAYOUT, self._hardware.divided())
                 step = self._next(change, gpus)
                 if step is None:
                     return StepsEnd(MigChangeEvent.REACHED)
