@@ -15,7 +15,7 @@ from tonnage.cli.locations.state import EngineName, StateFolder
 from tonnage.cli.options import Common, common_options, complete_lab, complete_scenario, examples
 from tonnage.cli.terminal.output import say
 from tonnage.cli.up.options import UpOptions, asked_scenario
-from tonnage.cli.up.quick_dataclasses import share_dataclass_methods
+from tonnage.cli.up.quick_dataclasses import shared_dataclass_methods
 from tonnage.model.errors import ConfigError, Problem
 
 
@@ -116,11 +116,11 @@ def command(common: Common, detach: bool, **arguments: Unpack[UpFlags]) -> int:
 
         say_where(start_detached(options, verbose=common.verbose))
         return 0
-    share_dataclass_methods()  # before whatever defines some is loaded
-    scenario = asked_scenario(options)
+    with shared_dataclass_methods():
+        scenario = asked_scenario(options)
 
-    import asyncio
+        import asyncio
 
-    from tonnage.cli.up.foreground import run_until_ended
+        from tonnage.cli.up.foreground import run_until_ended
 
-    return asyncio.run(run_until_ended(options, scenario, common))
+        return asyncio.run(run_until_ended(options, scenario, common))

@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import Field, FrozenInstanceError
 from reprlib import recursive_repr
 from typing import Any, Final
@@ -24,18 +25,29 @@ _OPERATORS: Final = {
 }
 
 
-def share_dataclass_methods() -> None:
-    """Let the classes that are made from now on share their methods, where Python does not see to it."""
-    if sys.version_info < (3, 13):
-        methods: dict[str, Callable[..., Any]] = {
-            "_frozen_get_del_attr": frozen_methods,
-            "_repr_fn": repr_method,
-            "_cmp_fn": comparison_method,
-            "_hash_fn": hash_method,
-        }
-        for name, method in methods.items():
-            assert hasattr(dataclasses, name), name
-            setattr(dataclasses, name, method)
+@contextmanager
+def shared_dataclass_methods() -> Iterator[None]:
+    """Let the classes that are made meanwhile share their methods, where Python does not see to it."""
+    if sys.version_info >= (3, 13):
+        yield
+        return
+    methods: dict[str, Callable[..., Any]] = {
+        "_frozen_get_del_attr": frozen_methods,
+        "_repr_fn": repr_method,
+        "_cmp_fn": comparison_method,
+        "_hash_fn": hash_method,
+    }
+    before = {name: getattr(dataclasses, name) for name in methods}
+    _replace_functions(methods)
+    try:
+        yield
+    finally:
+        _replace_functions(before)
+
+
+def _replace_functions(functions: Mapping[str, Callable[..., Any]]) -> None:
+    for name, function in functions.items():
+        setattr(dataclasses, name, function)
 
 
 def frozen_methods(
