@@ -19,7 +19,8 @@ from typing import Any, TextIO
 
 PHASES: dict[str, tuple[str, ...]] = {
     "tonnage.cli.main": (),
-    "tonnage.cli.up.command": ("load_scenario",),
+    "tonnage.cli.up.command": ("asked_scenario",),
+    "tonnage.cli.up.foreground": (),
     "tonnage.cli.up.embedded": ("make_runtime", "_twin", "_populate"),
     "tonnage.twin.cluster": ("Cluster.serve", "Cluster.populate"),
     "tonnage.adapters.certificates": ("Authority.generate",),

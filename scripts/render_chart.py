@@ -36,7 +36,8 @@ CONTROLLER_VALUES: Final = (
 )
 """On the twin ConfigMaps that a ClusterPolicy names lie where NVIDIA's operator would be."""
 _TWIN_KINDS: Final = (
-    *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+    *("CustomResourceDefinition", "ServiceAccount"),
+    *("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
     *("DaemonSet", "Deployment", "PodDisruptionBudget"),
 )
 """In the order in which they can be created."""

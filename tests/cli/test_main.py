@@ -54,6 +54,20 @@ print(sorted(set(sys.modules) & set({HEAVY!r})), file=sys.stderr)
     assert process.stderr.splitlines()[-1] == "[]"
 
 
+def test_a_cluster_in_the_background_is_started_and_awaited_with_nothing_heavy() -> None:
+    code = f"""
+import sys
+from tonnage.cli.locations.state import Running
+from tonnage.cli.main import run
+from tonnage.cli.up import detach
+detach.start_detached = lambda options, verbose: Running(1, options.scenario, 8, "https://h", "/k", "")
+assert run(["up", "--detach", "--nodes", "8"], "tonnage") == 0
+print(sorted(set(sys.modules) & set({HEAVY!r})), file=sys.stderr)
+"""
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stderr.splitlines()[-1] == "[]"
+
+
 def test_explaining_a_pod_loads_nothing_that_reads_documents() -> None:
     code = """
 import sys

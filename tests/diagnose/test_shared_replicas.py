@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tonnage.diagnose.explain.explain import explain
-from tonnage.diagnose.simulate.node_gpus import board_of_node, offer_of
+from tonnage.diagnose.simulate.node_gpus import gpus_of_node, offer_of
 from tonnage.diagnose.status import fleet
 from tonnage.diagnose.topo.text import best_lines
 from tonnage.diagnose.topo.topology import fleet_topology
@@ -147,11 +147,11 @@ def test_status_counts_devices_beside_replicas() -> None:
 
 def test_a_what_if_starts_from_the_sharing_that_labels_tell() -> None:
     for there, resource in ((L4S, GPU), (RENAMED, SHARED)):
-        board = board_of_node(there, None)
-        assert not isinstance(board, Problem)
-        assert len(board.devices) == 2
+        gpus = gpus_of_node(there, None)
+        assert not isinstance(gpus, Problem)
+        assert len(gpus.devices) == 2
         amount = there.capacity[resource]
-        assert offer_of(board).amounts[resource] == (amount, amount)  # type: ignore[index]
+        assert offer_of(gpus).amounts[resource] == (amount, amount)  # type: ignore[index]
 
 
 def test_topology_says_that_pods_get_replicas() -> None:

@@ -94,7 +94,6 @@ ALLOWED: Final = {
         (
             "adapters/mps/files.py",
             "adapters/mps/shared_memory.py",
-            "adapters/vendors/nvml_reader.py",
             "adapters/vendors/nvml_reading.py",
         ),
         "files of the kernel",

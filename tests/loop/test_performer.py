@@ -35,7 +35,7 @@ from tonnage.model.actions.devices import (
 from tonnage.model.actions.host import RestartNode, RunHook, StartService, StopService
 from tonnage.model.actions.labels import WriteLabels
 from tonnage.model.actions.mps import MarkReady, StartDaemon, StopDaemon
-from tonnage.model.actions.retry import Retry
+from tonnage.model.actions.retry import LooksFirst, Retry
 from tonnage.model.devices.inventory import ComputeMode
 from tonnage.model.devices.mps import MpsDaemon
 from tonnage.model.errors import Bug, HardwareError, Problem
@@ -133,7 +133,9 @@ async def read() -> str:
 
 def permission(action: Action) -> Sight | Note | None:
     """A new one of what an action of its class needs."""
-    return {Retry.IDEMPOTENT: None, Retry.LOOK_FIRST: Sight(), Retry.NEVER: Note()}[action.retry]
+    if isinstance(action, LooksFirst):
+        return Sight(action.subject)
+    return Note() if action.retry is Retry.NEVER else None
 
 
 def test_every_action_is_tried_here() -> None:
@@ -179,20 +181,20 @@ def test_what_must_look_first_or_is_never_repeated_are_these() -> None:
     classes = {retry: {each for each in get_args(Action) if each.retry is retry} for retry in Retry}
     looking = {*get_args(MigStep), EvictPod, CreateNodeFeature, ReplaceNodeFeature, StopService}
     assert classes[Retry.LOOK_FIRST] == looking
+    assert {each for each in get_args(Action) if issubclass(each, LooksFirst)} == looking
     assert classes[Retry.NEVER] == {RunHook, RestartNode}
 
 
-@pytest.mark.parametrize("action", by_name([action for action in ALL if action.retry is Retry.LOOK_FIRST]))
+@pytest.mark.parametrize("action", by_name([action for action in ALL if isinstance(action, LooksFirst)]))
 @pytest.mark.parametrize("fails", [pytest.param("", id="it was done"), pytest.param("busy", id="it failed")])
-async def test_what_looks_first_is_never_repeated_without_reading_the_world(
-    action: Action, fails: str
-) -> None:
+async def test_what_looks_first_is_never_repeated_without_reading_the_world(action: Any, fails: str) -> None:
     node = Node(fails)
     performer = node.performer()
-    for wrong in (None, Note()):
-        with pytest.raises(Bug, match="without a new look"):
+    other = (await performer.look("pod ns/other", read()))[1]
+    for wrong in (None, Note(), other):
+        with pytest.raises(Bug, match=f"without a new look at {action.subject}"):
             await performer.perform(action, wrong)
-    seen, sight = await performer.look(read())
+    seen, sight = await performer.look(action.subject, read())
     assert seen == "as it is"
     if fails:
         with pytest.raises(HardwareError):
@@ -204,7 +206,7 @@ async def test_what_looks_first_is_never_repeated_without_reading_the_world(
         await performer.perform(action, sight)
     assert len(node.records) == count
     node.fails = ""
-    await performer.perform(action, (await performer.look(read()))[1])
+    await performer.perform(action, (await performer.look(action.subject, read()))[1])
     assert len(node.done) == 1 + (not fails)
 
 
@@ -213,7 +215,7 @@ async def test_what_looks_first_is_never_repeated_without_reading_the_world(
 async def test_what_is_never_repeated_is_done_once_for_a_note_on_disk(action: Action, fails: str) -> None:
     node = Node()
     performer = node.performer()
-    for wrong in (None, Sight()):
+    for wrong in (None, Sight("the node")):
         with pytest.raises(Bug, match="without a note on disk"):
             await performer.perform(action, wrong)
     note = await performer.note(ON_DISK)
@@ -250,7 +252,7 @@ async def test_a_row_that_finds_nothing_to_be_added_to_is_declined() -> None:
 
 async def test_an_eviction_in_a_dry_run_of_the_api_server_says_so() -> None:
     node = Node()
-    await node.performer().perform(EvictPod("ns", "p", "u", dry_run=True), Sight())
+    await node.performer().perform(EvictPod("ns", "p", "u", dry_run=True), Sight("pod ns/p"))
     ((*_, body), _), *_ = node.done
     assert cast(Any, body)["deleteOptions"]["dryRun"] == ["All"]
 

@@ -16,7 +16,6 @@ _LONGEST: Final = 1 << 16
 _MOST_DEVICES: Final = 4096
 _MOST_VARIABLES: Final = 64
 _CONFIG_BYTES: Final = 256
-_LONGEST_BOOT_ID: Final = 64
 _NVIDIA: Final = "10de"
 _OS_RELEASE: Final = ("etc/os-release", "usr/lib/os-release")
 _VARIABLE: Final = re.compile(r"([A-Z][A-Z0-9_]{0,63})=(.*)")
@@ -101,8 +100,3 @@ def _bytes(file: Path, most: int) -> bytes:
             return stream.read(most) or b""
     except OSError:
         return b""
-
-
-def boot_id(root: Path) -> str:
-    """Identifies the machine's boot; empty where the kernel does not say."""
-    return _text(root / "proc/sys/kernel/random/boot_id").strip()[:_LONGEST_BOOT_ID]

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from tonnage.decide.node.labels.node_labels import PublishedLabels
     from tonnage.decide.node.mig.desired_layout import MigWish
     from tonnage.decide.node.offer import NodeOffer
+    from tonnage.model.devices.health import SeenXid
     from tonnage.model.devices.inventory import Inventory, Sample
     from tonnage.model.devices.mps import MpsState
     from tonnage.model.names import ResourceName
     from tonnage.model.node.machine import Machine
-    from tonnage.model.node.telemetry import SeenXid
     from tonnage.wire.objects import Node
 
 T = TypeVar("T")

@@ -21,11 +21,10 @@ from tonnage.decide.node.health.xids import state_after_event
 from tonnage.decide.node.mig.devices_in_change import without_devices_in_change
 from tonnage.loop.ticks import next_beat
 from tonnage.model.actions.checkpoints import SaveCheckpoint
-from tonnage.model.devices.health import HealthPolicy
+from tonnage.model.devices.health import HealthPolicy, SeenXid
 from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.json import parsed_json
-from tonnage.model.node.telemetry import SeenXid
 from tonnage.ports.node import DeviceReader
 
 _LOG: Final = logging.getLogger(__name__)

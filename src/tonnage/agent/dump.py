@@ -15,6 +15,7 @@ from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.labels.node_labels import PublishedLabels
 from tonnage.decide.node.mig.desired_layout import MigWish
 from tonnage.decide.node.offer import NodeOffer, offer_of, plan_of
+from tonnage.model.devices.health import SeenXid
 from tonnage.model.devices.inventory import Inventory, Sample
 from tonnage.model.devices.mps import MpsState
 from tonnage.model.devices.sharing import Advertisement, Hold
@@ -24,7 +25,6 @@ from tonnage.model.names import ResourceName
 from tonnage.model.node.condition_report import ConditionReport
 from tonnage.model.node.machine import Machine
 from tonnage.model.node.software import NodeSoftware
-from tonnage.model.node.telemetry import SeenXid
 from tonnage.ports.clock import Clock
 from tonnage.wire.decode import decoded_json
 from tonnage.wire.objects import Node, NodeSpec, ObjectMeta

@@ -150,9 +150,10 @@ def _world(
 
 async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, sockets_at: Listening) -> None:
     """Make and run the loops; whatever ends them, let go of sockets, driver and connections."""
+    from tonnage.adapters.boot import boot_id
     from tonnage.adapters.kubelet.device_holders import KubeletFiles
     from tonnage.adapters.kubelet.plugin_folder import PluginFolder
-    from tonnage.adapters.machine import MachineFiles, boot_id
+    from tonnage.adapters.machine import MachineFiles
     from tonnage.agent.board import NodeBoard
     from tonnage.agent.cdi import CdiSpecs, NodeCdi
     from tonnage.agent.devices import NodeDevices
@@ -208,7 +209,7 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
 
 
 def _mig_permits(options: AgentOptions, ports: ActionPorts) -> MigPermits:
-    from tonnage.adapters.machine import boot_id
+    from tonnage.adapters.boot import boot_id
     from tonnage.agent.context import MigPermits
 
     if ports.host is None:

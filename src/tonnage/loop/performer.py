@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from tonnage.loop.effects import ActionPorts, have_effect
 from tonnage.model.actions.action import Action
 from tonnage.model.actions.checkpoints import SaveCheckpoint
-from tonnage.model.actions.retry import Retry
+from tonnage.model.actions.retry import LooksFirst, Retry
 from tonnage.model.errors import Bug, ClusterError, Problem
 
 _LOG: Final = logging.getLogger(__name__)
@@ -42,11 +42,12 @@ class ActionRecord:
 
 
 class Sight:
-    """What an action changes was read; good for one action, since that makes it old."""
+    """The subject was read; good for one action on it, since that makes it old."""
 
-    __slots__ = ("used",)
+    __slots__ = ("subject", "used")
 
-    def __init__(self) -> None:
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
         self.used = False
 
 
@@ -91,9 +92,12 @@ class Performer:
         self._record = record
         self._may_act = may_act
 
-    async def look(self, reading: Awaitable[_T]) -> tuple[_T, Sight]:
-        """What was read of the world, and the permission to change it once. Raises what the reading does."""
-        return await reading, Sight()
+    async def look(self, subject: str, reading: Awaitable[_T]) -> tuple[_T, Sight]:
+        """What was read of the subject, and the permission to change it once. Raises what the reading does.
+
+        Subjects are named by `model.actions.subjects`.
+        """
+        return await reading, Sight(subject)
 
     async def note(self, checkpoint: SaveCheckpoint) -> Note:
         """The permission to perform, once each, actions that the checkpoint says are about to be performed.
@@ -109,8 +113,8 @@ class Performer:
         Raises:
             HardwareError, ConfigError, ClusterError: it is not done, or nobody knows; also where another
                 process acts by now.
-            Bug: it must look first, and nobody has looked since the last such action; or it is never
-                repeated, and there is no note of it, or it was performed for that note.
+            Bug: it must look first, and nobody has looked at its subject since the last such action; or it is
+                never repeated, and there is no note of it, or it was performed for that note.
         """
         if action.retry is not Retry.IDEMPOTENT:
             _use(permission, action)
@@ -131,12 +135,12 @@ class Performer:
 
 def _use(permission: Sight | Note | None, action: Action) -> None:
     """Use up the permission for an action. Raises Bug: there is none for it any more."""
-    match action.retry, permission:
-        case Retry.LOOK_FIRST, Sight(used=False):
+    match action, permission:
+        case LooksFirst(), Sight(used=False) if permission.subject == action.subject:
             permission.used = True
-        case Retry.LOOK_FIRST, _:
-            raise Bug(Problem(f"{action!r} is performed without a new look at what it changes"))
-        case Retry.NEVER, Note() if action not in permission.performed:
+        case LooksFirst(), _:
+            raise Bug(Problem(f"{action!r} is performed without a new look at {action.subject}"))
+        case _, Note() if action not in permission.performed:
             permission.performed.append(action)
-        case Retry.NEVER, _:
+        case _:
             raise Bug(Problem(f"{action!r} is performed without a note on disk, or again for the same note"))

@@ -7,8 +7,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from tonnage.documents.node.gpu_status import node_gpu_status_crd
-from tonnage.model.catalog.nvidia_kinds import nvidia_definition
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.model.json_access import at, items, mappings, put, text
 from tonnage.twin.machines import LIGHT_LABEL
@@ -37,7 +35,8 @@ AGENT_IMAGE: Final = "tonnage.invalid/agent"
 _KINDS: Final[Mapping[str, Kind[Object]]] = {
     kind.kind: kind
     for kind in (
-        *(SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING),
+        *(CUSTOM_RESOURCE, SERVICE_ACCOUNT),
+        *(CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING),
         *(DAEMON_SET, DEPLOYMENT, DISRUPTION_BUDGET),
     )
 }
@@ -66,7 +65,6 @@ def platform_objects(
     """
     contents: JsonObject = dict(configs)
     yield NAMESPACE, None, {"metadata": {"name": SYSTEM_NAMESPACE}}
-    yield CUSTOM_RESOURCE, None, node_gpu_status_crd()
     yield CONFIG_MAP, SYSTEM_NAMESPACE, {"metadata": {"name": CONFIG_MAP_NAME}, "data": contents}
     for body in _chart_objects():
         kind, namespace = _KINDS[text(body, "kind")], text(body, "metadata", "namespace") or None
@@ -77,6 +75,8 @@ def platform_objects(
 
 def _controller_objects(kubeconfig: Path) -> Iterator[tuple[Kind[Object], str | None, JsonObject]]:
     """The cluster controller as the chart installs it, and what a ClusterPolicy needs."""
+    from tonnage.model.catalog.nvidia_kinds import nvidia_definition  # most clusters have no controller
+
     yield NAMESPACE, None, {"metadata": {"name": OPERATOR_NAMESPACE}}
     yield CUSTOM_RESOURCE, None, nvidia_definition("clusterpolicies")
     for body in mappings(parsed_json(files(__package__).joinpath("controller.json").read_bytes())):

@@ -16,8 +16,8 @@ from tonnage.agent.exporter.page import ExporterPage
 from tonnage.agent.exporter.sampling import DeviceSampler
 from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.device_holds import DeviceHolds
+from tonnage.model.devices.health import SeenXid
 from tonnage.model.devices.sharing import Hold
-from tonnage.model.node.telemetry import SeenXid
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend
 

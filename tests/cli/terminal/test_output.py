@@ -30,7 +30,7 @@ from tonnage.cli.terminal.output import (
     yaml_text,
 )
 from tonnage.cli.terminal.printable_json import printable_json
-from tonnage.cli.up.command import say_where
+from tonnage.cli.up.announcement import say_where
 from tonnage.diagnose.lint.sarif import plain, uri
 from tonnage.model.json import JsonObject
 
@@ -39,7 +39,7 @@ WRITERS = {
     "cli/terminal/output.py": "the writer itself",
     "cli/main.py": "flushes, and closes stdout behind a reader that has left",
     "cli/doctor/command.py": "asks whether stderr is a terminal",
-    "cli/up/command.py": "asks whether stdin, stdout and stderr are terminals",
+    "cli/up/foreground.py": "asks whether stdin, stdout and stderr are terminals",
     "cli/up/embedded.py": "gives stderr to the logs, whose formatter makes them printable",
     "cli/node/command.py": "gives stderr to the logs, whose formatter makes them printable",
     "agent/main.py": "gives stdout to the writer of labels for feature discovery, which have no such letters",

@@ -104,6 +104,17 @@ def test_who_takes_the_name_of_the_folder_of_sockets_hinders_nobody(bench: Bench
     assert list((bench.runtime / "theirs").iterdir()) == []
 
 
+def test_a_scenario_that_cannot_be_used_is_refused_in_the_background_as_in_the_foreground(
+    bench: Bench,
+) -> None:
+    bench.scenario.write_text("name: small\ngroups: [{name: t4, nodes: -1}]\n")
+    refused = bench.up()
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == bench.tonnage("up", "--scenario", str(bench.scenario)).stderr
+    assert "nodes" in refused.stderr
+    assert not bench.state.exists()
+
+
 def test_a_killed_cluster_leaves_nothing_in_the_way(bench: Bench) -> None:
     assert bench.up().returncode == 0
     pid = StateFolder(bench.state).owner()

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, Protocol, TypeVar
 
+from tonnage.adapters.boot import boot_id
 from tonnage.adapters.vendors.nvml_events import EventWatch
 from tonnage.adapters.vendors.nvml_reading import is_display, optional, read_device, read_processes
 from tonnage.adapters.vendors.nvml_samples import SampleReader
@@ -204,10 +205,7 @@ def incarnation_of(root: Path) -> str:
 
     Empty where neither is told.
     """
-    try:
-        boot = (root / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:64].strip()
-    except (OSError, UnicodeError):
-        boot = ""
+    boot = boot_id(root)
     try:
         module = str((root / "sys/module/nvidia").stat().st_ino)
     except OSError:

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from tonnage.loop.performer import Performer
 from tonnage.model.actions.cluster import CreateNodeFeature, PatchNode, ReplaceNodeFeature
 from tonnage.model.actions.labels import WriteLabels
+from tonnage.model.actions.subjects import node_feature_subject
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.ports.kubernetes import KubernetesReader
@@ -113,7 +114,9 @@ class NodeFeatureObject:
             "metadata": metadata,
             "spec": spec,
         }
-        feature, sight = await self._performer.look(self._feature(name))
+        feature, sight = await self._performer.look(
+            node_feature_subject(self._namespace, name), self._feature(name)
+        )
         if feature is None:
             if labels:
                 await self._performer.perform(CreateNodeFeature(self._namespace, body), sight)

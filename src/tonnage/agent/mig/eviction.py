@@ -7,6 +7,7 @@ from typing import Final
 from tonnage.agent.context import AgentWorld
 from tonnage.loop.performer import Performer
 from tonnage.model.actions.cluster import EvictPod
+from tonnage.model.actions.subjects import pod_subject
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.kubernetes.well_known import MIRROR
 from tonnage.ports.kubernetes import KubernetesReader
@@ -47,7 +48,7 @@ async def ask_to_leave(
     """Evict a pod of the node: EVICTED, or why it is not, or that it is ending; a dry run changes nothing."""
     try:
         reading = api.list(POD, namespace=namespace, field_selector=f"metadata.name={name}")
-        pods, sight = await performer.look(reading)
+        pods, sight = await performer.look(pod_subject(namespace, name), reading)
         pod = next((pod for pod in pods.items if pod.metadata.name == name), None)
         if pod is None or pod.spec.node_name != node:
             return "not evicted: this node has no such pod"

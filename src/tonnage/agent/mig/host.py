@@ -13,11 +13,14 @@ from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentWorld
 from tonnage.agent.mig.state import words
 from tonnage.decide.node.mig.change import MigChange
+from tonnage.decide.node.mig.obstacles import change_refused, not_restarted
 from tonnage.loop.performer import Note
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.actions.host import RestartNode, RunHook, StartService, StopService
+from tonnage.model.actions.subjects import service_subject
 from tonnage.model.errors import HardwareError
 from tonnage.model.mig.layouts import MigWork
+from tonnage.model.reasons.gpu.mig import MigNodeNotRestarted, MigObstacle
 from tonnage.ports.node import HostView
 from tonnage.wire.decode import decoded_json
 
@@ -65,8 +68,8 @@ class MigHost:
                 await self._start()
             await self._clock.sleep(_AGAIN_S)
 
-    async def prepare(self, change: MigChange, note: Note | None) -> str:
-        """Hooks, and services stopped, before anything is done to the GPUs. Why not; empty: it is done."""
+    async def prepare(self, change: MigChange, note: Note | None) -> MigObstacle | None:
+        """Hooks, and services stopped, before anything is done to the GPUs. What refuses it, if anything."""
         modes = {shape.uuid: shape.enabled for shape in change.before}
         turns = any(modes[shape.uuid] != shape.enabled for shape in change.goal)
         names = ("apply-start", *(("pre-apply-mode",) if turns else ()), "pre-apply-config")
@@ -76,8 +79,8 @@ class MigHost:
             for unit in change.host.services:
                 await self._stop(unit)
         except HardwareError as error:
-            return words(error)
-        return ""
+            return change_refused(change.config, words(error))
+        return None
 
     async def finish(self, change: MigChange, note: Note | None) -> None:
         """The last hooks, and what was stopped runs again; what goes wrong is told, and holds nothing up."""
@@ -87,16 +90,16 @@ class MigHost:
             self._complain("MigHookFailed", f"after {change.config}: {words(error)}")
         await self._start()
 
-    async def restart(self, boot: str, note: Note | None) -> str:
+    async def restart(self, boot: str, note: Note | None) -> MigNodeNotRestarted:
         """Restart the node, which ends this process. Why it has not."""
         await self._clock.sleep(_TELL_S)
         _LOG.warning("node restarts for a MIG change: node=%s", self._node)
         try:
             await self._performer.perform(RestartNode(boot), note)
         except HardwareError as error:
-            return f"the node does not restart: {words(error)}"
+            return not_restarted(f"the node does not restart: {words(error)}")
         await self._clock.sleep(_RESTART_S)
-        return f"the node has not restarted within {_RESTART_S:.0f} s"
+        return not_restarted(f"the node has not restarted within {_RESTART_S:.0f} s")
 
     async def _hooks(self, change: MigChange, name: str, note: Note | None) -> None:
         """Raises HardwareError: one of them failed, and the rest is not run."""
@@ -118,7 +121,7 @@ class MigHost:
         """Raises HardwareError: it does not stop, or nobody knows."""
         arguments = ("show", "--property=ActiveState", "--value", "--", unit)
         state, sight = await self._performer.look(
-            self._programs.ask("systemctl", arguments, timeout_s=_UNIT_S)
+            service_subject(unit), self._programs.ask("systemctl", arguments, timeout_s=_UNIT_S)
         )
         if state.strip() not in ("active", "activating", "reloading"):
             return

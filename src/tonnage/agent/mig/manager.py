@@ -23,6 +23,7 @@ from tonnage.agent.mig.steps import MigSteps, StepsEnd
 from tonnage.decide.node.mig.change import MigChange, change_to
 from tonnage.decide.node.mig.desired_layout import MigWish, goals_of, remark_on
 from tonnage.decide.node.mig.gpu_users import in_the_way
+from tonnage.decide.node.mig.obstacles import change_refused
 from tonnage.decide.node.mig.reset_groups import resets_of
 from tonnage.decide.node.mig.steps import next_step
 from tonnage.decide.node.mig.transitions import (
@@ -232,7 +233,7 @@ class NodeMig:
             return
         _LOG.warning(
             "MIG change resumed: node=%s config=%s times=%d back=%s",
-            *(self._node, change.config, change.resumed, bool(change.why)),
+            *(self._node, change.config, change.resumed, change.refusal is not None),
         )
         self._say(MigStanding(change.config, MigState.PENDING, "Tonnage completes an earlier agent's change"))
         while True:
@@ -246,7 +247,7 @@ class NodeMig:
 
     async def _carry_out(self, change: MigChange, stage: Stage) -> None:
         """Go from stage to stage, as `decide.node.mig.transitions` has it, and then say how it ended."""
-        end = StepsEnd(MigChangeEvent.REFUSED, change.why)
+        end = StepsEnd(MigChangeEvent.REFUSED, change.refusal)
         while stage in TRANSITIONS:
             match stage:
                 case Stage.WITHDRAWN:
@@ -254,12 +255,13 @@ class NodeMig:
                 case Stage.FORWARD:
                     end = await self._forward(change)
                 case Stage.RESTART:
-                    end = StepsEnd(MigChangeEvent.REFUSED, await self._restart(change, end.why))
+                    assert end.refusal is not None  # nothing else leads to a restart
+                    end = StepsEnd(MigChangeEvent.REFUSED, await self._restart(change, end.refusal))
                 case _:
                     end = await self._steps.take(change)
             stage = next_stage(stage, end.event)
             change = await self._entered(stage, change, end)
-        await self._conclude(stage, change, end.why)
+        await self._conclude(stage, change, end.refusal)
 
     async def _withdraw(self, change: MigChange) -> StepsEnd:
         """Whether it may begin, once nobody is given what it destroys."""
@@ -276,12 +278,13 @@ class NodeMig:
             # On disk before the first step: whoever comes after knows that the GPUs may be half divided.
             await self._journal.write(replace(change, begun=True))
         except (HardwareError, ConfigError) as error:
-            return StepsEnd(MigChangeEvent.REFUSED, words(error))
+            return StepsEnd(MigChangeEvent.REFUSED, change_refused(change.config, words(error)))
         return StepsEnd(MigChangeEvent.FREE)
 
     async def _forward(self, change: MigChange) -> StepsEnd:
-        if (host := self._ways.host) is not None and (why := await host.prepare(change, self._journal.note)):
-            return StepsEnd(MigChangeEvent.REFUSED, why)
+        host = self._ways.host
+        if host is not None and (refusal := await host.prepare(change, self._journal.note)):
+            return StepsEnd(MigChangeEvent.REFUSED, refusal)
         return await self._steps.take(change)
 
     async def _entered(self, stage: Stage, change: MigChange, end: StepsEnd) -> MigChange:
@@ -292,47 +295,51 @@ class NodeMig:
             )
             return replace(change, begun=True)
         if stage in (Stage.BACK, Stage.BACK_FOR_BOARD):
-            _LOG.error("MIG layout goes back: node=%s config=%s why=%s", self._node, change.config, end.why)
-            change = replace(change, why=end.why, stubborn=end.stubborn)
+            _LOG.error(
+                "MIG layout goes back: node=%s config=%s why=%s",
+                *(self._node, change.config, _words_of(end.refusal)),
+            )
+            change = replace(change, refusal=end.refusal, stubborn=end.stubborn)
             await self._noted(change)
         return change
 
-    async def _conclude(self, stage: Stage, change: MigChange, why: str) -> None:
+    async def _conclude(self, stage: Stage, change: MigChange, refusal: MigObstacle | None) -> None:
         """Let what stands be used, and say how it ended."""
         stands = await what_stands(change, self._hardware) if stage is Stage.GIVEN_UP else ""
         await self._end()
+        why, why_back = _words_of(refusal), _words_of(change.refusal)
         match stage:
             case Stage.APPLIED:
                 self._failures = 0
                 self._say(MigStanding(change.config, MigState.SUCCESS))
             case Stage.RESTORED:
-                self._fail(change.config, f"{change.why}; the previous layout is restored")
+                self._fail(change.config, f"{why_back}; the previous layout is restored")
             case Stage.ANEW:
                 self._steps.stubborn.update(change.stubborn)
                 self._due = self._clock.monotonic()
-                self._say(MigStanding(change.config, MigState.PENDING, change.why))
+                self._say(MigStanding(change.config, MigState.PENDING, why_back))
             case Stage.GIVEN_UP:
-                # `change.why` turned it back; `why` ended the way back, and is the same if nothing new did.
-                why_back = change.why or why
+                # `why_back` turned it back; `why` ended the way back, and is the same if nothing new did.
+                why_back = why_back or why
                 then = "" if why == why_back else f": {why}"
                 self._fail(change.config, f"{why_back}; the previous layout is not restored{then}; {stands}")
             case Stage.UNTOUCHED:
                 self._fail(change.config, why)
 
-    async def _restart(self, change: MigChange, wrong: str) -> str:
+    async def _restart(self, change: MigChange, wrong: MigObstacle) -> MigObstacle:
         """Restart the node, if it may be, which ends this agent; the next one goes on. Why it is not."""
         host, boot = self._ways.host, self._ways.boot
         if host is None or not boot:
             return wrong
         if obstacle := restart_obstacle(change, boot, self._board.holds.value):
-            return f"{wrong}; {obstacle.message}"
+            return _after(wrong, obstacle)
         try:
             # Before the restart, which ends this agent: the next one must not restart the node once more.
             await self._journal.write(replace(change, rebooted=boot))
         except HardwareError:
             return wrong
-        self._say(MigStanding(change.config, MigState.REBOOTING, wrong))
-        return f"{wrong}; {await host.restart(self._ways.boot, self._journal.note)}"
+        self._say(MigStanding(change.config, MigState.REBOOTING, wrong.message))
+        return _after(wrong, await host.restart(boot, self._journal.note))
 
     async def _noted(self, change: MigChange) -> None:
         """Going back must not wait for a disk: who comes after would go forward, and back again."""
@@ -377,6 +384,15 @@ class NodeMig:
             _LOG.info("MIG layout: node=%s %s", self._node, text)
             self._events.post("Normal", f"MigConfig{standing.state.title()}", text)
         self._board.mig_standing.publish(standing)
+
+
+def _after(first: MigObstacle, then: MigObstacle) -> MigObstacle:
+    """The second, with the words of both."""
+    return replace(then, message=f"{first.message}; {then.message}")
+
+
+def _words_of(refusal: MigObstacle | None) -> str:
+    return refusal.message if refusal is not None else ""
 
 
 def _uuids(change: MigChange) -> str:

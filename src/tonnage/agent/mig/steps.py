@@ -10,13 +10,19 @@ from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentWorld
 from tonnage.agent.mig.state import words
 from tonnage.decide.node.mig.change import MigChange
+from tonnage.decide.node.mig.obstacles import change_refused, layout_contested
 from tonnage.decide.node.mig.steps import permitted_step
 from tonnage.decide.node.mig.transitions import MigChangeEvent, refusal_of
 from tonnage.model.actions.devices import MigStep
+from tonnage.model.actions.subjects import MIG_LAYOUT
 from tonnage.model.devices.inventory import Inventory
-from tonnage.model.errors import ConfigError, HardwareError, Problem
+from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.mig.layouts import DividedGpu
-from tonnage.model.reasons.gpu.mig import MigBoardResetNeeded, MigObstacle, MigRestartNeeded
+from tonnage.model.reasons.gpu.mig import (
+    MigBoardResetNeeded,
+    MigObstacle,
+    MigRestartNeeded,
+)
 from tonnage.ports.node import DeviceReader
 
 _TRIES: Final = 3
@@ -26,13 +32,13 @@ _MOST_STEPS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class StepsEnd:
-    """How the steps of a change ended, and why where they did not reach their goal.
+    """How the steps of a change ended, and what refused them where they did not reach their goal.
 
     `stubborn`: GPUs that were found to want a reset together with their board.
     """
 
     event: MigChangeEvent
-    why: str = ""
+    refusal: MigObstacle | None = None
     stubborn: tuple[str, ...] = ()
 
 
@@ -52,24 +58,26 @@ class MigSteps:
         for _ in range(_MOST_STEPS):
             step: MigStep | MigObstacle | None = None
             try:
-                gpus, sight = await self._performer.look(self._hardware.divided())
+                gpus, sight = await self._performer.look(MIG_LAYOUT, self._hardware.divided())
                 step = self._next(change, gpus)
                 if step is None:
                     return StepsEnd(MigChangeEvent.REACHED)
                 if isinstance(step, MigBoardResetNeeded):
                     self.stubborn.add(step.uuid)
-                    return StepsEnd(refusal_of(step), step.message, (step.uuid,))
+                    return StepsEnd(refusal_of(step), step, (step.uuid,))
                 if isinstance(step, MigRestartNeeded):
-                    return StepsEnd(refusal_of(step), step.message)
-                if isinstance(step, MigObstacle):
-                    raise HardwareError(Problem(step.message))
-                await self._performer.perform(step, sight)
+                    return StepsEnd(refusal_of(step), step)
+                if not isinstance(step, MigObstacle):
+                    await self._performer.perform(step, sight)
+                    continue
+                refusal: MigObstacle = step
             except (HardwareError, ConfigError) as error:
-                tries += 1
-                if tries >= _TRIES:
-                    return StepsEnd(refusal_of(step), words(error))
-                await self._clock.sleep(_TRY_AGAIN_S)
-        return StepsEnd(MigChangeEvent.REFUSED, "another program keeps changing the MIG layout of these GPUs")
+                refusal = change_refused(change.config, words(error))
+            tries += 1
+            if tries >= _TRIES:
+                return StepsEnd(refusal_of(step), refusal)
+            await self._clock.sleep(_TRY_AGAIN_S)
+        return StepsEnd(MigChangeEvent.REFUSED, layout_contested(change.config))
 
     def _next(self, change: MigChange, gpus: Sequence[DividedGpu]) -> MigStep | MigObstacle | None:
         inventory = self._board.inventory.value or Inventory()

@@ -20,17 +20,17 @@ _PRODUCT = click.option(
 @common_options(output=("text", "json", "yaml"))
 def profiles(common: Common, product: str) -> int:
     """Exit status 2 for a product that nobody knows, or that cannot be divided."""
-    from tonnage.diagnose.mig.products import HEAD, board_of, product_named, profiles_json, profiles_rows
+    from tonnage.diagnose.mig.products import HEAD, model_of, product_named, profiles_json, profiles_rows
 
     family = product_named(product)
     if common.output != "text":
         emit(profiles_json(family), common.output)
         return 0
-    board = board_of(family)
-    say(f"{family.name}: {board.compute} compute slices, {board.memory} memory slices")
+    model = model_of(family)
+    say(f"{family.name}: {model.compute} compute slices, {model.memory} memory slices")
     say(table(HEAD, profiles_rows(family)))
-    if board.media:
-        say(f"All share {board.media} sets of media engines and {board.flow} for optical flow.")
+    if model.media:
+        say(f"All share {model.media} sets of media engines and {model.flow} for optical flow.")
     return 0
 
 

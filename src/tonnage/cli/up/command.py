@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import os
-import signal
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import click
 
 from tonnage.cli.locations.folders import state_folder
-from tonnage.cli.locations.labs_and_scenarios import DEFAULT_SCENARIO, load_lab, load_scenario
-from tonnage.cli.locations.state import EngineName, Running, StateFolder
+from tonnage.cli.locations.labs_and_scenarios import DEFAULT_SCENARIO, load_lab
+from tonnage.cli.locations.state import EngineName, StateFolder
 from tonnage.cli.options import Common, common_options, complete_lab, complete_scenario, examples
-from tonnage.cli.terminal.output import line, progress, say, shell_word
-from tonnage.cli.up.options import UpOptions
-from tonnage.cli.up.readiness import Readiness
-from tonnage.documents.scenario import Scenario
+from tonnage.cli.terminal.output import say
+from tonnage.cli.up.options import UpOptions, asked_scenario
+from tonnage.cli.up.quick_dataclasses import shared_dataclass_methods
 from tonnage.model.errors import ConfigError, Problem
-
-_WATCH_S: Final = 0.5
-_COLLECT_AFTER: Final = (10_000, 10, 50)
-"""Of new objects, young ones are looked at after so many; all of them after the product."""
 
 
 class UpFlags(TypedDict):
@@ -121,109 +110,17 @@ def command(common: Common, detach: bool, **arguments: Unpack[UpFlags]) -> int:
     audit_log = arguments["audit_log"] and arguments["audit_log"].expanduser().absolute()
     options = UpOptions(fleet, arguments["nodes"], arguments["port"], state, lab, arguments["engine"])
     options = replace(options, light_nodes=arguments["light_nodes"], keeps=keeps, audit_log=audit_log)
-    scenario = load_scenario(options.scenario)
-    scenario = scenario if options.nodes is None else scenario.scaled(options.nodes)
-    scenario = scenario if options.light_nodes is None else scenario.with_light(options.light_nodes)
     if detach:
+        from tonnage.cli.up.announcement import say_where
         from tonnage.cli.up.detach import start_detached
 
-        running = start_detached(options, verbose=common.verbose)
-        say_where(running)
+        say_where(start_detached(options, verbose=common.verbose))
         return 0
-    with _few_collections():
-        return asyncio.run(_run(options, scenario, common))
+    with shared_dataclass_methods():
+        scenario = asked_scenario(options)
 
+        import asyncio
 
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Look for garbage in cycles seldom: a fleet's objects are in none, and a look at all is a pause."""
-    before = gc.get_threshold()
-    gc.set_threshold(*_COLLECT_AFTER)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
+        from tonnage.cli.up.foreground import run_until_ended
 
-
-async def _run(options: UpOptions, scenario: Scenario, common: Common) -> int:
-    from tonnage.cli.up.embedded import embedded_cluster, wait_until_ready
-
-    ended = _end_on_signals()
-    folder = StateFolder(options.state)
-    async with embedded_cluster(scenario, folder, options.serving) as cluster:
-        waiting = asyncio.create_task(wait_until_ready(cluster, scenario, Progress().tell))
-        if not await _before(waiting, ended):
-            return 0
-        waiting.result()
-        say_where(cluster.running)
-        if options.lab is not None:
-            from tonnage.cli.lab.command import run_on
-
-            lab = asyncio.create_task(run_on(load_lab(options.lab), cluster.kubeconfig, common, keep=False))
-            if not await _before(lab, ended):
-                return 1
-            if not sys.stdin.isatty() or not sys.stdout.isatty():
-                return lab.result()
-            say()
-            say("The cluster stays up. Ctrl-C ends it.")
-        watching = asyncio.create_task(_until_broken(cluster.check))
-        if await _before(watching, ended):
-            watching.result()
-        say("Stopping.", err=True)
-    return 0
-
-
-async def _until_broken(check: Callable[[], None]) -> None:
-    """Look after the cluster's processes; raises what `check` raises."""
-    while True:
-        check()
-        await asyncio.sleep(_WATCH_S)
-
-
-async def _before(task: asyncio.Task[Any], ended: asyncio.Event) -> bool:
-    """Wait for the task; False when the cluster is to end first, the task then cancelled and over."""
-    end = asyncio.create_task(ended.wait())
-    await asyncio.wait({task, end}, return_when=asyncio.FIRST_COMPLETED)
-    end.cancel()
-    if task.done():
-        return True
-    task.cancel()
-    await asyncio.wait({task})
-    return False
-
-
-def _end_on_signals() -> asyncio.Event:
-    """An event that Ctrl-C and SIGTERM set, so that the cluster ends in order; a second one is not caught."""
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def end() -> None:
-        ended.set()
-        for number in numbers:
-            loop.remove_signal_handler(number)
-
-    for number in numbers:
-        loop.add_signal_handler(number, end)
-    return ended
-
-
-class Progress:
-    """Nodes coming up: one line that changes on a terminal, nothing elsewhere until all are there."""
-
-    def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-
-    def tell(self, now: Readiness) -> None:
-        """Show how far the fleet is."""
-        if self._terminal:
-            progress(str(now), end="\n" if now.complete else "")
-        elif now.complete:
-            say(str(now), err=True)
-
-
-def say_where(running: Running) -> None:
-    """What a person types next."""
-    nodes = "1 node" if running.nodes == 1 else f"{running.nodes} nodes"
-    say(f"Cluster of {nodes} (scenario {running.scenario}) at {running.server}", err=True)
-    say(line("export KUBECONFIG=", shell_word(running.kubeconfig)))
+        return asyncio.run(run_until_ended(options, scenario, common))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from tonnage.cli.locations.state import Running, StateFolder
-from tonnage.cli.up.options import UpOptions
+from tonnage.cli.up.options import UpOptions, asked_scenario
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 
 READY_LINE: Final = "export KUBECONFIG="
@@ -23,8 +23,10 @@ _TAIL_BYTES: Final = 4000
 def start_detached(options: UpOptions, *, verbose: bool) -> Running:
     """The cluster, up and advertising, in a process that outlives this one. It logs to `up.log`.
 
+    That process reads the scenario, which takes a third of a second; this one does so once it is refused.
+
     Raises:
-        ConfigError: a cluster runs in this state folder already.
+        ConfigError: a cluster runs in this state folder already, or the scenario cannot be used.
         ClusterError: the process ended before it was ready.
     """
     folder = StateFolder(options.state)
@@ -42,7 +44,21 @@ def start_detached(options: UpOptions, *, verbose: bool) -> Running:
             cwd="/",
             env={**os.environ, "TONNAGE_STATE": str(options.state)},
         )
-        return _ready(process, folder, reader)
+        try:
+            return _ready(process, folder, reader)
+        except ConfigError:
+            _check_scenario(options, folder)
+            raise
+
+
+def _check_scenario(options: UpOptions, folder: StateFolder) -> None:
+    """Raises ConfigError: the scenario cannot be used, so that the folder has nothing to tell."""
+    try:
+        asked_scenario(options)
+    except ConfigError:
+        folder.hold()
+        folder.release()
+        raise
 
 
 def _arguments(options: UpOptions, *, verbose: bool) -> list[str]:

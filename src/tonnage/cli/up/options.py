@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from tonnage.cli.locations.labs_and_scenarios import load_scenario
 from tonnage.cli.locations.state import EngineName
+
+if TYPE_CHECKING:
+    from tonnage.documents.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +43,13 @@ class UpOptions:
     def serving(self) -> Serving:
         """What of it concerns the API server."""
         return Serving(self.port, self.engine, self.keeps, self.audit_log)
+
+
+def asked_scenario(options: UpOptions) -> Scenario:
+    """The scenario, with as many nodes as were asked for.
+
+    Raises ConfigError: there is no such scenario, or it cannot be used as written or with so many nodes.
+    """
+    scenario = load_scenario(options.scenario)
+    scenario = scenario if options.nodes is None else scenario.scaled(options.nodes)
+    return scenario if options.light_nodes is None else scenario.with_light(options.light_nodes)

@@ -14,7 +14,6 @@ from typing import Any, Final
 import click
 
 from tonnage.adapters.logging import LineFormatter
-from tonnage.adapters.mps import shared_memory
 from tonnage.agent.main import AgentHost, run_agent
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
@@ -28,6 +27,7 @@ from tonnage.twin.kubelet.node_disk import LocalDisk
 from tonnage.twin.platform import AGENT_IMAGE
 
 _CONTROLLER: Final = "controller"
+_SHARED_MEMORY: Final = "tonnage.adapters.mps.shared_memory"
 _STDIO: Final[ContextVar[Stdio | None]] = ContextVar("the streams of the running container", default=None)
 
 
@@ -42,7 +42,7 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
     What it is told comes from a manifest, which somebody else may have written: see `pretended_options`.
     Of what else the image is started for, nothing is to be done: a node's root is one folder.
     """
-    if shared_memory.__name__ in context.argv:
+    if _SHARED_MEMORY in context.argv:
         return 0
     if _CONTROLLER in context.argv[:2]:
         return await _run_cluster_controller(context, kubeconfig)

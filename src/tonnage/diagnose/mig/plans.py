@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tonnage.decide.node.mig.goal import GpuGoal, MigGpu
 from tonnage.decide.node.mig.packing import Packing, pack
 from tonnage.decide.node.mig.plan import Instance
-from tonnage.diagnose.mig.products import Product, board_of, product_named
+from tonnage.diagnose.mig.products import Product, model_of, product_named
 from tonnage.diagnose.mig.resets import Resets, reset_json, reset_lines
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import usable_mib
@@ -70,9 +70,9 @@ def demand_on(product: str, services: Mapping[int, int]) -> MigDemand:
         ConfigError: nobody knows the product, or it cannot be divided.
     """
     family = product_named(product)
-    board = board_of(family)
-    memory, measured = usable_mib(board, family.key, family.memory_mib)
-    return MigDemand(family, services, memory, pack(board, memory, services), measured)
+    model = model_of(family)
+    memory, measured = usable_mib(model, family.key, family.memory_mib)
+    return MigDemand(family, services, memory, pack(model, memory, services), measured)
 
 
 def goal_json(goal: GpuGoal, resets: Resets) -> JsonObject:

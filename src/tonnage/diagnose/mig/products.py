@@ -41,9 +41,9 @@ def product_named(text: str) -> Product:
             return Product(model.product, key, model.memory_mib, model.pci_device)
     if named := _short_names().get(text.upper()):
         return product_named(named)
-    board = None if _SHORT.fullmatch(text.upper()) else mig_model(text)
-    if board is not None:
-        return Product(text, "", 1024 * max(parse_profile(name).gb for name in board.profiles))
+    mig = None if _SHORT.fullmatch(text.upper()) else mig_model(text)
+    if mig is not None:
+        return Product(text, "", 1024 * max(parse_profile(name).gb for name in mig.profiles))
     if is_undivided(text):
         return Product(text, "", 0)
     raise ConfigError(Problem(f"unknown GPU model {text[:60]}", remedy=_nearest_names(text, tuple(models))))
@@ -52,9 +52,9 @@ def product_named(text: str) -> Product:
 def _short_names() -> dict[str, str]:
     """Names such as `H100-94`, model and GB of the board, and the name of a product that has it."""
     names: dict[str, str] = {}
-    for board in mig_models():
-        gb = max(parse_profile(name).gb for name in board.profiles)
-        for words in board.words:
+    for model in mig_models():
+        gb = max(parse_profile(name).gb for name in model.profiles)
+        for words in model.words:
             spelt = _spelt(words)
             if _SHORT.fullmatch(f"{spelt[0]}-{gb}"):
                 names[f"{spelt[0]}-{gb}"] = max(names.get(f"{spelt[0]}-{gb}", ""), " ".join(spelt), key=len)
@@ -63,8 +63,8 @@ def _short_names() -> dict[str, str]:
 
 def _nearest_names(text: str, models: tuple[str, ...]) -> str:
     """What may be asked for, and first what is most like a text; every name can be given as it is written."""
-    boards = [" ".join(_spelt(words)) for board in mig_models() for words in board.words]
-    names = {name.casefold(): name for name in (*boards, *models, *_short_names())}
+    mig_names = [" ".join(_spelt(words)) for model in mig_models() for words in model.words]
+    names = {name.casefold(): name for name in (*mig_names, *models, *_short_names())}
     like = [candidate for candidate in names if text.casefold() in candidate] if text else []
     near = like or get_close_matches(text.casefold()[:60], names, n=3)
     meant = f"did you mean {' or '.join(names[candidate] for candidate in near[:4])}? " if near else ""
@@ -78,11 +78,11 @@ def _spelt(words: Iterable[str]) -> list[str]:
     )
 
 
-def board_of(product: Product) -> MigModel:
+def model_of(product: Product) -> MigModel:
     """Raises ConfigError: it cannot be divided."""
-    board = mig_model(product.name)
-    if board is not None:
-        return board
+    model = mig_model(product.name)
+    if model is not None:
+        return model
     undivided = is_undivided(product.name)
     why = "it has no MIG" if undivided else "the catalogue does not say what fits on it"
     raise ConfigError(Problem(f"{product.name} cannot be divided", why=why, remedy=" or ".join(INSTEAD)))
@@ -90,12 +90,12 @@ def board_of(product: Product) -> MigModel:
 
 def profiles_json(product: Product) -> JsonObject:
     """The profiles of a product for scripts, the largest first."""
-    board = board_of(product)
-    memory, measured = usable_mib(board, product.key, product.memory_mib)
+    model = model_of(product)
+    memory, measured = usable_mib(model, product.key, product.memory_mib)
     return {
         "product": product.name,
-        "computeSlices": board.compute,
-        "memorySlices": board.memory,
+        "computeSlices": model.compute,
+        "memorySlices": model.memory,
         "estimated": not measured,
         "profiles": [
             {
@@ -105,23 +105,23 @@ def profiles_json(product: Product) -> JsonObject:
                 "memorySlices": profile.memory,
                 "memoryMiB": memory[parse_profile(profile.name).plain],
                 "starts": [*profile.starts],
-                **({"mediaEngines": profile.media, "flowEngines": profile.flow} if board.media else {}),
+                **({"mediaEngines": profile.media, "flowEngines": profile.flow} if model.media else {}),
             }
-            for profile in _largest_first(board)
+            for profile in _largest_first(model)
         ],
     }
 
 
 def profiles_rows(product: Product) -> Iterator[tuple[str, ...]]:
     """The same for a person, under `HEAD`; a tilde is before memory that is estimated."""
-    board = board_of(product)
-    memory, measured = usable_mib(board, product.key, product.memory_mib)
-    for profile in _largest_first(board):
+    model = model_of(product)
+    memory, measured = usable_mib(model, product.key, product.memory_mib)
+    for profile in _largest_first(model):
         yield (
             profile.name,
             str(profile.most),
-            f"{profile.compute}/{board.compute}",
-            f"{profile.memory}/{board.memory}",
+            f"{profile.compute}/{model.compute}",
+            f"{profile.memory}/{model.memory}",
             f"{'' if measured else '~'}{memory[parse_profile(profile.name).plain]}",
             ",".join(map(str, profile.starts)),
         )
@@ -134,23 +134,23 @@ def layouts_json(product: Product, *, media: bool) -> JsonObject:
             "profiles": dict(counts.items()),
             "placed": [{"profile": name, "start": start} for name, start in placed],
         }
-        for counts, placed in _full(board_of(product), media=media)
+        for counts, placed in _full(model_of(product), media=media)
     ]
     return {"product": product.name, "layouts": [*layouts]}
 
 
 def layouts_rows(product: Product, *, media: bool) -> Iterator[tuple[str, str]]:
     """The same for a person: a layout as it is asked for, and where its instances go."""
-    for counts, placed in _full(board_of(product), media=media):
+    for counts, placed in _full(model_of(product), media=media):
         yield written(counts), ", ".join(f"{name}@{start}" for name, start in placed)
 
 
-def _full(board: MigModel, *, media: bool) -> Iterator[tuple[dict[str, int], list[tuple[str, int]]]]:
-    names = [name for name in board.profiles if media or name == parse_profile(name).plain]
-    for counts in all_counts(board, names, full=True):
-        placed = ((profile.name, start) for profile, start in placements(board, dict(counts)) or ())
+def _full(model: MigModel, *, media: bool) -> Iterator[tuple[dict[str, int], list[tuple[str, int]]]]:
+    names = [name for name in model.profiles if media or name == parse_profile(name).plain]
+    for counts in all_counts(model, names, full=True):
+        placed = ((profile.name, start) for profile, start in placements(model, dict(counts)) or ())
         yield dict(reversed(counts)), sorted(placed, key=lambda placement: placement[1])
 
 
-def _largest_first(board: MigModel) -> list[MigProfile]:
-    return [*board.profiles.values()][::-1]
+def _largest_first(model: MigModel) -> list[MigProfile]:
+    return [*model.profiles.values()][::-1]

@@ -59,14 +59,14 @@ class WaitingPod:
 
 @dataclass(slots=True)
 class Memory:
-    """What was worked out before, for all alternatives: thousands of nodes have a handful of boards."""
+    """What was worked out before, for all alternatives: thousands of nodes are alike."""
 
-    boards: dict[Hashable, NodeGpus | Problem] = field(default_factory=dict)
+    node_gpus: dict[Hashable, NodeGpus | Problem] = field(default_factory=dict)
     """By what a node says of its GPUs."""
     changed: dict[Hashable, NodeGpus | Problem] = field(default_factory=dict)
-    """By the identity of a board and what is done to it."""
+    """By the identity of a node's GPUs and what is done to them."""
     offers: dict[int, tuple[NodeGpus, OfferedResources]] = field(default_factory=dict)
-    """By the identity of a board, which is kept alive."""
+    """By the identity of a node's GPUs, which are kept alive."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class Fork:
     memory: Memory
     nodes: dict[str, Node | None] = field(default_factory=dict)
     held: dict[str, tuple[Pod, ...]] = field(default_factory=dict)
-    boards: dict[str, NodeGpus] = field(default_factory=dict)
+    node_gpus: dict[str, NodeGpus] = field(default_factory=dict)
     queue: list[WaitingPod] = field(default_factory=list)
     lost: list[WaitingPod] = field(default_factory=list)
     left: list[Pod] = field(default_factory=list)

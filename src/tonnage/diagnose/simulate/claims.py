@@ -124,7 +124,7 @@ def _slices(fork: Fork) -> Iterator[ResourceSlice]:
         scope = resource_slice.scope or NodeScope()
         if scope.name in fork.nodes and fork.nodes[scope.name] is None:
             continue
-        reset = scope.name in fork.boards and scope.name in fork.nodes and resource_slice.driver == _NVIDIA
+        reset = scope.name in fork.node_gpus and scope.name in fork.nodes and resource_slice.driver == _NVIDIA
         yield (
             replace(
                 resource_slice,

@@ -13,7 +13,7 @@ from tonnage.diagnose.simulate.changed_cluster import DisplacementCause, Fork, s
 from tonnage.diagnose.simulate.node_gpus import (
     NodeGpus,
     OfferedResources,
-    board_of_node,
+    gpus_of_node,
     offer_of,
     with_offer,
 )
@@ -91,7 +91,7 @@ def _set(fork: Fork, name: str, change: SetMig | SetSharing) -> Problem | None:
         return after
     now, then = _offer(fork, before), _offer(fork, after)
     node = fork.node(name)
-    fork.boards[name] = after
+    fork.node_gpus[name] = after
     if after is before or _same(node, then):
         return None
     requested = tuple((pod, wants) for pod, amounts in fork.asked_on(name) if (wants := _of_gpus(amounts)))
@@ -105,40 +105,40 @@ def _set(fork: Fork, name: str, change: SetMig | SetSharing) -> Problem | None:
     return None
 
 
-def _changed(fork: Fork, board: NodeGpus, change: SetMig | SetSharing) -> NodeGpus | Problem:
+def _changed(fork: Fork, gpus: NodeGpus, change: SetMig | SetSharing) -> NodeGpus | Problem:
     if isinstance(change, SetMig):
         how: tuple[object, ...] = change.layout, change.devices, change.strategy
     else:
         how = change.resource, change.replicas, change.rename
-    key = id(board), how
+    key = id(gpus), how
     changed = fork.memory.changed.get(key)
     if changed is None:
         if isinstance(change, SetMig):
-            changed = node_gpus.divided(board, change.layout, change.devices, change.strategy)
+            changed = node_gpus.divided(gpus, change.layout, change.devices, change.strategy)
         else:
-            changed = node_gpus.shared(board, change.resource, change.replicas, rename=change.rename)
-        if isinstance(changed, NodeGpus) and not board.unsure and changed.key == board.key:
-            changed = board
+            changed = node_gpus.shared(gpus, change.resource, change.replicas, rename=change.rename)
+        if isinstance(changed, NodeGpus) and not gpus.unsure and changed.key == gpus.key:
+            changed = gpus
         fork.memory.changed[key] = changed
     return changed
 
 
 def _board(fork: Fork, name: str) -> NodeGpus | Problem:
-    board = fork.boards.get(name)
-    if board is not None:
-        return board
+    gpus = fork.node_gpus.get(name)
+    if gpus is not None:
+        return gpus
     node, status = fork.node(name), fork.base.snapshot.gpu.get(fork.copied.get(name, name))
     key = node_gpus.said_of_gpus(node, status)
-    remembered = fork.memory.boards.get(key)
+    remembered = fork.memory.node_gpus.get(key)
     if remembered is None:
-        remembered = fork.memory.boards[key] = board_of_node(node, status)
+        remembered = fork.memory.node_gpus[key] = gpus_of_node(node, status)
     return remembered
 
 
-def _offer(fork: Fork, board: NodeGpus) -> OfferedResources:
-    remembered = fork.memory.offers.get(id(board))
+def _offer(fork: Fork, gpus: NodeGpus) -> OfferedResources:
+    remembered = fork.memory.offers.get(id(gpus))
     if remembered is None:
-        remembered = fork.memory.offers[id(board)] = board, offer_of(board)
+        remembered = fork.memory.offers[id(gpus)] = gpus, offer_of(gpus)
     return remembered[1]
 
 
@@ -194,7 +194,7 @@ def _remove(fork: Fork, name: str) -> None:
     fork.displace(name, _evicted(fork, name), DisplacementCause.REMOVED)
     fork.left += fork.pods_on(name)
     fork.held[name] = ()
-    fork.boards.pop(name, None)
+    fork.node_gpus.pop(name, None)
     if name in fork.base.nodes:
         fork.nodes[name] = None
     else:
@@ -216,8 +216,8 @@ def _add(fork: Fork, change: AddNodes) -> None:
         fork.held[name] = tuple(replace(p, name=f"{p.name}-{name}", node_name=name) for p in pods)
         if change.like:
             fork.copied[name] = fork.copied.get(change.like, change.like)
-            if change.like in fork.boards:
-                fork.boards[name] = fork.boards[change.like]
+            if change.like in fork.node_gpus:
+                fork.node_gpus[name] = fork.node_gpus[change.like]
 
 
 def _new_names(fork: Fork, change: AddNodes) -> Iterator[str]:

@@ -66,7 +66,7 @@ class OfferedResources:
     labels: dict[str, str]
 
 
-def board_of_node(node: Node, status: GpuStatus | None) -> NodeGpus | Problem:
+def gpus_of_node(node: Node, status: GpuStatus | None) -> NodeGpus | Problem:
     """The GPUs of a node, or what is missing to know them."""
     devices = _from_status(status) if status is not None and status.devices else _from_labels(node)
     if isinstance(devices, Problem):
@@ -82,7 +82,7 @@ def board_of_node(node: Node, status: GpuStatus | None) -> NodeGpus | Problem:
 
 
 def said_of_gpus(node: Node, status: GpuStatus | None) -> Hashable:
-    """Everything that `board_of_node` looks at: nodes of which it is equal have equal boards."""
+    """Everything that `gpus_of_node` looks at: nodes of which it is equal have equal GPUs."""
     labels = node.labels
     product = labels.get(PRODUCT_LABEL, "")
     own = labels.get(f"{OWN}{product.partition('-MIG-')[0]}.count", "") if "-MIG-" in product else ""
@@ -107,14 +107,14 @@ def devices_of_product(product: str, count: int) -> tuple[Device, ...] | Problem
     return tuple(_device(n, model.product, model.memory_mib) for n in range(count))
 
 
-def divided(board: NodeGpus, layout: str, devices: Sequence[int] | None, strategy: str) -> NodeGpus | Problem:
-    """The board with GPUs (by index; None: all that can be) in another MIG layout."""
-    chosen = [d for d in board.devices if devices is None or d.index in devices]
-    if board.unsure and devices is not None:
+def divided(gpus: NodeGpus, layout: str, devices: Sequence[int] | None, strategy: str) -> NodeGpus | Problem:
+    """The GPUs, of which some (by index; None: all that can be) have another MIG layout."""
+    chosen = [d for d in gpus.devices if devices is None or d.index in devices]
+    if gpus.unsure and devices is not None:
         return _UNSURE
-    missing = sorted(set(devices or ()) - {d.index for d in board.devices})
+    missing = sorted(set(devices or ()) - {d.index for d in gpus.devices})
     if missing:
-        there = ", ".join(str(d.index) for d in board.devices)
+        there = ", ".join(str(d.index) for d in gpus.devices)
         return Problem(f"the node has no GPU {missing[0]}", remedy=f"it has {there}")
     geometries = [(d, geometry) for d in chosen if (geometry := mig_model(d.product)) is not None]
     if not geometries or (devices is not None and len(geometries) < len(chosen)):
@@ -127,39 +127,39 @@ def divided(board: NodeGpus, layout: str, devices: Sequence[int] | None, strateg
             instead = f"one of {'; '.join(target.instead)}" if target.instead else ""
             return Problem(target.message, why=f"{device.product}", remedy=instead)
         changed[device.index] = _with(device, geometry, target)
-    config = board.config
+    config = gpus.config
     mig_strategy = MigStrategy(strategy) if strategy else config.mig_strategy
     if mig_strategy is MigStrategy.NONE and any(d.mig_enabled for d in changed.values()):
         mig_strategy = MigStrategy.MIXED
     return NodeGpus(
-        tuple(changed.get(d.index, d) for d in board.devices), replace(config, mig_strategy=mig_strategy)
+        tuple(changed.get(d.index, d) for d in gpus.devices), replace(config, mig_strategy=mig_strategy)
     )
 
 
-def shared(board: NodeGpus, resource: str, replicas: int, *, rename: bool) -> NodeGpus | Problem:
-    """The board with devices of a resource (empty: whole GPUs) offered so many times."""
+def shared(gpus: NodeGpus, resource: str, replicas: int, *, rename: bool) -> NodeGpus | Problem:
+    """The GPUs, with devices of a resource (empty: whole GPUs) offered so many times."""
     try:
         name = parse_resource_name(resource or GPU)
         offered = ResourceName(name + SHARED_SUFFIX) if rename else name
         parse_resource_name(offered)
     except ValueError as error:
         return Problem(str(error))
-    if board.unsure:
+    if gpus.unsure:
         return _UNSURE
-    others = tuple(sharing for sharing in board.config.shared if sharing.name != name)
+    others = tuple(sharing for sharing in gpus.config.shared if sharing.name != name)
     entry = (SharedResource(name, offered, replicas),) if replicas > 1 else ()
-    return replace(board, config=replace(board.config, shared=(*others, *entry)))
+    return replace(gpus, config=replace(gpus.config, shared=(*others, *entry)))
 
 
-def offer_of(board: NodeGpus) -> OfferedResources:
-    """What the board's node offers, as its agent would."""
-    inventory = Inventory(board.devices)
-    plan = share(inventory, board.config)
+def offer_of(gpus: NodeGpus) -> OfferedResources:
+    """What their node offers, as its agent would."""
+    inventory = Inventory(gpus.devices)
+    plan = share(inventory, gpus.config)
     amounts = {
         resource.name: (sum(slot.healthy for slot in resource.slots), len(resource.slots))
         for resource in plan.resources
     }
-    labels = gpu_labels(inventory, board.config, plan, Machine())
+    labels = gpu_labels(inventory, gpus.config, plan, Machine())
     labels.pop(f"{NVIDIA}/gpu.machine", None)
     labels.pop(f"{NVIDIA}/gpu.mode", None)
     return OfferedResources(amounts, labels)
@@ -188,7 +188,7 @@ def _is_gpu(resource: str) -> bool:
 def _indivisible(device: Device | None) -> Problem:
     if device is None:
         return Problem("the node has no GPU")
-    able = f"boards that can be divided: {'; '.join(board.name for board in mig_models() if board.words)}"
+    able = f"boards that can be divided: {'; '.join(model.name for model in mig_models() if model.words)}"
     if is_undivided(device.product):
         return Problem(
             f"{device.product} cannot be divided by MIG",
@@ -200,7 +200,7 @@ def _indivisible(device: Device | None) -> Problem:
     )
 
 
-def _with(device: Device, board: MigModel, layout: Layout) -> Device:
+def _with(device: Device, model: MigModel, layout: Layout) -> Device:
     """The device in a layout; one that cannot work cannot work in parts either."""
     if layout.whole:
         return replace(device, mig_enabled=False, migs=())
@@ -213,7 +213,7 @@ def _with(device: Device, board: MigModel, layout: Layout) -> Device:
             profile.name,
             place + 1,
             0,
-            device_mib(board, key, device.memory_mib, parse_profile(profile.name)),
+            device_mib(model, key, device.memory_mib, parse_profile(profile.name)),
             placement=(start, profile.memory),
             gpu_slices=profile.compute,
             compute_slices=profile.compute,

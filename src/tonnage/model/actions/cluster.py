@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from tonnage.model.actions.retry import Retry
+from tonnage.model.actions.retry import LooksFirst, Retry
+from tonnage.model.actions.subjects import node_feature_subject, pod_subject
 from tonnage.model.json import JsonObject
+from tonnage.model.json_access import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,35 +33,44 @@ class PatchNodeStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class EvictPod:
+class EvictPod(LooksFirst):
     """Eviction of a pod, if it still is that one; a dry run only asks whether it would be granted."""
-
-    retry: ClassVar[Retry] = Retry.LOOK_FIRST
 
     namespace: str
     name: str
     uid: str
     dry_run: bool = False
 
+    @property
+    def subject(self) -> str:
+        """The pod."""
+        return pod_subject(self.namespace, self.name)
+
 
 @dataclass(frozen=True, slots=True)
-class CreateNodeFeature:
+class CreateNodeFeature(LooksFirst):
     """Make the NodeFeature of a node that has none."""
 
-    retry: ClassVar[Retry] = Retry.LOOK_FIRST
-
     namespace: str
     feature: JsonObject = field(repr=False)
+
+    @property
+    def subject(self) -> str:
+        """The object, or that there is none."""
+        return node_feature_subject(self.namespace, text(self.feature, "metadata", "name"))
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceNodeFeature:
+class ReplaceNodeFeature(LooksFirst):
     """Have the NodeFeature be this, if it still is the one that was seen."""
-
-    retry: ClassVar[Retry] = Retry.LOOK_FIRST
 
     namespace: str
     feature: JsonObject = field(repr=False)
+
+    @property
+    def subject(self) -> str:
+        """The object, or that there is none."""
+        return node_feature_subject(self.namespace, text(self.feature, "metadata", "name"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from tonnage.model.actions.retry import Retry
+from tonnage.model.actions.retry import LooksFirst, Retry
+from tonnage.model.actions.subjects import MIG_LAYOUT
 from tonnage.model.devices.inventory import ComputeMode
 from tonnage.model.mig.layouts import GpuInstance
 
@@ -20,31 +21,34 @@ class SetComputeMode:
     mode: ComputeMode
 
 
-@dataclass(frozen=True, slots=True)
-class SetMigMode:
-    """Turn MIG on or off; some GPUs need a reset before it is so."""
+class _LayoutStep(LooksFirst):
+    __slots__ = ()
 
-    retry: ClassVar[Retry] = Retry.LOOK_FIRST
+    @property
+    def subject(self) -> str:
+        """The layout that the step was decided from."""
+        return MIG_LAYOUT
+
+
+@dataclass(frozen=True, slots=True)
+class SetMigMode(_LayoutStep):
+    """Turn MIG on or off; some GPUs need a reset before it is so."""
 
     uuid: str
     enabled: bool
 
 
 @dataclass(frozen=True, slots=True)
-class ResetGpu:
+class ResetGpu(_LayoutStep):
     """Have the mode that waits for a reset take effect. The `others` are on its board and reset with it."""
-
-    retry: ClassVar[Retry] = Retry.LOOK_FIRST
 
     uuid: str
     others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class DestroyComputeInstance:
+class DestroyComputeInstance(_LayoutStep):
     """Only if the GPU instance is still this one."""
-
-    retry: ClassVar[Retry] = Retry.LOOK_FIRST
 
     uuid: str
     instance: GpuInstance
@@ -52,20 +56,16 @@ class DestroyComputeInstance:
 
 
 @dataclass(frozen=True, slots=True)
-class DestroyGpuInstance:
+class DestroyGpuInstance(_LayoutStep):
     """Only if it is still this one."""
-
-    retry: ClassVar[Retry] = Retry.LOOK_FIRST
 
     uuid: str
     instance: GpuInstance
 
 
 @dataclass(frozen=True, slots=True)
-class CreateGpuInstance:
+class CreateGpuInstance(_LayoutStep):
     """Make one at that memory slice."""
-
-    retry: ClassVar[Retry] = Retry.LOOK_FIRST
 
     uuid: str
     profile: str
@@ -73,10 +73,8 @@ class CreateGpuInstance:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateComputeInstance:
+class CreateComputeInstance(_LayoutStep):
     """Make one of so many slices, if the GPU instance is still this one."""
-
-    retry: ClassVar[Retry] = Retry.LOOK_FIRST
 
     uuid: str
     instance: GpuInstance

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from tonnage.model.actions.retry import Retry
+from tonnage.model.actions.retry import LooksFirst, Retry
+from tonnage.model.actions.subjects import service_subject
 from tonnage.model.mig.hooks import MigHook
 
 
@@ -22,12 +23,15 @@ class RunHook:
 
 
 @dataclass(frozen=True, slots=True)
-class StopService:
+class StopService(LooksFirst):
     """Stop a unit of systemd that was seen to run, and is to run again."""
 
-    retry: ClassVar[Retry] = Retry.LOOK_FIRST
-
     unit: str
+
+    @property
+    def subject(self) -> str:
+        """The unit, which was seen to run."""
+        return service_subject(self.unit)
 
 
 @dataclass(frozen=True, slots=True)

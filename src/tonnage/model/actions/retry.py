@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import ClassVar
 
 
 class Retry(Enum):
@@ -16,3 +17,16 @@ class Retry(Enum):
     IDEMPOTENT = "idempotent"
     LOOK_FIRST = "look first"
     NEVER = "never"
+
+
+class LooksFirst:
+    """Base of the actions that are performed only after a look at their subject."""
+
+    __slots__ = ()
+
+    retry: ClassVar[Retry] = Retry.LOOK_FIRST
+
+    @property
+    def subject(self) -> str:
+        """What has to be read before, as `subjects` names it."""
+        raise NotImplementedError

@@ -64,3 +64,13 @@ class HealthPolicy:
     every_xid: bool = False
     steady_s: float = 5.0
     recover_after_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class SeenXid:
+    """An Xid that a device reported, and when by the monotonic clock; `gpu_instance` where it names one."""
+
+    uuid: str
+    code: int
+    seen_s: float
+    gpu_instance: int | None = None

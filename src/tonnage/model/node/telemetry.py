@@ -77,16 +77,6 @@ class SwitchEntity:
     link: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SeenXid:
-    """An Xid that a device reported, and when by the monotonic clock; `gpu_instance` where it names one."""
-
-    uuid: str
-    code: int
-    seen_s: float
-    gpu_instance: int | None = None
-
-
 Entity = GpuEntity | InstanceEntity | LinkEntity | SwitchEntity
 DeviceEntity = GpuEntity | InstanceEntity
 

@@ -209,7 +209,7 @@ def _device(entry: HardwareDevice, index: int, layout: ScenarioLayout | None) ->
 
 def _parts(entry: HardwareDevice, model: GpuModel, layout: ScenarioLayout) -> Iterator[MigDevice]:
     healthy = entry.health == "healthy"
-    board = mig_model(model.product)
+    mig = mig_model(model.product)
     places = count()
     for instance in layout.instances:
         for compute in instance.computes:
@@ -221,7 +221,7 @@ def _parts(entry: HardwareDevice, model: GpuModel, layout: ScenarioLayout) -> It
                 profile,
                 gpu_instance=instance.id,
                 compute_instance=compute.id,
-                memory_mib=device_mib(board, model.key, model.memory_mib, name) if board is not None else 0,
+                memory_mib=device_mib(mig, model.key, model.memory_mib, name) if mig is not None else 0,
                 placement=(instance.start, layout.sizes.get(instance.profile, 1)),
                 gpu_slices=name.slices,
                 compute_slices=compute.slices,

@@ -75,11 +75,11 @@ class ScenarioLayouts:
     def _valid_layouts(rows: Any, hardware: Hardware) -> dict[str, ScenarioLayout]:
         layouts: dict[str, ScenarioLayout] = {}
         for entry in hardware.devices:
-            row, board = rows.get(entry.uuid), _board(entry)
-            if board is not None and row is not None and row["basis"] == _basis(hardware, entry):
+            row, model = rows.get(entry.uuid), _model_of(entry)
+            if model is not None and row is not None and row["basis"] == _basis(hardware, entry):
                 instances = tuple(_instance(instance) for instance in row["instances"])
                 modes = row["enabled"], row.get("pending", row["enabled"])
-                layouts[entry.uuid] = ScenarioLayout(entry.uuid, *modes, instances, _sizes(board))
+                layouts[entry.uuid] = ScenarioLayout(entry.uuid, *modes, instances, _sizes(model))
         return layouts
 
     def read(self, hardware: Hardware) -> dict[str, ScenarioLayout]:
@@ -90,14 +90,14 @@ class ScenarioLayouts:
         """Take the step. Raises HardwareError: a driver would refuse it."""
         layouts = self.read(hardware)
         entry = next(device for device in hardware.devices if device.uuid == step.uuid)
-        board = _board(entry)
-        if board is None or step.uuid not in layouts:
+        model = _model_of(entry)
+        if model is None or step.uuid not in layouts:
             raise _refused(step, "it cannot be divided")
         changed = self.changed(hardware)
         if isinstance(step, ResetGpu):
             changed |= _reset(hardware, layouts, step)
         else:
-            changed[step.uuid] = layout_after(layouts[step.uuid], board, step, waits=entry.mig_reset)
+            changed[step.uuid] = layout_after(layouts[step.uuid], model, step, waits=entry.mig_reset)
         devices = {device.uuid: device for device in hardware.devices}
         rows = {key: _row(layout, _basis(hardware, devices[key])) for key, layout in changed.items()}
         fresh = self._file.with_name(f".{self._file.name}.new")
@@ -107,8 +107,8 @@ class ScenarioLayouts:
 
 def configured_layouts(hardware: Hardware) -> dict[str, ScenarioLayout]:
     """The file's own layout of every device that can be divided, unless it is impossible."""
-    boards = ((entry, _board(entry)) for entry in hardware.devices)
-    layouts = (_configured(entry, board) for entry, board in boards if board)
+    models = ((entry, _model_of(entry)) for entry in hardware.devices)
+    layouts = (_configured(entry, model) for entry, model in models if model)
     return {layout.uuid: layout for layout in layouts if layout is not None}
 
 
@@ -127,19 +127,19 @@ def _slices(profile: str) -> int:
     return int(profile.partition("g.")[0])
 
 
-def _board(entry: HardwareDevice) -> MigModel | None:
+def _model_of(entry: HardwareDevice) -> MigModel | None:
     return mig_model(gpu_models()[entry.model].product)
 
 
-def _sizes(board: MigModel) -> dict[str, int]:
-    return {name: profile.memory for name, profile in board.profiles.items()}
+def _sizes(model: MigModel) -> dict[str, int]:
+    return {name: profile.memory for name, profile in model.profiles.items()}
 
 
 def _basis(hardware: Hardware, entry: HardwareDevice) -> list[Any]:
     return [hardware.boot, None if entry.mig is None else list(entry.mig)]
 
 
-def _configured(entry: HardwareDevice, board: MigModel) -> ScenarioLayout | None:
+def _configured(entry: HardwareDevice, model: MigModel) -> ScenarioLayout | None:
     """The file's own layout: compute instances share GPU instances where they can; None: impossible."""
     profiles = entry.mig or ()
     splits = splits_for(Counter(profiles))
@@ -156,22 +156,22 @@ def _configured(entry: HardwareDevice, board: MigModel) -> ScenarioLayout | None
             )
             instances.append(GpuInstance(min(parts)[0], name, 0, computes))
     instances.sort(key=lambda instance: instance.id)
-    starts = _starts(board, tuple(instance.profile for instance in instances))
+    starts = _starts(model, tuple(instance.profile for instance in instances))
     if starts is None:
         return None
     placed = tuple(replace(instance, start=start) for instance, start in zip(instances, starts, strict=True))
     enabled = entry.mig is not None
-    return ScenarioLayout(entry.uuid, enabled, enabled, placed, _sizes(board))
+    return ScenarioLayout(entry.uuid, enabled, enabled, placed, _sizes(model))
 
 
-def _starts(board: MigModel, names: tuple[str, ...], before: tuple[Spot, ...] = ()) -> tuple[int, ...] | None:
+def _starts(model: MigModel, names: tuple[str, ...], before: tuple[Spot, ...] = ()) -> tuple[int, ...] | None:
     """Where instances begin, each at the first slice that leaves room for the later ones; None: nowhere."""
     if not names:
         return ()
-    profile = board.profiles.get(names[0])
+    profile = model.profiles.get(names[0])
     for start in profile.starts if profile is not None else ():
         spots = (*before, (names[0], start))
-        if is_valid(board, spots) and (rest := _starts(board, names[1:], spots)) is not None:
+        if is_valid(model, spots) and (rest := _starts(model, names[1:], spots)) is not None:
             return (start, *rest)
     return None
 
@@ -196,7 +196,7 @@ def _reset(
 
 
 def layout_after(
-    layout: ScenarioLayout, board: MigModel, step: MigStep, *, waits: bool = False
+    layout: ScenarioLayout, model: MigModel, step: MigStep, *, waits: bool = False
 ) -> ScenarioLayout:
     """The layout after the step. `waits`: another mode waits for a reset.
 
@@ -211,7 +211,7 @@ def layout_after(
         case ResetGpu():
             raise AssertionError("one of several: see _reset")
         case CreateGpuInstance(_, profile, start):
-            return _with_instance(layout, board, profile, start)
+            return _with_instance(layout, model, profile, start)
         case CreateComputeInstance(_, instance, slices):
             return _with_compute(layout, instance, slices)
         case DestroyComputeInstance(_, instance, compute):
@@ -225,12 +225,12 @@ def layout_after(
             return replace(layout, instances=left_over)
 
 
-def _with_instance(layout: ScenarioLayout, board: MigModel, name: str, start: int) -> ScenarioLayout:
+def _with_instance(layout: ScenarioLayout, model: MigModel, name: str, start: int) -> ScenarioLayout:
     step = CreateGpuInstance(layout.uuid, name, start)
-    profile = board.profiles.get(name)
+    profile = model.profiles.get(name)
     if not layout.enabled or profile is None or start not in profile.starts:
         raise _refused(step, "Not Supported" if profile is not None else "Invalid Argument")
-    if not is_valid(board, [*((there.profile, there.start) for there in layout.instances), (name, start)]):
+    if not is_valid(model, [*((there.profile, there.start) for there in layout.instances), (name, start)]):
         raise _refused(step, "Insufficient Resources")
     number = next(n for n in range(64) if all(instance.id != n for instance in layout.instances))
     return replace(layout, instances=(*layout.instances, GpuInstance(number, name, start)))

@@ -6,7 +6,7 @@ import pytest
 
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.mig.change import MigChange
-from tonnage.decide.node.mig.obstacles import board_reset_needed, gpu_gone, restart_needed
+from tonnage.decide.node.mig.obstacles import board_reset_needed, change_refused, gpu_gone, restart_needed
 from tonnage.decide.node.mig.transitions import (
     TRANSITIONS,
     MigChangeEvent,
@@ -22,6 +22,7 @@ from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import Bug
 from tonnage.model.reasons.gpu.mig import MigObstacle
 
+REFUSED = change_refused("mine", "no")
 # fmt: off
 EVENTS = ("free",    "in use",  "reached",  "refused",   "board needed",       "reset refused",
           "resumed", "resumed often", "resumed too often")
@@ -96,9 +97,9 @@ def change(**fields: object) -> MigChange:
         pytest.param(change(begun=False), Stage.WITHDRAWN, id="not begun"),
         pytest.param(change(), Stage.FORWARD, id="begun"),
         pytest.param(change(rebooted="1"), Stage.RESTART, id="the node was told to restart"),
-        pytest.param(change(why="no"), Stage.BACK, id="it goes back"),
-        pytest.param(change(why="no", rebooted="1"), Stage.BACK, id="it goes back after a restart"),
-        pytest.param(change(why="no", stubborn=("GPU-0",)), Stage.BACK_FOR_BOARD, id="for its board"),
+        pytest.param(change(refusal=REFUSED), Stage.BACK, id="it goes back"),
+        pytest.param(change(refusal=REFUSED, rebooted="1"), Stage.BACK, id="it goes back after a restart"),
+        pytest.param(change(refusal=REFUSED, stubborn=("GPU-0",)), Stage.BACK_FOR_BOARD, id="for its board"),
     ],
 )
 def test_the_journal_says_where_a_change_stands(found: MigChange, stage: Stage) -> None:
@@ -119,8 +120,9 @@ def test_the_journal_says_where_a_change_stands(found: MigChange, stage: Stage) 
 def test_agents_that_end_during_a_change_are_counted(
     before: int, why: str, event: MigChangeEvent, after: str
 ) -> None:
-    said, counted = resumed(change(resumed=before, why=why))
-    assert (said, counted.resumed, counted.why) == (event, before + 1, after)
+    said, counted = resumed(change(resumed=before, refusal=change_refused("mine", why) if why else None))
+    message = counted.refusal.message if counted.refusal else ""
+    assert (said, counted.resumed, message) == (event, before + 1, after)
 
 
 @pytest.mark.parametrize(

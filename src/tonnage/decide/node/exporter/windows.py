@@ -9,12 +9,12 @@ from typing import Final
 
 from tonnage.decide.node.exporter.page import family_text
 from tonnage.decide.node.exporter.rows import EntityRows
+from tonnage.model.devices.health import SeenXid
 from tonnage.model.node.telemetry import (
     Entity,
     ExportedCounter,
     GpuEntity,
     InstanceEntity,
-    SeenXid,
     SwitchEntity,
 )
 

@@ -20,6 +20,7 @@ from tonnage.model.mig.compute import Split
 from tonnage.model.mig.geometry import Spot
 from tonnage.model.mig.hooks import HostWork
 from tonnage.model.mig.layouts import DividedGpu, GpuInstance
+from tonnage.model.reasons.gpu.mig import MigObstacle
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,8 @@ class GpuShape:
 class MigChange:
     """A change under way, of the GPUs that are not yet as configuration `config` wants them.
 
-    `kept`: ids of GPU instances that the change leaves alone, by GPU. It goes on to `goal` until there is
-    a reason to go back to what was `before`: `why`, which is most often the driver's or a hook's own words
-    and therefore a text, by this key in the journal on disk. Not `begun`: the devices are withdrawn, nothing
+    `kept`: ids of GPU instances that the change leaves alone, by GPU. It goes on to `goal` until it is
+    refused, and then back to what was `before`. Not `begun`: the devices are withdrawn, nothing
     else is done, and somebody may have been quicker. `resumed`: so many agents ended during it. `resets`:
     GPUs that take another mode by a reset, each with all that are reset with it; those are in `goal`, too.
     It goes back on account of the `stubborn`, which want a reset that is not in `resets`. `host`: what the
@@ -61,7 +61,7 @@ class MigChange:
     goal: tuple[GpuShape, ...]
     before: tuple[GpuShape, ...]
     kept: dict[str, tuple[int, ...]]
-    why: str = ""
+    refusal: MigObstacle | None = None
     begun: bool = False
     resumed: int = 0
     resets: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class MigChange:
     @property
     def target(self) -> tuple[GpuShape, ...]:
         """Where it leads now."""
-        return self.before if self.why else self.goal
+        return self.before if self.refusal else self.goal
 
     def spots(self, uuid: str) -> frozenset[Spot]:
         """Where on a GPU instances are the change's to destroy; any others are somebody else's."""

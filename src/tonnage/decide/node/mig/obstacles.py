@@ -5,9 +5,12 @@ from __future__ import annotations
 from tonnage.model.reasons.facts import MigUser
 from tonnage.model.reasons.gpu.mig import (
     MigBoardResetNeeded,
+    MigChangeRefused,
     MigDeviceInUse,
     MigForeignInstance,
     MigGpuGone,
+    MigLayoutContested,
+    MigNodeNotRestarted,
     MigRestartNeeded,
 )
 
@@ -39,3 +42,19 @@ def restart_needed(uuid: str) -> MigRestartNeeded:
     """No reset is known that brings the other mode."""
     message = f"{uuid} takes the other MIG mode only by a restart of the node"
     return MigRestartNeeded(subject=f"GPU {uuid}", message=message, uuid=uuid)
+
+
+def change_refused(config: str, words: str) -> MigChangeRefused:
+    """The driver, a hook, a service or a disk has said this to a change to the configuration."""
+    return MigChangeRefused(subject=f"MIG configuration {config}", message=words)
+
+
+def layout_contested(config: str) -> MigLayoutContested:
+    """Many steps led nowhere."""
+    message = "another program keeps changing the MIG layout of these GPUs"
+    return MigLayoutContested(subject=f"MIG configuration {config}", message=message)
+
+
+def not_restarted(message: str) -> MigNodeNotRestarted:
+    """The node was told to restart."""
+    return MigNodeNotRestarted(subject="MIG layout", message=message)

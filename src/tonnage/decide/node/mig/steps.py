@@ -40,7 +40,7 @@ def permitted_step(
     step = next_step(change, gpus)
     if step is None or isinstance(step, MigObstacle):
         return step
-    if not change.why and (users := in_the_way(change, gpus, held)):
+    if change.refusal is None and (users := in_the_way(change, gpus, held)):
         return device_in_use(users)
     if isinstance(step, ResetGpu) and step.uuid not in change.resets:
         boards = resets_of(inventory)

@@ -132,7 +132,7 @@ def stage_of(change: MigChange) -> Stage:
     """Where a change stands that an agent finds in its journal."""
     if not change.begun:
         return Stage.WITHDRAWN
-    if change.why:
+    if change.refusal:
         return Stage.BACK_FOR_BOARD if change.stubborn else Stage.BACK
     return Stage.RESTART if change.rebooted else Stage.FORWARD
 
@@ -140,11 +140,11 @@ def stage_of(change: MigChange) -> Stage:
 def resumed(change: MigChange) -> tuple[MigChangeEvent, MigChange]:
     """What it is that one more agent has ended, and the change with that agent counted."""
     count = change.resumed + 1
-    why = change.why or (_agents_ended(change, count).message if count >= _MANY_RESUMES else "")
+    refusal = change.refusal or (_agents_ended(change, count) if count >= _MANY_RESUMES else None)
     event = MigChangeEvent.RESUMED_OFTEN if count >= _MANY_RESUMES else MigChangeEvent.RESUMED
     if count >= 2 * _MANY_RESUMES:
         event = MigChangeEvent.RESUMED_TOO_OFTEN
-    return event, replace(change, resumed=count, why=why)
+    return event, replace(change, resumed=count, refusal=refusal)
 
 
 def _agents_ended(change: MigChange, count: int) -> MigAgentsEnded:

@@ -100,16 +100,16 @@ def _entry(entry: JsonObject, at: Path) -> Iterator[Draft]:
         for name, count in mapping(entry.get(_DEVICES)).items()
         if isinstance(count, int) and not isinstance(count, bool) and count >= 0 and _is_name(name)
     }
-    boards = tuple(board for board in mig_models() if filters & {*board.devices}) if filters else mig_models()
-    devices = {device for board in mig_models() for device in board.devices}
+    models = tuple(model for model in mig_models() if filters & {*model.devices}) if filters else mig_models()
+    devices = {device for model in mig_models() for device in model.devices}
     if not devices >= filters:
         return  # a board that nobody knows yet
     instances = {name: parse_profile(name).gpu_instance for name in counts}
-    strange = [name for name in counts if not any(instances[name] in board.profiles for board in boards)]
+    strange = [name for name in counts if not any(instances[name] in model.profiles for model in models)]
     for name in strange:
-        yield _unknown(instances[name], (*at, _DEVICES, name), boards)
+        yield _unknown(instances[name], (*at, _DEVICES, name), models)
     if counts and not strange and max(counts.values()) <= MOST_DEVICES:
-        yield from _room(counts, instances, (*at, _DEVICES), boards, named=bool(filters))
+        yield from _room(counts, instances, (*at, _DEVICES), models, named=bool(filters))
 
 
 def _is_name(name: str) -> bool:
@@ -158,12 +158,12 @@ def _twice(at: Path, place: int) -> Draft:
     return Draft(reason, at, "one of them would undo the other")
 
 
-def _unknown(name: str, path: Path, boards: tuple[MigModel, ...]) -> Draft:
-    meant = nearest_profile(name, {board_profile for board in boards for board_profile in board.profiles})
+def _unknown(name: str, path: Path, models: tuple[MigModel, ...]) -> Draft:
+    meant = nearest_profile(name, {profile for model in models for profile in model.profiles})
     text, remedy = f"no known GPU has the profile {name}", f"did you mean {meant}?"
-    if len(boards) != len(mig_models()):
-        names = "; ".join(board.name for board in boards)
-        offered = ", ".join(sorted({profile for board in boards for profile in board.profiles}))
+    if len(models) != len(mig_models()):
+        names = "; ".join(model.name for model in models)
+        offered = ", ".join(sorted({profile for model in models for profile in model.profiles}))
         elsewhere = "" if name not in mig_profiles() else ", other GPUs have"
         text, remedy = f"{names} has no profile {name}{elsewhere}", f"{remedy} It has {offered}"
     reason = MigProfileUnknown(message=text, remedy=remedy, profile=name, meant=meant)
@@ -174,19 +174,19 @@ def _room(
     counts: dict[str, int],
     instances: dict[str, str],
     at: Path,
-    boards: tuple[MigModel, ...],
+    models: tuple[MigModel, ...],
     *,
     named: bool,
 ) -> Iterator[Draft]:
     """Boards that are `named` must all have room; else it is enough that one of them has."""
-    able = [board for board in boards if board.profiles.keys() >= {*instances.values()}]
+    able = [model for model in models if model.profiles.keys() >= {*instances.values()}]
     if not able:
         message = f"no GPU has all of {', '.join(sorted(counts))}"
         remedy = "give each model an entry of its own with a device-filter"
         reason = MigLayoutImpossible(message=message, remedy=remedy, profiles=counts, boards=())
         yield Draft(reason, at, on_key=True)
         return
-    refusals = [(board, no) for board in able if (no := layout_refusal(board, counts)) is not None]
+    refusals = [(model, no) for model in able if (no := layout_refusal(model, counts)) is not None]
     if refusals and (named or len(refusals) == len(able)):
         yield _no_room(refusals, counts, at)
 
@@ -194,8 +194,8 @@ def _room(
 def _no_room(refusals: list[tuple[MigModel, MigLayoutReason]], counts: dict[str, int], at: Path) -> Draft:
     """Boards that refuse for the same reason are told together."""
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for board, no in refusals:
-        groups.setdefault((no.message, no.instead), []).append(board.name)
+    for model, no in refusals:
+        groups.setdefault((no.message, no.instead), []).append(model.name)
     fits = [(" or ".join(instead[:2]), names) for (_, instead), names in groups.items() if instead]
     if len(groups) == 1:
         (((text, _), names),) = groups.items()
@@ -208,6 +208,6 @@ def _no_room(refusals: list[tuple[MigModel, MigLayoutReason]], counts: dict[str,
         )
         fit = "; ".join(f"{layouts} on {', '.join(names)}" for layouts, names in fits)
         remedy = f"these fit: {fit}"
-    boards = tuple(board.name for board, _ in refusals)
+    boards = tuple(model.name for model, _ in refusals)
     reason = MigLayoutImpossible(message=text, remedy=remedy, profiles=counts, boards=boards)
     return Draft(reason, at, why, on_key=True)

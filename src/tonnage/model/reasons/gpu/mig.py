@@ -225,6 +225,27 @@ class MigAgentsEnded(MigObstacle):
     agents: int
 
 
+class MigChangeRefused(MigObstacle):
+    """The driver, a hook, a service or a disk refuses a part of a change of the layout, in its own words."""
+
+    code: ClassVar[str] = "mig-change-refused"
+    advice: ClassVar[str] = "see to what it says, then choose the layout again"
+
+
+class MigLayoutContested(MigObstacle):
+    """After many steps the GPUs are not divided as a change wants them: another program divides them, too."""
+
+    code: ClassVar[str] = "mig-layout-contested"
+    advice: ClassVar[str] = "stop the other program"
+
+
+class MigNodeNotRestarted(MigObstacle):
+    """The node was told to restart for a change of its layout, and has not."""
+
+    code: ClassVar[str] = "mig-node-not-restarted"
+    advice: ClassVar[str] = "restart the node"
+
+
 REASONS: Final[tuple[type[Reason], ...]] = (
     MigProfileNotOffered,
     MigLayoutInvalid,
@@ -247,4 +268,7 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     MigRestartNeeded,
     MigRestartUseless,
     MigRestartHeldUp,
+    MigChangeRefused,
+    MigLayoutContested,
+    MigNodeNotRestarted,
 )

@@ -1,0 +1,23 @@
+"""What actions change that must look first: a look at one subject permits no change of another."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MIG_LAYOUT: Final = "the node's MIG layout"
+"""Of all GPUs: a step on one may depend on another, of the same board."""
+
+
+def pod_subject(namespace: str, name: str) -> str:
+    """A pod."""
+    return f"pod {namespace}/{name}"
+
+
+def node_feature_subject(namespace: str, name: str) -> str:
+    """A NodeFeature."""
+    return f"NodeFeature {namespace}/{name}"
+
+
+def service_subject(unit: str) -> str:
+    """A unit of systemd."""
+    return f"service {unit}"
