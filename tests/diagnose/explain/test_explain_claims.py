@@ -249,7 +249,7 @@ def test_every_replica_has_a_claim_of_its_own() -> None:
     }
     cluster = snapshot_from_documents([node("a"), resource_slice("a", device("x"), device("y"))])
     documents: list[Any] = [template, ANY, body]
-    manifests, snapshot = added_manifests(documents, "f.yaml", cluster, "ml")
+    manifests, snapshot = added_manifests(documents, cluster, "ml")
     [answer] = explain_together(manifests, snapshot)
     assert answer.message.startswith("2 of 3 pods fit; the third waits: ")
     assert answer.verdict is Verdict.NEVER

@@ -51,7 +51,7 @@ def priority(name: str, value: int) -> Body:
 
 
 def explained(file: list[Body], *cluster: Body) -> list[Explanation]:
-    manifests, snapshot = added_manifests(file, "f.yaml", snapshot_from_documents(list(cluster)), "ml")
+    manifests, snapshot = added_manifests(file, snapshot_from_documents(list(cluster)), "ml")
     return list(explain_together(manifests, snapshot))
 
 
