@@ -173,7 +173,7 @@ def _remedy(plan: RemedyPlan, case: Case, ground: Ground) -> Remedy:
         effect += f", where {there.in_words(_most_asked(pod)[there.resource])}"
     if len(plan.edits) > 1:
         effect += " (all of these are needed)"
-    return Remedy(action, effect, patch_of(case.pod, pod))
+    return Remedy(action, effect, patch_of(case.pod, pod), pod if view is case.view else None)
 
 
 def _by_priority(case: Case, ground: Ground) -> list[tuple[int, Remedy]]:
