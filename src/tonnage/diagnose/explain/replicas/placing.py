@@ -117,12 +117,12 @@ class Queue:
         pod = series.at(index)
         refusal = purse.refusal(pod)
         if refusal is not None:
-            self._falls_short(fate, index, refusal=refusal)
+            self._falls_short(fate, Shortage(index, self.base, refusal))
             return False
         made, claims = self._claimed(pod)
         if purse.claim_refusal(claims) is not None:  # the pod is made, and waits for its claims
             self._released(pod, ())
-            self._falls_short(fate, index)
+            self._falls_short(fate, Shortage(index, self.base))
             return False
         self._register(claims)
         node = series.nodes[index] if series.nodes is not None else ""
@@ -130,13 +130,13 @@ class Queue:
         if placed.node is None or placed.victims:
             self._released(pod, claims)  # what it met is the cluster without it
             preempts = bool(placed.victims)
-            self._falls_short(fate, index, unknown=placed.unknown, preempts=preempts, without=claims)
+            self._falls_short(fate, Shortage(index, self.base, None, placed.unknown, preempts), claims)
         if placed.node is None:
             return False
         if not placed.victims and not self._let_in(made, placed.node):
             self.scene.withdraw(made, placed.node)
             self._released(pod, claims)
-            self._falls_short(fate, index, fails=True, without=claims)
+            self._falls_short(fate, Shortage(index, self.base, fails=True), claims)
             return False
         if placed.victims:
             purse.refusal(pod)
@@ -176,24 +176,18 @@ class Queue:
         self.fork.purse.free_claims(claims)
 
     def _falls_short(
-        self,
-        fate: SeriesFate,
-        index: int,
-        *,
-        refusal: Reason | None = None,
-        unknown: tuple[str, ...] = (),
-        preempts: bool = False,
-        fails: bool = False,
-        without: tuple[ResourceClaim, ...] = (),
+        self, fate: SeriesFate, shortage: Shortage, without: tuple[ResourceClaim, ...] = ()
     ) -> None:
-        """The first of a series without a place; `without`: claims that come with it."""
+        """The first of a series without a place, on the cluster as it is now; `without`: claims that come
+        with it.
+        """
         if fate.shortage is None:
             moment = self.moment()
             if without and moment is not self.base:
                 keys = {claim.key for claim in without}
                 claims = tuple(claim for claim in moment.claims if claim.key not in keys)
                 moment = replace(moment, claims=claims)
-            fate.shortage = Shortage(index, moment, refusal, unknown, preempts, fails=fails)
+            fate.shortage = replace(shortage, moment=moment)
 
     def _take(self, fate: SeriesFate, index: int, pod: Pod, placed: Placed) -> None:
         """The pod has its node, and who went for it has none any more."""
@@ -209,7 +203,7 @@ class Queue:
         self.placed[pod.key] = replace(pod, node_name=str(placed.node)), fate, index
         self._moment = None
         for other, number in displaced:
-            self._falls_short(other, number)
+            self._falls_short(other, Shortage(number, self.base))
 
 
 def queue_on(view: ClusterView, manifests: Iterable[Manifest] = ()) -> Queue:
