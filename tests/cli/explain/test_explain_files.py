@@ -36,6 +36,17 @@ def node(gpus: int) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "status": status}
 
 
+def daemon() -> dict[str, Any]:
+    """A pod that holds no GPU: every cluster has some."""
+    spec = {"nodeName": "a", "containers": [{"name": "c", "image": "x"}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "d", "namespace": "kube-system"},
+        "spec": spec,
+    }
+
+
 def written(path: Path, *objects: dict[str, Any]) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump_all(objects))
@@ -45,7 +56,7 @@ def written(path: Path, *objects: dict[str, Any]) -> str:
 @pytest.fixture
 def asked(tmp_path: Path) -> list[str]:
     cluster = tmp_path / "cluster.json"
-    cluster.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node(2)]}))
+    cluster.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node(2), daemon()]}))
     return ["explain", "--snapshot", str(cluster), "-o", "json"]
 
 

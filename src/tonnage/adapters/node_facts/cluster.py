@@ -54,7 +54,12 @@ async def asked_cluster(api: TimedApi, node: str) -> tuple[ClusterFacts | None, 
 
 def captured_cluster(documents: Iterable[JsonValue], node: str) -> tuple[ClusterFacts | None, frozenset[str]]:
     """The same out of a captured cluster, whose first and last line say what its server refused."""
-    objects = [obj for obj in _objects(documents) if _bears_on(obj, node)]
+    kinds: set[str] = set()
+    objects = []
+    for obj in _objects(documents):
+        kinds.add(_text(obj.get("kind")))
+        if _bears_on(obj, node):
+            objects.append(obj)
     absences = [
         absence
         for line, key in ((HEADER, "missing"), (FOOTER, "incomplete"))
@@ -65,7 +70,10 @@ def captured_cluster(documents: Iterable[JsonValue], node: str) -> tuple[Cluster
     ]
     unseen = frozenset(_text(absence.get("kind")) for absence in absences) & _KINDS
     facts = cluster_facts(objects, node)
-    return (None if facts is None else replace(facts, forbidden=unseen)), unseen
+    if facts is None:
+        return None, unseen
+    unlisted = frozenset({"Pod"}) - kinds if HEADER not in kinds else frozenset[str]()
+    return replace(facts, forbidden=unseen, unlisted=unlisted), unseen
 
 
 def cluster_facts(

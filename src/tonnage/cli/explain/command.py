@@ -113,7 +113,7 @@ def _all_pending(common: Common, snapshot: Snapshot, version: str) -> int:
     except ModuleNotFoundError as error:
         raise _left_out("explain --all-pending", error) from None
     if "Pod" in snapshot.missing and "Pod" not in snapshot.scopes:
-        raise not_seen("Pod", snapshot, "no pod", "explain")
+        raise not_seen("Pod", snapshot, "the list of pods", "explain")
     say_unseen(snapshot, "explain")
     pending = pending_pods(snapshot, namespace=common.namespace or "", version=version)
     if common.output != "text":

@@ -47,9 +47,9 @@ def explain_files(
     try:
         manifests, snapshot = added_manifests(documents, snapshot, namespace, refused)
     except ConfigError as error:
-        _say_unjudged(read.texts, namespace)
+        _say_unjudged(read.texts, documents, namespace)
         raise in_files(error, [(name, len(some)) for name, some in by_file]) from None
-    _say_unjudged(read.texts, namespace)
+    _say_unjudged(read.texts, documents, namespace)
     explanations = (
         *explain_objects(refused, manifests),
         *explain_together(manifests, snapshot, version=version, server=server),
@@ -73,9 +73,12 @@ def _documents(texts: Iterable[ReadableFile]) -> list[tuple[str, list[JsonValue]
     return by_file
 
 
-def _say_unjudged(texts: Iterable[ReadableFile], namespace: str) -> None:
+def _say_unjudged(texts: Iterable[ReadableFile], documents: Iterable[JsonValue], namespace: str) -> None:
     """Name on stderr what makes pods in a way that only its own controller knows."""
     kinds = shapes()
+    versions = {(str(obj.get("apiVersion", "")), str(obj.get("kind", ""))) for obj in objects_in(documents)}
+    if all(kinds.knows(*version) for version in versions):
+        return
     subjects = [
         manifest.subject
         for text in texts

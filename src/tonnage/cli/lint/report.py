@@ -54,7 +54,7 @@ def answer(
 
 
 def _unread(snapshot: Snapshot) -> JsonObject:
-    """The kinds that the API server refused to list: all objects, or those outside a namespace."""
+    """The kinds that were not read: all objects, or those outside a namespace."""
     entries: list[JsonValue] = [kind.to_json() for kind in unread_of(snapshot)]
     return {"unread": entries} if entries else {}
 

@@ -54,7 +54,7 @@ class UnjudgedPart:
 
 @dataclass(frozen=True, slots=True)
 class UnreadKind:
-    """A kind that the API server refused to list: all objects, or those outside the namespace `seen_in`."""
+    """A kind that was not read: no object, or none outside the namespace `seen_in`."""
 
     kind: str
     seen_in: str | None
@@ -66,8 +66,9 @@ class UnreadKind:
 
 
 def unread_of(snapshot: Snapshot) -> tuple[UnreadKind, ...]:
-    """What the API server refused to list of a cluster."""
-    kinds = sorted(snapshot.forbidden | snapshot.scopes.keys())
+    """What was not read of a cluster: what the API server refused, and what a list of objects lacks."""
+    unlisted = snapshot.missing if not snapshot.complete else frozenset[str]()
+    kinds = sorted(snapshot.forbidden | snapshot.scopes.keys() | unlisted)
     return tuple(UnreadKind(kind, snapshot.scopes.get(kind), unread_text(kind, snapshot)) for kind in kinds)
 
 

@@ -153,7 +153,7 @@ def _notification(problem: Problem) -> JsonObject:
 
 
 def _unread_notification(kind: UnreadKind) -> JsonObject:
-    return {"level": "warning", "message": {"text": plain(f"not read: {kind.text}")}}
+    return {"level": "warning", "message": {"text": plain(kind.text)}}
 
 
 def _unjudged_notification(part: UnjudgedPart) -> JsonObject:
