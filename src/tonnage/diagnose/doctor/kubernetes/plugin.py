@@ -62,7 +62,11 @@ def _unjudged(cluster: ClusterFacts | None) -> str:
 
 def _summary(facts: NodeFacts, plugin: PluginFacts, others: list[str]) -> str:
     registered = facts.kubelet.registered if facts.kubelet is not None else None
-    offered = [f"{name}: {number}" for name, number in sorted((registered or {}).items()) if number]
+    offered = [
+        f"{name}: {_there(facts.cluster, name, number)}"
+        for name, number in sorted((registered or {}).items())
+        if number
+    ]
     plugin_name = "agent runs" if plugin.running else (others[0] if others else "no plugin runs")
     parts = [plugin_name, listed(offered, 3) if offered else "nothing registered"]
     return ", ".join([*parts, f"config {plugin.config_source}"] if plugin.config_source else parts)
