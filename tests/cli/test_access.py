@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,13 +12,17 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from tonnage.adapters.node_facts.cluster import asked_cluster
+from tonnage.adapters.node_facts.cluster import asked_cluster, captured_cluster
+from tonnage.adapters.snapshots.cluster_file import read_objects
 from tonnage.adapters.snapshots.kinds import CAPTURED
 from tonnage.cli.access.unseen import rights_of
+from tonnage.cli.doctor.report import rendered
 from tonnage.cli.locations.labs_and_scenarios import labs_folder
 from tonnage.cli.main import run
+from tonnage.diagnose.doctor.finding import DoctorReport, Judgement, unseen_kind
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonValue
+from tonnage.model.layer import NodeLayer
 from tonnage.reading.command_kinds import COMMAND_KINDS
 from tonnage.reading.documents import READ_KINDS
 
@@ -202,6 +208,78 @@ def test_lint_tells_programs_what_was_not_seen(tmp_path: Path, capsys: pytest.Ca
     manifest.write_text("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: []}}")
     run(["lint", str(manifest), "--snapshot", str(snapshot), "-o", "json"], "tonnage")
     assert json.loads(capsys.readouterr().out)["unread"] == [{"kind": "Pod", "seenIn": "ml"}]
+
+
+def test_lint_tells_reviewers_what_was_not_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    snapshot, manifest = _namespace_alone(tmp_path / "c.jsonl"), tmp_path / "pod.yaml"
+    manifest.write_text("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: []}}")
+    run(["lint", str(manifest), "--snapshot", str(snapshot), "-o", "sarif"], "tonnage")
+    [invocation] = json.loads(capsys.readouterr().out)["runs"][0]["invocations"]
+    assert invocation["toolExecutionNotifications"] == [
+        {
+            "level": "warning",
+            "message": {"text": "Pod objects outside namespace ml were not seen (forbidden)"},
+        }
+    ]
+
+
+def test_doctor_takes_refusals_from_the_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    snapshot = _namespace_alone(tmp_path / "c.jsonl")
+    hardware = tmp_path / "hardware.yaml"
+    hardware.write_text("devices:\n- {uuid: GPU-0, model: T4}\n")
+    words = ["--devices", f"scenario:{hardware}", "--node-name", "a", "--layer", "plugin"]
+    run(["doctor", "--root", str(tmp_path), *words, "--snapshot", str(snapshot)], "tonnage")
+    assert "kind: ClusterRole" in capsys.readouterr().err
+    facts, unseen = captured_cluster(read_objects(snapshot), "a")
+    assert facts is not None
+    assert facts.forbidden == unseen == {"Pod"}
+    facts, unseen = captured_cluster(read_objects(_cluster(tmp_path / "d.jsonl")), "a")
+    assert facts is None
+    assert unseen == {"Node", "NodeGPUStatus", "Pod"}
+
+
+def test_a_layer_that_hangs_on_what_may_not_be_seen_is_unknown_and_others_are_not_judged() -> None:
+    layers = (
+        Judgement(NodeLayer.PLUGIN, (), "", f"which pods kubelet refused: {unseen_kind('Pod')}"),
+        Judgement(NodeLayer.LABELS, (), "", "the driver does not say"),
+    )
+    rows = [row.split() for row in rendered(DoctorReport("a", layers)).splitlines()[-2:]]
+    assert (rows[0][:2], rows[1][:3]) == (["plugin", "UNKNOWN"], ["labels", "not", "judged"])
+
+
+class _WithoutReviews:
+    """A server on which the user may make no reviews, and list nodes and the pods of namespace ml."""
+
+    namespace = "ml"
+
+    async def create(self, *_: object) -> None:
+        raise ApiError(403, "Forbidden", "selfsubjectaccessreviews is forbidden")
+
+    async def get_raw(self, path: str) -> JsonValue:
+        place, _, query = path.partition("?")
+        assert query == "limit=1"
+        if place.endswith("/nodegpustatuses"):
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        if place not in ("/api/v1/nodes", "/api/v1/namespaces/ml/pods"):
+            raise ApiError(403, "Forbidden", "no")
+        return {"items": []}
+
+
+def test_check_lists_where_the_server_answers_no_reviews(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @asynccontextmanager
+    async def connected(_: object) -> AsyncIterator[_WithoutReviews]:
+        yield _WithoutReviews()
+
+    monkeypatch.setattr("tonnage.cli.access.command.connected", connected)
+    assert run(["access", "--check", "status", "-o", "json"], "tonnage") == 1
+    said = capsys.readouterr()
+    extents = {item["resource"]: item["list"] for item in json.loads(said.out)["items"]}
+    assert extents["nodes"] == "everywhere"
+    assert extents["pods"] == "in ml"
+    assert extents["nodegpustatuses"] == "everywhere", "what is not there is not refused"
+    assert "Each kind was listed instead" in said.err
 
 
 def test_the_lab_hands_out_the_role_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

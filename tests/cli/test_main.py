@@ -239,9 +239,33 @@ def test_completion_prints_a_script_that_calls_back(shell: str) -> None:
     assert "_TONNAGE_COMPLETE" in process.stdout
 
 
-def test_completion_completes_commands() -> None:
-    process = tonnage_process(_TONNAGE_COMPLETE="bash_complete", COMP_WORDS="tonnage ex", COMP_CWORD="1")
-    assert process.stdout == "plain,explain\n"
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_can_read_its_completion_script(shell: str) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    script = tonnage_process("completion", shell).stdout
+    read = subprocess.run([program, "-n"], input=script, capture_output=True, text=True, check=False)
+    assert (read.returncode, read.stderr) == (0, "")
+
+
+_HELP = "Explain why a pod is pending or where it would run, and what keeps pods off a node."
+
+
+@pytest.mark.parametrize(
+    ("shell", "words", "number", "answer"),
+    [
+        pytest.param("bash", "tonnage ex", "1", "plain,explain\n", id="bash: kind and word"),
+        pytest.param("zsh", "tonnage ex", "1", f"plain\nexplain\n{_HELP}\n", id="zsh: kind, word and help"),
+        pytest.param(
+            "fish", "tonnage ex", "ex", f"plain,explain\t{_HELP}\n", id="fish: the same on one line"
+        ),
+    ],
+)
+def test_completion_completes_commands(shell: str, words: str, number: str, answer: str) -> None:
+    kind = f"{shell}_complete"
+    process = tonnage_process(_TONNAGE_COMPLETE=kind, COMP_WORDS=words, COMP_CWORD=number)
+    assert process.stdout == answer
 
 
 @pytest.mark.parametrize("missing", ["tonnage.cli.up.command", "tonnage.decide.kubernetes.scheduler.fleet"])

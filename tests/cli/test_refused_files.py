@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from support.recorded_creations import Creation, creations
-from tonnage.cli.explain.file import explain_file
+from tonnage.cli.explain.file import explain_files
 from tonnage.cli.lint.lint_context import read_pod, shapes
 from tonnage.cli.main import run
 from tonnage.decide.kubernetes.api.creation import answer_to_create
@@ -22,7 +22,7 @@ from tonnage.model.layer import Layer
 from tonnage.model.reasons.lint.manifests import FieldUnknown, ObjectUnreadable
 from tonnage.model.reasons.pod.admission import ObjectRefused
 from tonnage.model.severity import Severity
-from tonnage.model.verdict import Verdict
+from tonnage.model.verdict import Explanation, Verdict
 
 CREATIONS = creations()
 POD: dict[str, Any] = {
@@ -49,6 +49,10 @@ def is_strictly_refused(creation: Creation) -> bool:
 
 
 REFUSED = [one for one in CREATIONS if one.said and not is_strictly_refused(one)]
+
+
+def explained(file: Path, cluster: Snapshot, namespace: str, version: str) -> tuple[Explanation, ...]:
+    return explain_files((str(file),), cluster, namespace, version, recursive=False)
 
 
 def linted(text: str, namespace: str = "lab") -> LintReport:
@@ -83,7 +87,7 @@ def test_lint_refuses_what_a_genuine_server_refuses_and_nothing_else(creation: C
 def test_explain_refuses_in_the_words_of_a_genuine_server(creation: Creation, tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_text(json.dumps(creation.body))
-    found = explain_file(file, Snapshot(), creation.namespace, "")
+    found = explained(file, Snapshot(), creation.namespace, "")
     assert [one.verdict for one in found] == [Verdict.NEVER]
     assert found[0].layer is Layer.ADMISSION
     assert found[0].upstream_message == creation.said
@@ -127,7 +131,7 @@ def test_one_broken_object_does_not_hide_the_others(tmp_path: Path) -> None:
     file.write_text(
         yaml.safe_dump_all([broken, DEPLOYMENT, {**service, "metadata": {"name": "S"}, "spec": {}}])
     )
-    found = explain_file(file, Snapshot(), "lab", "")
+    found = explained(file, Snapshot(), "lab", "")
     assert [str(one.subject) for one in found] == ["Pod lab/p", "Service lab/S", "Deployment lab/d"]
     assert [one.upstream_message[:20] for one in found[:2]] == [
         'Pod in version "v1" ',
@@ -138,7 +142,7 @@ def test_one_broken_object_does_not_hide_the_others(tmp_path: Path) -> None:
 
 def test_an_object_of_the_whole_cluster_has_no_namespace(tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text(yaml.safe_dump(changed(NODE, "metadata.name", "N")))
-    [found] = explain_file(tmp_path / "f.yaml", Snapshot(), "lab", "")
+    [found] = explained(tmp_path / "f.yaml", Snapshot(), "lab", "")
     assert str(found.subject) == "Node N"
 
 

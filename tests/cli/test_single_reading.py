@@ -29,6 +29,12 @@ _NODE = {
     "metadata": {"name": "a100-0"},
     "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "1"}},
 }
+_DAEMON = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "daemon", "namespace": "kube-system"},
+    "spec": {"nodeName": "a100-0", "containers": []},
+}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +54,9 @@ def test_every_file_is_read_and_parsed_once(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("pod.yaml").write_text(_POD)
-    Path("cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [_NODE]}))
+    Path("cluster.json").write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [_NODE, _DAEMON]})
+    )
     opened: Counter[str] = Counter()
     parsed: list[object] = []
     open_file: Callable[..., IO[Any]] = Path.open
@@ -74,7 +82,9 @@ def test_manifests_of_one_file_meet_one_cluster_that_is_made_ready_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [_NODE]}))
+    Path("cluster.json").write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [_NODE, _DAEMON]})
+    )
     manifests = [_POD.replace("name: train,", f"name: train-{number},") for number in range(3)]
     alone = []
     for manifest in manifests:

@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tonnage.diagnose.explain.explain import explain
+from tonnage.diagnose.fleet.totals import totals_of
 from tonnage.diagnose.simulate.node_gpus import gpus_of_node, offer_of
 from tonnage.diagnose.status import fleet
 from tonnage.diagnose.topo.text import best_lines
 from tonnage.diagnose.topo.topology import fleet_topology
 from tonnage.model.errors import Problem
 from tonnage.model.kubernetes.cluster import Container, Node, Pod, Snapshot
+from tonnage.model.kubernetes.selectors import Taint
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 from tonnage.model.reasons.gpu.allocation import SharedRequestTooLarge
 from tonnage.model.reasons.pod.pods import ReplicasNotDevices
@@ -143,6 +145,48 @@ def test_status_counts_devices_beside_replicas() -> None:
         ("renamed", "time-sliced", 4, 2),
         ("whole", "exclusive", 1, 4),
     ]
+
+
+def test_a_total_of_replicas_says_how_many_gpus_are_behind_it() -> None:
+    pods = (Pod("d", "kube-system", node_name="a10"),)
+    rows = fleet(Snapshot(nodes=(A10, WHOLE, RENAMED), pods=pods))
+    words = {total.resource: total.words for total in totals_of(rows)}
+    assert words == {
+        GPU: f"{GPU}: 2 nodes, 9 of 9 allocatable (on 5 GPUs), 0 allocated, 9 free",
+        SHARED: f"{SHARED}: 1 node, 8 of 8 allocatable (on 2 GPUs), 0 allocated, 8 free",
+    }
+    (total,) = totals_of(fleet(Snapshot(nodes=(WHOLE,), pods=pods)))
+    assert total.words == f"{GPU}: 1 node, 4 of 4 allocatable, 0 allocated, 4 free"
+
+
+def running(on: Node, count: int, name: str = "other") -> Pod:
+    return replace(pod(count), name=name, node_name=on.name, uid=name)
+
+
+def test_a_busy_node_s_line_says_what_its_replicas_are() -> None:
+    snapshot = Snapshot(nodes=(A10,), pods=(asking := pod(3), running(A10, 4)))
+    (node_class,) = explain(asking, snapshot).classes
+    [reason] = node_class.first.reasons
+    assert reason.message == (
+        f"asks 3 {GPU}, 1 free (4 of 5 used; 5 {GPU} are replicas of one GPU); held by other"
+    )
+
+
+def test_what_leads_to_gpus_stands_before_what_leads_to_replicas() -> None:
+    closed = replace(WHOLE, taints=(Taint("team", "b", "NoSchedule"),))
+    asking = pod(3)
+    pods = (asking, running(A10, 4), running(closed, 2, "train-2"))
+    first, second = explain(asking, Snapshot(nodes=(A10, closed), pods=pods)).remedies
+    assert first.effect == "fits whole (all of these are needed)"
+    assert second.effect == f"fits a10, where 3 {GPU} are replicas of one GPU"
+
+
+def test_whom_to_wait_for_on_shared_nodes_is_said_with_what_that_gives() -> None:
+    twin = replace(A10, name="twin")
+    asking = pod(3)
+    pods = (asking, running(A10, 4), running(twin, 4, "another"))
+    (remedy,) = explain(asking, Snapshot(nodes=(A10, twin), pods=pods)).remedies
+    assert remedy.effect == f"fits the node that they leave, where 3 {GPU} are replicas of one GPU"
 
 
 def test_a_what_if_starts_from_the_sharing_that_labels_tell() -> None:

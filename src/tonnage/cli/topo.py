@@ -62,7 +62,8 @@ def command(
     fleet = fleet_topology(snapshot)
     if node is None and indices is None:
         return max(_show_fleet(common, fleet, unread), int(bool(unread)))
-    if "NodeGPUStatus" in unread and node not in {topology.node for topology in fleet.nodes}:
+    nameless = "Node" in unread and not fleet.nodes
+    if ("NodeGPUStatus" in unread or nameless) and node not in {topology.node for topology in fleet.nodes}:
         return _show_unknown(common, node or "a node", unread)
     topology = _node(fleet, node)
     return _show_node(common, topology, comparison(topology, _on(topology, indices)) if indices else None)
@@ -162,7 +163,7 @@ def _show_fleet(common: Common, fleet: FleetTopology, unread: tuple[str, ...]) -
     ]
     if rows:
         say(table(("NODE", "GPUS", "PRODUCT", "JOINED BY", "NUMA", "FASTEST PAIR"), rows))
-    elif "NodeGPUStatus" in unread:
+    elif unread:
         say("UNKNOWN: the NodeGPUStatus objects, which report GPU links, were not read.", err=True)
     else:
         say("No agent reports GPU links.", err=True)

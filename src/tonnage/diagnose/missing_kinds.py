@@ -25,7 +25,7 @@ def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[R
     snapshot = case.view.snapshot
     for kind in sorted(snapshot.unread_in(case.pod.namespace)):
         match kind:
-            case "Node":
+            case "Node" if not (case.decision.held or case.decision.gates):
                 yield _reason(case, kind, "it is not known where it could run"), True
             case "Pod" if verdict in _OPEN:
                 yield _reason(case, kind, "it is not known what the nodes have free"), True

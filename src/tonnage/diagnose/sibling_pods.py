@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.model.kubernetes.cluster import Manifest, Snapshot
+from tonnage.model.kubernetes.cluster import Manifest, Pod, Snapshot
 from tonnage.model.kubernetes.workloads import WorkloadKey
 
 _DEEPEST: Final = 4
@@ -26,6 +26,12 @@ def kept_pods(manifest: Manifest, snapshot: Snapshot) -> frozenset[str]:
         and pod.owner is not None
         and _root(WorkloadKey(pod.owner.kind, namespace, pod.owner.name), above) == root
     )
+
+
+def is_remade(holder: Pod, pod: Pod) -> bool:
+    """Whether a pod is of the workload of another, which would make it again, were it to end."""
+    owner = holder.owner
+    return owner is not None and owner == pod.owner and owner.kind not in _ONCE
 
 
 def _root(key: WorkloadKey, above: dict[WorkloadKey, WorkloadKey]) -> WorkloadKey:

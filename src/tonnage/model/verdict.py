@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import overload
 
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.reason import Reason
 
@@ -34,11 +35,15 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Something to do, what it brings, and where one exists a strategic merge patch of the manifest."""
+    """Something to do, what it brings, and where one exists a strategic merge patch of the manifest.
+
+    `changed`: the pod, or else the cluster, as it would be then, for a trial with all pods of a workload.
+    """
 
     action: str
     effect: str
     patch: JsonObject = field(default_factory=dict)
+    changed: Pod | Snapshot | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> JsonObject:
         """The remedy under the keys of the verdict's contract."""

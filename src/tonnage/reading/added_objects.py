@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Snapshot
-from tonnage.reading.documents import OF_CLAIMS, objects_in, snapshot_from_documents
+from tonnage.reading.documents import OF_CLAIMS, at_places, placed_objects, snapshot_from_documents
 from tonnage.wire import kinds
 from tonnage.wire.kinds import Kind
 
@@ -43,10 +43,13 @@ def with_objects_in(documents: Iterable[JsonValue], snapshot: Snapshot, *, names
     Raises:
         ConfigError: one of them cannot be read.
     """
-    items = [_spaced(obj, namespace) for obj in objects_in(documents) if obj.get("kind") in _ADDED]
-    if not items:
+    placed = [(where, obj) for where, obj in placed_objects(documents) if obj.get("kind") in _ADDED]
+    if not placed:
         return snapshot
-    added = snapshot_from_documents(items)
+    try:
+        added = snapshot_from_documents([_spaced(obj, namespace) for _, obj in placed])
+    except ConfigError as error:
+        raise at_places(error, [where for where, _ in placed]) from None
     accounts, handlers = snapshot.service_accounts, snapshot.runtime_classes
     if accounts or "ServiceAccount" in snapshot.complete:
         accounts |= added.service_accounts

@@ -29,6 +29,16 @@ class Coverage:
     unserved: frozenset[str] = frozenset()
 
 
+def with_unlisted(snapshot: Snapshot) -> Snapshot:
+    """The snapshot of objects that somebody listed: where it has no node, or no pod, nobody listed them.
+
+    Every cluster has nodes and pods.
+    """
+    objects = {"Node": snapshot.nodes, "Pod": snapshot.pods}
+    unlisted = frozenset(kind for kind in objects if not objects[kind]) - snapshot.complete
+    return replace(snapshot, missing=snapshot.missing | unlisted)
+
+
 def with_coverage(snapshot: Snapshot, coverage: Coverage) -> Snapshot:
     """The snapshot, so that what was not read is never taken for what does not exist."""
     partial = frozenset(coverage.scopes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -82,6 +83,7 @@ _TEMPLATES: Final = {
 """Kinds with the template of a pod, with the name that the API server gives them in refusals."""
 OF_CLAIMS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 _DEEPEST_LIST: Final = 4
+_NUMBERED: Final = re.compile(r"\[([0-9]{1,9})\]")
 
 
 def _versions(obj: dict[str, JsonValue]) -> tuple[str, str]:
@@ -336,6 +338,28 @@ def in_file(error: ConfigError, source: str) -> ConfigError:
             for problem in error.problems
         )
     )
+
+
+def in_files(error: ConfigError, files: Sequence[tuple[str, int]]) -> ConfigError:
+    """The same problems, each placed in its file. `files`: names, and how many of the documents are theirs.
+
+    A problem of all of them names no file where there are several.
+    """
+    if len(files) == 1:
+        return in_file(error, files[0][0])
+    return at_places(error, [f"{name} [{n}]" for name, count in files for n in range(count)])
+
+
+def at_places(error: ConfigError, places: Sequence[str]) -> ConfigError:
+    """The problems of a list of objects, where number n stands at the n-th of the places."""
+
+    def placed(problem: Problem) -> Problem:
+        number = _NUMBERED.match(problem.where)
+        if number is None or int(number[1]) >= len(places):
+            return problem
+        return replace(problem, where=places[int(number[1])] + problem.where[number.end() :])
+
+    return ConfigError(*map(placed, error.problems))
 
 
 def _problem(where: str, error: str) -> Problem:

@@ -13,7 +13,6 @@ from tonnage.model.kubernetes.api_answer import ApiAnswer
 from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 from tonnage.reading.added_objects import with_objects_in
 from tonnage.reading.documents import (
-    in_file,
     makes_pods,
     manifests_from_documents,
     objects_in,
@@ -49,33 +48,42 @@ def read_manifests(text: str, file: str) -> list[JsonValue]:
 
 def added_manifests(
     documents: Sequence[JsonValue],
-    file: str,
     snapshot: Snapshot,
     namespace: str,
     refused: Sequence[tuple[JsonObject, ApiAnswer]] = (),
 ) -> tuple[tuple[Manifest, ...], Snapshot]:
-    """The manifests of a file's documents, and the cluster with the objects that come beside them.
+    """The manifests among documents, and the cluster with the objects that come beside them.
 
-    `refused`: its objects that the API server refuses. One that the server cannot decode does not keep the
-    others from being read, and a file with any need not have a manifest.
+    `refused`: objects that the API server refuses. One that the server cannot decode does not keep the
+    others from being read, and documents with any need not have a manifest.
 
     Raises:
-        ConfigError: an object cannot be read, or nothing in the file makes a pod.
+        ConfigError: an object cannot be read, or nothing makes a pod; places are those of the documents.
     """
     try:
         unserved = [obj for obj, _ in refused]
-        beside = [obj for obj in objects_in(documents) if obj not in unserved]
+        beside = [_without(document, unserved) for document in documents]
         extended = with_objects_in(beside, snapshot, namespace=namespace)
         classes = extended.priority_classes
         return manifests_from_documents(documents, namespace=namespace, classes=classes), extended
-    except ConfigError as error:
+    except ConfigError:
         if not refused:
-            raise in_file(error, file) from None
+            raise
     undecoded = [obj for obj, answer in refused if not answer.faults]
-    rest = [obj for obj in objects_in(documents) if obj not in undecoded]
-    if not any(map(makes_pods, rest)):
+    rest = [_without(document, undecoded) for document in documents]
+    if not any(map(makes_pods, objects_in(rest))):
         return (), snapshot
-    return added_manifests(rest, file, snapshot, namespace)
+    return added_manifests(rest, snapshot, namespace)
+
+
+def _without(document: JsonValue, objects: Sequence[JsonObject]) -> JsonValue:
+    """The document without some of its objects; the others keep their places."""
+    if not objects or not isinstance(document, dict):
+        return document
+    items = document.get("items")
+    if isinstance(items, list) and str(document.get("kind", "")).endswith("List"):
+        return {**document, "items": [_without(element, objects) for element in items]}
+    return {} if document in objects else document
 
 
 def _misspelt(schema: Schema, document: MarkedDocument, value: JsonValue, path: Path) -> Iterator[Problem]:

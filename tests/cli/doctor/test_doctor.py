@@ -148,6 +148,33 @@ def test_labels_come_from_a_captured_cluster(
     assert "nvidia.com/gpu.count" not in said
 
 
+def test_pods_that_nobody_listed_are_not_judged(
+    node: SickNode, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "--snapshot",
+        str(tmp_path / "c.json"),
+        "--node-name",
+        "gpu-1",
+        "--layer",
+        "plugin",
+        "-o",
+        "json",
+    ]
+    own = {"kind": "Node", "metadata": {"name": "gpu-1"}}
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "other"}}
+    states = {}
+    for name, objects in {"nodes alone": [own], "both": [own, pod]}.items():
+        (tmp_path / "c.json").write_text(json.dumps({"kind": "List", "items": objects}))
+        doctor(node, *words)
+        [layer] = json.loads(capsys.readouterr().out)["layers"]
+        states[name] = (layer["state"], layer["because"])
+    assert states == {
+        "nodes alone": ("unknown", "which pods kubelet refused: the file has no Pod"),
+        "both": ("ok", ""),
+    }
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -58,7 +58,7 @@ from support.sick_node import (
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorReport, NodeFinding
 from tonnage.model.layer import NodeLayer
-from tonnage.model.node.facts import ClusterFacts, NodeFacts, PluginFacts
+from tonnage.model.node.facts import ClusterFacts, KubeletFacts, NodeFacts, PluginFacts
 from tonnage.model.reasons.messages.node_symptoms import DeviceUnregistered, ImageNeedsNewerDriver
 from tonnage.model.reasons.node.driver import (
     GpuNotDriven,
@@ -270,6 +270,21 @@ def test_kub_2_of_a_shared_resource_devices_and_replicas_are_told_apart() -> Non
     )
     assert finding.reason.message == f"{gpu}: 8 replicas of 2 GPUs are there, 4 allocatable"
     assert finding.why.startswith("4 replicas of the plugin's list unhealthy")
+
+
+def test_what_is_registered_is_told_in_replicas_of_gpus_by_the_node_s_labels() -> None:
+    gpu, labels = (
+        "nvidia.com/gpu",
+        {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.product": "Tesla-T4-SHARED"},
+    )
+    kubelet = KubeletFacts(registered={gpu: 8})
+    summaries = []
+    for own in (labels, {}):
+        cluster = ClusterFacts(own, {gpu: 8}, {gpu: 8})
+        facts = NodeFacts(node="a", cluster=cluster, kubelet=kubelet, plugin=PluginFacts(running=True))
+        [layer] = examine(facts, [NodeLayer.PLUGIN]).layers
+        summaries.append(layer.summary)
+    assert summaries == [f"agent runs, {gpu}: 8 replicas of 2 GPUs", f"agent runs, {gpu}: 8"]
 
 
 NEAR_MISSES: dict[str, tuple[Sicken, type[NodeReason]]] = {

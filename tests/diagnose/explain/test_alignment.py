@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
+from tonnage.diagnose.explain.replicas.answers import explain_together
 from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.layer import Layer
@@ -15,6 +16,7 @@ from tonnage.model.reasons.pod.kubelet import NumaUndecided
 from tonnage.model.reasons.pod.scheduling import InsufficientResource
 from tonnage.model.verdict import Explanation, Verdict
 from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
+from tonnage.reading.manifests import added_manifests
 
 Body = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -271,3 +273,116 @@ def test_kub_3_what_every_choice_ends_in_is_certain(first: int, verdict: Verdict
     explanation = explained("p", node("a"), status("a", "restricted"), init(pod("p", 1), first))
     assert explanation.verdict is verdict
     assert ("TopologyAffinityError" in told(explanation)) is (verdict is Verdict.NEVER)
+
+
+def six(name: str, policy: str = "single-numa-node") -> Body:
+    """Six GPUs, three on either NUMA node."""
+    made = status(name, policy)
+    first = made["status"]["devices"][0]
+    made["status"]["devices"] = [
+        {**first, "uuid": f"GPU-{index}", "index": index, "numaNode": index // 3} for index in range(6)
+    ]
+    made["status"]["resources"][0].update(devices=6, capacity=6, allocatable=6)
+    return made
+
+
+def workload(kind: str, count: int, gpus: int) -> Body:
+    """A workload of so many pods."""
+    job = kind == "Job"
+    spec = {**pod("x", gpus)["spec"], **({"restartPolicy": "Never"} if job else {})}
+    counts = {"parallelism": count, "completions": count} if job else {"replicas": count}
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    selector = {} if job else {"selector": {"matchLabels": labels}}
+    return {
+        "apiVersion": "batch/v1" if job else "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "web", "namespace": "ml"},
+        "spec": {**counts, **selector, "template": template},
+    }
+
+
+def together(manifest: Body, *objects: Body) -> Explanation:
+    manifests, snapshot = added_manifests([manifest], cluster(*objects), "ml")
+    [answer] = explain_together(manifests, snapshot)
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "gpus", "policy", "verdict", "opening"),
+    [
+        pytest.param(
+            "Deployment",
+            3,
+            2,
+            "single-numa-node",
+            Verdict.NEVER,
+            "2 of 3 pods fit; the third does not start: the scheduler, which ignores NUMA nodes, takes a",
+            id="each NUMA node takes one of two, and has one left",
+        ),
+        pytest.param(
+            "Job",
+            3,
+            2,
+            "restricted",
+            Verdict.NOT_NOW,
+            "2 of 3 pods fit; the third does not start: ",
+            id="pods that end make room",
+        ),
+        pytest.param(
+            "StatefulSet",
+            4,
+            2,
+            "single-numa-node",
+            Verdict.NEVER,
+            "2 of 4 pods fit; web-2 does not start, and the next is created once it is ready: ",
+            id="in order",
+        ),
+        pytest.param(
+            "Deployment",
+            2,
+            2,
+            "single-numa-node",
+            Verdict.FITS,
+            "both pods fit: 2 on a",
+            id="one on either NUMA node",
+        ),
+        pytest.param(
+            "Deployment",
+            6,
+            1,
+            "single-numa-node",
+            Verdict.FITS,
+            "all 6 pods fit: 6 on a",
+            id="single devices are aligned with themselves",
+        ),
+        pytest.param(
+            "Deployment", 3, 2, "best-effort", Verdict.FITS, "all 3 pods fit: 3 on a", id="no alignment"
+        ),
+    ],
+)
+def test_kub_3_every_replica_is_put_to_the_kubelet(
+    kind: str, count: int, gpus: int, policy: str, verdict: Verdict, opening: str
+) -> None:
+    answer = together(workload(kind, count, gpus), node("a", 6), six("a", policy))
+    assert answer.verdict is verdict
+    assert answer.message.startswith(opening)
+    assert answer.layer is (None if verdict is Verdict.FITS else Layer.KUBELET)
+
+
+def test_nobody_is_told_to_wait_for_pods_that_their_workload_makes_again() -> None:
+    actions = {
+        kind: [r.action for r in together(workload(kind, 3, 2), node("a", 6), six("a")).remedies]
+        for kind in ("Deployment", "Job")
+    }
+    waits = "wait for web-new-0 on a to end, or end it"
+    assert (waits in actions["Deployment"], waits in actions["Job"]) == (False, True)
+
+
+def test_a_remedy_says_what_it_brings_to_all_pods() -> None:
+    answer = together(workload("Deployment", 3, 2), node("a", 6), six("a"))
+    effects = {remedy.action: remedy.effect for remedy in answer.remedies}
+    assert effects["ask for 1 nvidia.com/gpu"] == "fits a; all 3 pods fit"
+    answer = together(workload("Deployment", 3, 4), node("a", 6), six("a"))
+    effects = {remedy.action: remedy.effect for remedy in answer.remedies}
+    assert effects["ask for 3 nvidia.com/gpu"] == "fits a; 2 of 3 pods fit"

@@ -8,6 +8,7 @@ import pytest
 
 from tonnage.diagnose.explain.explain import explain, explain_manifest, find_pod
 from tonnage.diagnose.explain.replicas.answers import explain_together
+from tonnage.model.layer import Layer
 from tonnage.model.reasons.pod.claims import ClaimElsewhere, ClaimError, ClaimMissing, ClaimNotAllocatable
 from tonnage.model.reasons.pod.pods import NotModelled
 from tonnage.model.reasons.pod.scheduling import NodeAffinityMismatch
@@ -236,8 +237,9 @@ def test_a_manifest_brings_its_template_along() -> None:
     assert explain_manifest(read, cluster).reasons[0].code == ClaimMissing.code
 
 
-def test_every_replica_has_a_claim_of_its_own() -> None:
-    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+def replicas_with_claims(count: int, devices: int) -> list[Any]:
+    """A Deployment of three pods, each with a claim for so many devices."""
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "count": devices}}
     template = dynamic("ResourceClaimTemplate", "t", {"spec": {"devices": {"requests": [request]}}})
     claims = {"resourceClaims": [{"name": "g", "resourceClaimTemplateName": "t"}]}
     spec = {"containers": [{"name": "c", "image": "x"}], **claims}
@@ -245,14 +247,47 @@ def test_every_replica_has_a_claim_of_its_own() -> None:
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": "web", "namespace": "ml"},
-        "spec": {"replicas": 3, "template": {"spec": spec}},
+        "spec": {"replicas": count, "template": {"spec": spec}},
     }
+    return [template, ANY, body]
+
+
+def test_every_replica_has_a_claim_of_its_own() -> None:
     cluster = snapshot_from_documents([node("a"), resource_slice("a", device("x"), device("y"))])
-    documents: list[Any] = [template, ANY, body]
-    manifests, snapshot = added_manifests(documents, "f.yaml", cluster, "ml")
+    manifests, snapshot = added_manifests(replicas_with_claims(3, 1), cluster, "ml")
     [answer] = explain_together(manifests, snapshot)
     assert answer.message.startswith("2 of 3 pods fit; the third waits: ")
     assert answer.verdict is Verdict.NEVER
+
+
+@pytest.mark.parametrize(
+    ("hard", "fit"),
+    [
+        pytest.param({"count/resourceclaims.resource.k8s.io": "2"}, 2, id="claims"),
+        pytest.param({"gpu.deviceclass.resource.k8s.io/devices": "5"}, 2, id="devices of a class"),
+        pytest.param({"gpu.deviceclass.resource.k8s.io/devices": "6"}, 3, id="just enough devices"),
+        pytest.param({"other.deviceclass.resource.k8s.io/devices": "0"}, 3, id="another class"),
+    ],
+)
+@pytest.mark.parametrize("used", [None, "0"], ids=["not counted yet", "counted"])
+def test_a_quota_counts_the_claims_of_every_replica(hard: Body, fit: int, used: str | None) -> None:
+    counted = {} if used is None else {"status": {"hard": hard, "used": dict.fromkeys(hard, used)}}
+    quota: Body = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "claims", "namespace": "ml"},
+        "spec": {"hard": hard},
+        **counted,
+    }
+    devices = (device(f"x{index}") for index in range(6))
+    cluster = snapshot_from_documents([node("a"), resource_slice("a", *devices), quota])
+    manifests, snapshot = added_manifests(replicas_with_claims(3, 2), cluster, "ml")
+    [answer] = explain_together(manifests, snapshot)
+    assert answer.counts is not None
+    assert answer.counts.fit == fit
+    if fit < 3:
+        assert (answer.layer, answer.reasons[0].code) == (Layer.QUOTA, "quota-exceeded-by-claim")
+        assert answer.message.startswith("2 of 3 pods fit; the third waits: its claim g cannot be made: ")
 
 
 def test_flat_requests_are_nothing_in_v1_dra_3() -> None:

@@ -51,7 +51,7 @@ def priority(name: str, value: int) -> Body:
 
 
 def explained(file: list[Body], *cluster: Body) -> list[Explanation]:
-    manifests, snapshot = added_manifests(file, "f.yaml", snapshot_from_documents(list(cluster)), "ml")
+    manifests, snapshot = added_manifests(file, snapshot_from_documents(list(cluster)), "ml")
     return list(explain_together(manifests, snapshot))
 
 
@@ -291,3 +291,29 @@ def test_a_replica_that_others_must_go_for_does_not_fit_yet() -> None:
     assert answer.verdict is Verdict.NOT_NOW
     assert answer.message.startswith("1 of 2 pods fits; the second waits: ")
     assert answer.placement.victims == ("low",)
+
+
+def effects(answer: Explanation) -> dict[str, str]:
+    return {remedy.action: remedy.effect for remedy in answer.remedies}
+
+
+def test_a_quota_is_raised_by_what_all_waiting_pods_need() -> None:
+    body = workload("Deployment", "web", 1, replicas=5)
+    [answer] = explained([body], ONE, quota(2, used={f"requests.{GPU}": "0"}))
+    [(action, effect)] = [entry for entry in effects(answer).items() if entry[0].startswith("raise it")]
+    assert f'"requests.{GPU}": "5"' in action
+    assert effect.endswith("; all 5 pods fit")
+
+
+def test_a_taint_is_tolerated_by_all_pods_of_which_some_have_room() -> None:
+    taint = {"key": "team", "value": "b", "effect": "NoSchedule"}
+    [answer] = explained(
+        [workload("Deployment", "web", 4, replicas=3)], node("h", H100, devices=EIGHT, taints=[taint])
+    )
+    assert effects(answer)["tolerate the taint team=b:NoSchedule"] == "fits h; 2 of 3 pods fit"
+
+
+def test_asking_for_less_counts_what_other_manifests_of_the_files_take() -> None:
+    first, second = workload("Job", "first", 4), workload("Deployment", "web", 10, replicas=3)
+    answers = explained([first, second], node("h", H100, devices=EIGHT))
+    assert effects(answers[1])["ask for 4 nvidia.com/gpu"] == "fits h; 1 of 3 pods fits"

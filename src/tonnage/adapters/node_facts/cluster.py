@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import quote
 
 from tonnage.adapters.kubernetes.client import TimedApi
-from tonnage.adapters.snapshots.format import HEADER
+from tonnage.adapters.snapshots.format import FOOTER, HEADER
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.node.facts import ClusterFacts, PodFacts
@@ -19,6 +19,7 @@ from tonnage.wire.kinds import NODE_GPU_STATUS
 
 _REPORT: Final = NODE_GPU_STATUS.kind
 _KINDS: Final = frozenset({"Node", "Pod", "RuntimeClass", _REPORT})
+_FORBIDDEN: Final = "Forbidden"
 _MOST_PODS: Final = 2000
 _LONGEST: Final = 1000
 
@@ -49,6 +50,30 @@ async def asked_cluster(api: TimedApi, node: str) -> tuple[ClusterFacts | None, 
     facts = cluster_facts(documents, node, now)
     unseen = frozenset(forbidden)
     return (None if facts is None else replace(facts, forbidden=unseen)), unseen
+
+
+def captured_cluster(documents: Iterable[JsonValue], node: str) -> tuple[ClusterFacts | None, frozenset[str]]:
+    """The same out of a captured cluster, whose first and last line say what its server refused."""
+    kinds: set[str] = set()
+    objects = []
+    for obj in _objects(documents):
+        kinds.add(_text(obj.get("kind")))
+        if _bears_on(obj, node):
+            objects.append(obj)
+    absences = [
+        absence
+        for line, key in ((HEADER, "missing"), (FOOTER, "incomplete"))
+        for obj in objects
+        if obj.get("kind") == line and isinstance(entries := obj.get(key), list)
+        for absence in entries
+        if isinstance(absence, dict) and absence.get("reason") == _FORBIDDEN
+    ]
+    unseen = frozenset(_text(absence.get("kind")) for absence in absences) & _KINDS
+    facts = cluster_facts(objects, node)
+    if facts is None:
+        return None, unseen
+    unlisted = frozenset({"Pod"}) - kinds if HEADER not in kinds else frozenset[str]()
+    return replace(facts, forbidden=unseen, unlisted=unlisted), unseen
 
 
 def cluster_facts(
@@ -97,7 +122,7 @@ def _bears_on(document: JsonObject, node: str) -> bool:
     kind = _text(document.get("kind"))
     if kind in ("Node", _REPORT):
         return _name(document) == node
-    return _is_pod_of(document, node) if kind == "Pod" else kind in (*_KINDS, HEADER)
+    return _is_pod_of(document, node) if kind == "Pod" else kind in (*_KINDS, HEADER, FOOTER)
 
 
 def _is_pod_of(document: JsonObject, node: str) -> bool:

@@ -20,6 +20,7 @@ from tonnage.adapters.snapshots.load import LONGEST_LINE, decompressed, is_snaps
 from tonnage.adapters.snapshots.objects import lists_in, load_list
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonValue, parsed_json
+from tonnage.reading.coverage import with_unlisted
 from tonnage.reading.documents import in_file, snapshot_from_documents
 from tonnage.reading.object_names import ObjectNames, names_in, names_of
 
@@ -72,10 +73,10 @@ def read_cluster(path: Path, limit: SizeLimit) -> ClusterFile:
     if len(content) > _LARGE:
         snapshot = load_list(content, Meter(limit, source))
         if snapshot is not None:
-            return ClusterFile(snapshot, documents=_large_list(content, source, limit))
+            return ClusterFile(with_unlisted(snapshot), documents=_large_list(content, source, limit))
     documents = _documents(content, source, limit)
     try:
-        return ClusterFile(snapshot_from_documents(documents), documents=documents)
+        return ClusterFile(with_unlisted(snapshot_from_documents(documents)), documents=documents)
     except ConfigError as error:
         raise in_file(error, source) from None
 

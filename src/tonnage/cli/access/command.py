@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -13,12 +13,15 @@ from tonnage.cli.cluster import connected
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, lines, say, table, yaml_text
 from tonnage.diagnose.access import Subjects, role_lines, role_name, role_objects
+from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.reading.command_kinds import COMMAND_KINDS, kinds_of
 
 if TYPE_CHECKING:
     from tonnage.wire.kinds import Kind
 
+_NO_REVIEWS: Final = (403, 404, 405)
+"""How a server answers that has no reviews, or lets the user make none."""
 _EVERYWHERE: Final = "everywhere"
 _NOWHERE: Final = "no"
 _OF_COMMANDS: Final = ", ".join(COMMAND_KINDS)
@@ -91,13 +94,23 @@ def _yaml_lines(obj: JsonObject) -> Sequence[str]:
 
 async def _extents(common: Common, kinds: Sequence[Kind[Any]]) -> dict[Kind[Any], str]:
     """How far each kind may be listed: everywhere, in one namespace (its name), or nowhere."""
-    from tonnage.adapters.kubernetes.access_reviews import listable
+    from tonnage.adapters.kubernetes.access_reviews import listable, listed_one
 
     async with connected(common) as api:
         namespace = common.namespace or api.namespace or "default"
-        everywhere = dict(zip(kinds, await listable(api, kinds, None), strict=True))
+        may_list: Callable[..., Awaitable[tuple[bool, ...]]] = listable
+        try:
+            allowed = await listable(api, kinds, None)
+        except ApiError as error:
+            if error.code not in _NO_REVIEWS:
+                raise
+            say(f"The API server answers no access reviews: {error.message}", err=True)
+            say("Each kind was listed instead, one object of it.", err=True)
+            may_list = listed_one
+            allowed = await listed_one(api, kinds, None)
+        everywhere = dict(zip(kinds, allowed, strict=True))
         others = [kind for kind in kinds if kind.namespaced and not everywhere[kind]]
-        within = dict(zip(others, await listable(api, others, namespace), strict=True))
+        within = dict(zip(others, await may_list(api, others, namespace), strict=True))
     return {
         kind: _EVERYWHERE if everywhere[kind] else f"in {namespace}" if within.get(kind) else _NOWHERE
         for kind in kinds

@@ -230,12 +230,12 @@ async def _cluster(node: str, common: Common) -> tuple[ClusterFacts | None, froz
 
     Raises ClusterError, ConfigError.
     """
-    from tonnage.adapters.node_facts.cluster import asked_cluster, cluster_facts
+    from tonnage.adapters.node_facts.cluster import asked_cluster, captured_cluster
 
     if common.snapshot is not None:
         from tonnage.adapters.snapshots.cluster_file import read_objects
 
-        return cluster_facts(read_objects(common.snapshot, common.limit), node), frozenset()
+        return captured_cluster(read_objects(common.snapshot, common.limit), node)
     if not _somebody_to_ask(common):
         raise ClusterError(
             Problem("no kubeconfig: name one with --kubeconfig, or run the command where kubectl works")

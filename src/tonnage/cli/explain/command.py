@@ -41,6 +41,7 @@ def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> li
         "tonnage explain node gpu-a                # what it runs, and which pods it rejects",
         "tonnage explain --all-pending             # all pending pods, grouped by cause",
         "tonnage explain -f job.yaml               # before you apply it",
+        "tonnage explain -f deploy/ -f quota.yaml  # all of them together",
         "tonnage explain pod train -n ml --snapshot cluster.json -o json",
         "tonnage explain message '0/8 nodes are available: 8 Too many pods.'   # as kubectl printed it",
         "tonnage explain message 'CUDA error: out of memory'   # - for a log on stdin",
@@ -50,26 +51,33 @@ def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> li
 @click.option(
     "-f",
     "--filename",
-    type=click.Path(dir_okay=False, path_type=Path),
+    "filenames",
+    type=click.Path(allow_dash=True),
+    multiple=True,
     metavar="FILE",
-    help="Explain a manifest (YAML or JSON, - for stdin).",
+    help="Explain manifests (YAML or JSON): a file, a folder, or - for stdin. Repeatable: all are created "
+    "together.",
 )
+@click.option("-R", "--recursive", is_flag=True, help="Read the subfolders of folders given with -f, too.")
 @click.option("--all-pending", is_flag=True, help="Explain all pending pods, grouped by cause.")
 @profiles_option
 @common_options(output=("text", "json", "yaml"), cluster=True, namespace=True, snapshot=True)
 def command(
     common: Common,
     words: tuple[str, ...],
-    filename: Path | None,
+    filenames: tuple[str, ...],
     scheduler_config: Path | None,
     *,
+    recursive: bool,
     all_pending: bool,
 ) -> int:
     """Exit status 1 when a verdict is anything but FITS, RUNNING or ENDED."""
-    if words[:1] == (WORD,) and filename is None and not all_pending:
+    if words[:1] == (WORD,) and not filenames and not all_pending:
         return explain_message(words[1:], common.output)
-    if [bool(words), filename is not None, all_pending].count(True) != 1:
+    if [bool(words), bool(filenames), all_pending].count(True) != 1:
         raise click.UsageError("give exactly one of TYPE NAME, -f FILE and --all-pending")
+    if "-" in filenames and str(common.snapshot) == "-":
+        raise click.UsageError("stdin cannot be both -f and --snapshot")
     target = target_of(words) if words else None
     from tonnage.adapters.snapshots.objects import collector_paused
 
@@ -82,21 +90,21 @@ def command(
         if target is not None:
             explanations: tuple[Explanation, ...] = (explain_target(*target, snapshot, namespace, version),)
         else:
-            explanations = _explain_file(filename or Path(), snapshot, namespace, version)
+            explanations = _explain_files(filenames, snapshot, namespace, version, recursive=recursive)
     if any(lacks_objects(explanation) for explanation in explanations):
         say_unseen(snapshot, "explain")
     _show(explanations, common.output)
     return 0 if all(explanation.verdict.good for explanation in explanations) else 1
 
 
-def _explain_file(
-    filename: Path, snapshot: Snapshot, namespace: str, version: str
+def _explain_files(
+    names: tuple[str, ...], snapshot: Snapshot, namespace: str, version: str, *, recursive: bool
 ) -> tuple[Explanation, ...]:
     try:
-        from tonnage.cli.explain.file import explain_file
+        from tonnage.cli.explain.file import explain_files
     except ModuleNotFoundError as error:
         raise _left_out("explain -f", error) from None
-    return explain_file(filename, snapshot, namespace, version)
+    return explain_files(names, snapshot, namespace, version, recursive=recursive)
 
 
 def _all_pending(common: Common, snapshot: Snapshot, version: str) -> int:
@@ -105,7 +113,7 @@ def _all_pending(common: Common, snapshot: Snapshot, version: str) -> int:
     except ModuleNotFoundError as error:
         raise _left_out("explain --all-pending", error) from None
     if "Pod" in snapshot.missing and "Pod" not in snapshot.scopes:
-        raise not_seen("Pod", snapshot, "no pod", "explain")
+        raise not_seen("Pod", snapshot, "the list of pods", "explain")
     say_unseen(snapshot, "explain")
     pending = pending_pods(snapshot, namespace=common.namespace or "", version=version)
     if common.output != "text":

@@ -1,37 +1,101 @@
-"""`tonnage explain -f`: what would become of each object of a file."""
+"""`tonnage explain -f`: what would become of each object of the files."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
 from tonnage.cli.api_rules import api_server
+from tonnage.cli.lint.files import ReadableFile, read_files
 from tonnage.cli.lint.lint_context import shapes
-from tonnage.cli.locations.labs_and_scenarios import read_text
+from tonnage.cli.terminal.output import say
 from tonnage.diagnose.explain.admission.refused_objects import explain_objects, refused_objects
-from tonnage.diagnose.explain.admission.wrong_types import with_places, wrong_types
+from tonnage.diagnose.explain.admission.wrong_types import WrongTypes, with_places, wrong_types
 from tonnage.diagnose.explain.replicas.answers import explain_together
+from tonnage.diagnose.lint.manifest_objects import items_of, pods_of
 from tonnage.diagnose.lint.sheet import Sheet
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.api_answer import ApiAnswer
 from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.name_lists import listed
+from tonnage.model.reasons.pod.admission import ObjectRefused
 from tonnage.model.verdict import Explanation
-from tonnage.reading.documents import objects_in
+from tonnage.reading.documents import in_files, objects_in
 from tonnage.reading.manifests import added_manifests, read_manifests
 
+_MOST_NAMED = 4
 
-def explain_file(path: Path, snapshot: Snapshot, namespace: str, version: str) -> tuple[Explanation, ...]:
+
+def explain_files(
+    names: tuple[str, ...], snapshot: Snapshot, namespace: str, version: str, *, recursive: bool
+) -> tuple[Explanation, ...]:
     """Refused objects that make no pods, or cannot be decoded, and then everything that makes pods.
 
+    All files are created together, in their order. Objects of kinds that Tonnage does not know are named.
+
     Raises:
-        ConfigError: unreadable, or nothing in it makes a pod and nothing is refused.
+        ConfigError: unreadable, or nothing in them makes a pod and nothing is refused.
     """
-    text = read_text(path)
-    documents, server = read_manifests(text, str(path)), api_server()
+    read = read_files(names, recursive=recursive)
+    if read.problems:
+        raise ConfigError(*read.problems)
+    for note in read.notes:
+        say(note, err=True)
+    by_file, server = _documents(read.texts), api_server()
+    documents = [document for _, some in by_file for document in some]
     refused = refused_objects(objects_in(documents), namespace, server)
-    manifests, snapshot = added_manifests(documents, str(path), snapshot, namespace, refused)
+    try:
+        manifests, snapshot = added_manifests(documents, snapshot, namespace, refused)
+    except ConfigError as error:
+        _say_unjudged(read.texts, documents, namespace)
+        raise in_files(error, [(name, len(some)) for name, some in by_file]) from None
+    _say_unjudged(read.texts, documents, namespace)
     explanations = (
         *explain_objects(refused, manifests),
         *explain_together(manifests, snapshot, version=version, server=server),
     )
     if all(answer.faults for _, answer in refused):
         return explanations
-    sheet = Sheet("stdin" if str(path) == "-" else str(path), text)
-    return tuple(with_places(explanations, wrong_types(sheet, refused, namespace, shapes())))
+    return tuple(with_places(explanations, _places(read.texts, refused, namespace)))
+
+
+def _documents(texts: Iterable[ReadableFile]) -> list[tuple[str, list[JsonValue]]]:
+    """The documents of each file. Raises ConfigError: the problems of all of them."""
+    by_file: list[tuple[str, list[JsonValue]]] = []
+    problems: list[Problem] = []
+    for text in texts:
+        try:
+            by_file.append((text.name, read_manifests(text.content, text.name)))
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(*problems)
+    return by_file
+
+
+def _say_unjudged(texts: Iterable[ReadableFile], documents: Iterable[JsonValue], namespace: str) -> None:
+    """Name on stderr what makes pods in a way that only its own controller knows."""
+    kinds = shapes()
+    versions = {(str(obj.get("apiVersion", "")), str(obj.get("kind", ""))) for obj in objects_in(documents)}
+    if all(kinds.knows(*version) for version in versions):
+        return
+    subjects = [
+        manifest.subject
+        for text in texts
+        for manifest in items_of(Sheet(text.name, text.content), namespace)
+        if manifest.kind and not kinds.knows(manifest.api_version, manifest.kind) and any(pods_of(manifest))
+    ]
+    if subjects:
+        named, some = listed(subjects, _MOST_NAMED), "it makes" if len(subjects) == 1 else "they make"
+        why = f"Tonnage does not know how many pods {some}; tonnage lint judges their templates"
+        say(f"not judged: {named}: {why}", err=True)
+
+
+def _places(
+    texts: Iterable[ReadableFile], refused: Sequence[tuple[JsonObject, ApiAnswer]], namespace: str
+) -> WrongTypes:
+    """What cannot be decoded, with its place in its file."""
+    places: dict[tuple[str, str], tuple[ObjectRefused, ...]] = {}
+    for text in texts:
+        places |= wrong_types(Sheet(text.name, text.content), refused, namespace, shapes())
+    return places

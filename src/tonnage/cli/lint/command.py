@@ -125,7 +125,7 @@ def _answered(
     if common.output in ("json", "yaml"):
         _emit(report, read, common, context, diffs or {}, repaired)
     else:
-        _show(report, read, common, diffs or {}, repaired)
+        _show(report, read, common, context, diffs or {}, repaired)
     for problem in (*read.problems, *report.unreadable):
         say(render_problem(problem, colour=True), err=True)
     for note in read.notes:
@@ -153,18 +153,28 @@ def _emit(
     emit({**answer(report, problems, counts, context.cluster), "changes": changes}, common.output)
 
 
-def _show(report: LintReport, read: Files, common: Common, diffs: dict[str, str], repaired: int) -> None:
+def _show(
+    report: LintReport,
+    read: Files,
+    common: Common,
+    context: LintContext,
+    diffs: dict[str, str],
+    repaired: int,
+) -> None:
     """The answer as text or SARIF."""
     from tonnage import __version__
     from tonnage.cli.lint.report import rendered
 
     problems = (*read.problems, *report.unreadable)
     if common.output == "sarif":
+        from tonnage.diagnose.lint.coverage import unread_of
         from tonnage.diagnose.lint.fix import repairs
         from tonnage.diagnose.lint.sarif import sarif
 
+        cluster = context.cluster
+        unread = unread_of(cluster.ground.view.snapshot) if cluster is not None else ()
         fixes = {repair.index: repair for repair in repairs(report)}
-        emit(sarif(report.findings, problems, __version__, fixes, report.unjudged), "json")
+        emit(sarif(report.findings, problems, __version__, fixes, report.unjudged, unread), "json")
         return
     for text in diffs.values():
         say(printable(text), end="")

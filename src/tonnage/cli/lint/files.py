@@ -1,4 +1,4 @@
-"""The texts that lint is given: files, folders and patterns as kubectl takes them; and writing them back."""
+"""Texts for lint and explain: files, folders and patterns as kubectl takes them; and writing them back."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_files(names: tuple[str, ...], *, recursive: bool) -> Files:
             continue
         if len(texts) == _MOST_FILES or total > _MOST_TOTAL:
             why = f"more than {_MOST_FILES} files or {_MOST_TOTAL >> 20} MiB"
-            problems.append(Problem("too many files", name, why, "lint fewer folders at a time"))
+            problems.append(Problem("too many files", name, why, "name fewer folders at a time"))
             break
         try:
             text = ReadableFile(name, path, _content(name, path))
@@ -81,8 +81,8 @@ def _paths(
             paths = [*_in_folder(path, notes, recursive=recursive)]
             if not paths:
                 remedy = "" if recursive else "--recursive looks into the folders in it"
-                why = f"lint reads {', '.join(_SUFFIXES)}"
-                problems.append(Problem("the folder has nothing to lint", match, why, remedy))
+                why = f"only {', '.join(_SUFFIXES)} files are read"
+                problems.append(Problem("the folder has no files to read", match, why, remedy))
             yield from ((str(path_found), path_found) for path_found in paths)
 
 
@@ -95,7 +95,7 @@ def _in_folder(folder: Path, notes: list[str], *, recursive: bool) -> Iterator[P
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         if _CHART in files and "templates" in folders:
             folders.remove("templates")
-            notes.append(f"not read: the templates of the chart {current}; lint what helm template prints")
+            notes.append(f"not read: the templates of the chart {current}; give what helm template prints")
         here = Path(current)
         for file in sorted(files):
             if file.endswith(_SUFFIXES) and not file.startswith(".") and (here / file).is_file():

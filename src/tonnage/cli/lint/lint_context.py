@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tonnage.cli.api_rules import api_server
 from tonnage.cli.options import Common
+from tonnage.cli.terminal.output import say
 from tonnage.diagnose.lint.lint import LintContext
 from tonnage.diagnose.lint.manifest_objects import items_of
 from tonnage.diagnose.lint.rule_inputs import KindFields, LintCluster
@@ -80,6 +81,9 @@ def _context(
     from tonnage.reading.added_objects import with_readable_claims
 
     say_unseen(snapshot, "lint")
+    unlisted = sorted(snapshot.missing - snapshot.forbidden) if not snapshot.complete else []
+    if unlisted:
+        say(f"not read: {', '.join(unlisted)}. What depends on them is not judged.", err=True)
     snapshot = with_readable_claims([entry.value for entry in items], snapshot, namespace=namespace)
     ground = ground_of(snapshot, version=common.server_version or "")
     kinds, only = (names.kinds, names.namespace) if names is not None else (None, "")

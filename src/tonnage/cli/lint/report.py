@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.cli.terminal.output import SafeText, indented, line, lines, styled
 from tonnage.diagnose.doctor.finding import counted
-from tonnage.diagnose.lint.coverage import UnjudgedPart
+from tonnage.diagnose.lint.coverage import UnjudgedPart, unread_of
 from tonnage.diagnose.lint.finding import LintFinding
 from tonnage.diagnose.lint.lint import LintReport
 from tonnage.diagnose.lint.rule_inputs import LintCluster
@@ -54,9 +54,8 @@ def answer(
 
 
 def _unread(snapshot: Snapshot) -> JsonObject:
-    """The kinds that the API server refused to list: all objects, or those outside a namespace."""
-    kinds = [*sorted(snapshot.forbidden | snapshot.scopes.keys())]
-    entries: list[JsonValue] = [{"kind": kind, "seenIn": snapshot.scopes.get(kind)} for kind in kinds]
+    """The kinds that were not read: all objects, or those outside a namespace."""
+    entries: list[JsonValue] = [kind.to_json() for kind in unread_of(snapshot)]
     return {"unread": entries} if entries else {}
 
 

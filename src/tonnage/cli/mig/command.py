@@ -179,7 +179,9 @@ def _gpus(common: Common, node: str | None, product: str, count: int) -> _Gpus |
     if node not in statuses:
         near = get_close_matches(node, statuses, n=1)
         agents = f"nodes whose agent does: {', '.join([*statuses][:10])}"
-        none = "no node has an agent: install Tonnage's chart, or name a --product"
+        none = "install Tonnage's chart, or name a --product"
+        if not snapshot.complete:
+            none = "the file has no NodeGPUStatus: take it with tonnage snapshot, or name a --product"
         remedy = f"did you mean {near[0]}?" if near else agents if statuses else none
         raise ConfigError(Problem(f"no agent tells of the GPUs of node {node[:253]}", remedy=remedy))
     gpus = gpus_of(statuses[node])

@@ -62,6 +62,7 @@ def with_manifests(
 
     A file named in a file lies relative to that one's `folder`. Raises ConfigError: all that is wrong.
     """
+    from tonnage.reading.documents import in_file
     from tonnage.reading.manifests import added_manifests, read_manifests
 
     problems: list[Problem] = []
@@ -72,9 +73,9 @@ def with_manifests(
             try:
                 path = Path(change.source) if flag else folder / change.source
                 documents = read_manifests(read_text(path), str(path))
-                read[change.source], snapshot = added_manifests(documents, str(path), snapshot, namespace)
+                read[change.source], snapshot = added_manifests(documents, snapshot, namespace)
             except ConfigError as error:
-                problems += error.problems
+                problems += in_file(error, str(path)).problems
                 read[change.source] = ()
     if problems:
         raise ConfigError(*problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -81,7 +82,7 @@ def _group(pod: Pod, ground: Ground) -> Hashable:
     """What pods have alike that are answered alike; a pod with a node by its own status."""
     status = pod.status
     if pod.node_name:
-        waits = tuple((wait.reason, wait.message.replace(pod.name, "")) for wait in status.waiting)
+        waits = tuple((wait.reason, _nameless(wait.message, pod.name)) for wait in status.waiting)
         return pod.node_name, status.reason, waits, *(() if waits else pod.key)
     group = group_of(pod, shunned=ground.view.has_anti_affinity)
     own = pod.key if pod.volumes or pod.claims or status.nominated_node else ()
@@ -101,8 +102,21 @@ def _cause(explanation: Explanation, pod: Pod) -> tuple[str, str, Verdict, str, 
         message = f"it starts on {pod.node_name}" if pod.node_name else explanation.message
         return "", "", explanation.verdict, message, ""
     code, layer = leading_code(explanation)
-    message = explanation.message.replace(pod.name, "it")
+    message = _nameless(explanation.message, pod.name)
     return code, layer, explanation.verdict, message, remedy
+
+
+def _nameless(message: str, name: str) -> str:
+    """The message without a pod's name, so that pods of one cause have one message.
+
+    A name that is a word as well stays: it may stand for something else.
+
+    >>> _nameless("kubelet refused web-7x", "web-7x"), _nameless("no node takes it", "node")
+    ('kubelet refused it', 'no node takes it')
+    """
+    if name.isalpha():
+        return message
+    return re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", "it", message)
 
 
 def _name(pod: Pod) -> str:

@@ -11,7 +11,11 @@ from tonnage.model.json import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class FleetTotal:
-    """A resource on all nodes. An amount is None where it is not known of one of them."""
+    """A resource on all nodes. An amount is None where it is not known of one of them.
+
+    `devices`: GPUs or MIG devices behind the capacity, where a node shares them; None: no node does, or
+    nobody tells how.
+    """
 
     resource: str
     nodes: int
@@ -19,6 +23,7 @@ class FleetTotal:
     allocatable: int | None
     allocated: int | None
     troubled: int
+    devices: int | None = None
 
     @property
     def free(self) -> int | None:
@@ -32,7 +37,10 @@ class FleetTotal:
         """The total as a line; what is not known is left out."""
         parts = [f"{self.nodes} node{'' if self.nodes == 1 else 's'}"]
         if self.allocatable is not None and self.capacity is not None:
-            parts.append(f"{self.allocatable} of {self.capacity} allocatable")
+            noun = "MIG device" if "/mig-" in self.resource else "GPU"
+            many = "" if self.devices == 1 else "s"
+            behind = "" if self.devices is None else f" (on {self.devices} {noun}{many})"
+            parts.append(f"{self.allocatable} of {self.capacity} allocatable{behind}")
         parts += [f"{self.allocated} allocated"] if self.allocated is not None else []
         parts += [f"{self.free} free"] if self.free is not None else []
         parts += [f"trouble on {self.troubled}"] if self.troubled else []
@@ -48,6 +56,7 @@ class FleetTotal:
             "allocated": self.allocated,
             "free": self.free,
             "troubled": self.troubled,
+            **({} if self.devices is None else {"devices": self.devices}),
         }
 
 
@@ -64,6 +73,7 @@ def totals_of(rows: Iterable[FleetRow]) -> tuple[FleetTotal, ...]:
             _sum(row.allocatable for row in same),
             _sum(row.allocated for row in same),
             sum(not row.in_order for row in same),
+            _sum(row.device_count for row in same) if any(row.replicas != 1 for row in same) else None,
         )
         for resource, same in sorted(by_resource.items())
     )

@@ -12,7 +12,9 @@ from tonnage.diagnose.lint.manifest_objects import ManifestObject, pods_of, reso
 from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.diagnose.lint.rules import device_plugin, mig_parted
 from tonnage.diagnose.lint.sheet import Sheet
+from tonnage.diagnose.missing_kinds import unread_text
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.cluster import Snapshot
 
 _CHART: Final = "helm template RELEASE CHART -f values.yaml | tonnage lint -"
 _KUSTOMIZE: Final = "kustomize build FOLDER | tonnage lint -"
@@ -48,6 +50,26 @@ class UnjudgedPart:
             "message": self.message,
             "remedy": self.remedy,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadKind:
+    """A kind that was not read: no object, or none outside the namespace `seen_in`."""
+
+    kind: str
+    seen_in: str | None
+    text: str
+
+    def to_json(self) -> JsonObject:
+        """As `lint -o json` lists it."""
+        return {"kind": self.kind, "seenIn": self.seen_in}
+
+
+def unread_of(snapshot: Snapshot) -> tuple[UnreadKind, ...]:
+    """What was not read of a cluster: what the API server refused, and what a list of objects lacks."""
+    unlisted = snapshot.missing if not snapshot.complete else frozenset[str]()
+    kinds = sorted(snapshot.forbidden | snapshot.scopes.keys() | unlisted)
+    return tuple(UnreadKind(kind, snapshot.scopes.get(kind), unread_text(kind, snapshot)) for kind in kinds)
 
 
 def unjudged_documents(sheet: Sheet) -> Iterator[UnjudgedPart]:

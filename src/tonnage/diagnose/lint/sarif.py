@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
-from tonnage.diagnose.lint.coverage import UnjudgedPart
+from tonnage.diagnose.lint.coverage import UnjudgedPart, UnreadKind
 from tonnage.diagnose.lint.finding import LintFinding
 from tonnage.diagnose.lint.fix import Repair
 from tonnage.documents.yaml.reader import field_path
@@ -48,10 +48,12 @@ def sarif(
     version: str,
     repairs: Mapping[int, Repair] | None = None,
     unjudged: Iterable[UnjudgedPart] = (),
+    unread: Iterable[UnreadKind] = (),
 ) -> JsonObject:
     """One log with one run. `repairs` by the index of their finding, where the text is still as it was.
 
-    What no rule looked at is a notification, since SARIF has results for rules alone.
+    What no rule looked at, and what was not read of the cluster, are notifications, since SARIF has results
+    for rules alone.
     """
     problems = [*unreadable]
     rules = _rules()
@@ -61,7 +63,11 @@ def sarif(
         for index, finding in enumerate(findings)
     ]
     invocation: JsonObject = {"executionSuccessful": not problems}
-    notifications = [*map(_notification, problems), *map(_unjudged_notification, unjudged)]
+    notifications = [
+        *map(_notification, problems),
+        *map(_unread_notification, unread),
+        *map(_unjudged_notification, unjudged),
+    ]
     if notifications:
         invocation["toolExecutionNotifications"] = [*notifications]
     driver: JsonObject = {
@@ -144,6 +150,10 @@ def _fix(finding: LintFinding, repair: Repair) -> JsonObject:
 
 def _notification(problem: Problem) -> JsonObject:
     return {"level": "error", "message": {"text": plain(str(problem))}}
+
+
+def _unread_notification(kind: UnreadKind) -> JsonObject:
+    return {"level": "warning", "message": {"text": plain(kind.text)}}
 
 
 def _unjudged_notification(part: UnjudgedPart) -> JsonObject:

@@ -214,9 +214,10 @@ def _free_or_raise(reason: QuotaRowsReason, manifest: Manifest, snapshot: Snapsh
     if going and requested + used - freed <= hard:
         there = _without(going, quota, snapshot)
         yield Fix(f"wait for {listed(going)} to end, or end it", manifest, there, {})
+    pods = max(1, manifest.replicas)  # a quota that is raised for one pod refuses the next
     more = {
         entry.key: write_quantity(
-            parse_quantity(entry.asked) + parse_quantity(entry.used), quantity_format(entry.hard)
+            pods * parse_quantity(entry.asked) + parse_quantity(entry.used), quantity_format(entry.hard)
         )
         for entry in reason.rows
         if not fits(entry, quota.spec_hard)

@@ -33,6 +33,8 @@ from tonnage.model.verdict import Remedy
 _MOST_TRIALS: Final = 24
 _MOST_OFFERED: Final = 6
 _MOST_NAMED: Final = 4
+_OF_REPLICAS: Final = 100
+"""What a remedy costs more that gives a pod several replicas."""
 _PREEMPTS: Final = "PreemptLowerPriority"
 
 
@@ -51,15 +53,28 @@ def remedies_for(case: Case, ground: Ground) -> tuple[Remedy, ...]:
             waits.append(needed)
         else:
             plans[needed.key] = needed
-    merged = waiting(waits, tuple(plans), case)
+    merged = waiting(waits, tuple(plans), case, _replica_words)
     whole = [plan for plan in plans.values() if not any(plan.is_less_than(o) for o in plans.values())]
-    alone = [(plan.cost, _remedy(plan, case, ground)) for plan in (*whole, *merged.alone)]
-    ranked = [*_cleared(case), *alone, *merged.together, *_by_priority(case, ground)]
+    alone = [(_cost(plan, case), _remedy(plan, case, ground)) for plan in (*whole, *merged.alone)]
+    together = [(_cost(plan, case), remedy) for plan, remedy in merged.together]
+    ranked = [*_cleared(case), *alone, *together, *_by_priority(case, ground)]
     ranked.sort(key=lambda pair: pair[0])
     by_action: dict[str, Remedy] = {}
     for _, remedy in ranked:
         by_action.setdefault(remedy.action, remedy)
     return tuple(by_action.values())[:_MOST_OFFERED]
+
+
+def _cost(plan: RemedyPlan, case: Case) -> int:
+    """What leads to replicas comes after all that leads to devices."""
+    pod, view = applied(plan.edits, case)
+    return plan.cost + (_OF_REPLICAS if _replica_words(pod, plan.node, view) else 0)
+
+
+def _replica_words(pod: Pod, name: str, view: ClusterView) -> str:
+    """That the pod would get replicas of fewer devices on a node, as the end of an effect."""
+    there = _replicas(pod, name, view) if name in view.nodes else None
+    return f", where {there.in_words(_most_asked(pod)[there.resource])}" if there is not None else ""
 
 
 def _kept_from_replicas(plan: RemedyPlan, case: Case) -> RemedyPlan:
@@ -168,12 +183,10 @@ def _remedy(plan: RemedyPlan, case: Case, ground: Ground) -> Remedy:
     pod, view = applied(plan.edits, case)
     changed = ground.engine is not None and view is not case.view  # a node that waits for pods to end
     chosen = plan.node if changed else ground.chosen(pod, view)
-    effect = f"fits {chosen}"
-    if chosen in view.nodes and (there := _replicas(pod, str(chosen), view)) is not None:
-        effect += f", where {there.in_words(_most_asked(pod)[there.resource])}"
+    effect = f"fits {chosen}{_replica_words(pod, str(chosen), view)}"
     if len(plan.edits) > 1:
         effect += " (all of these are needed)"
-    return Remedy(action, effect, patch_of(case.pod, pod))
+    return Remedy(action, effect, patch_of(case.pod, pod), pod if view is case.view else None)
 
 
 def _by_priority(case: Case, ground: Ground) -> list[tuple[int, Remedy]]:

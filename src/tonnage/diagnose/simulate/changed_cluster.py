@@ -94,7 +94,7 @@ class Fork:
     problems: list[Problem] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.purse = Purse(self.base.snapshot)
+        self.purse = Purse(self.base.snapshot, self.base.profile.minor)
 
     def names(self) -> list[str]:
         """Names of the nodes that there are."""

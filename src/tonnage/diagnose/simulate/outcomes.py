@@ -12,6 +12,11 @@ from tonnage.model.name_lists import listed
 from tonnage.model.verdict import Verdict
 
 MOST_NAMED = 10
+_HELD = (
+    *("allocated", "free", "freeOnCordonedNodes", "stranded", "strandedBy", "tooFewTogether"),
+    "fragmentedPercent",
+)
+"""Figures of a resource that hang on what pods hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,10 @@ class ResourceFigures:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedCluster:
-    """A cluster once every pod has been tried. `placed` counts all pods that have a node."""
+    """A cluster once every pod has been tried. `placed` counts all pods that have a node.
+
+    Not `pods_seen`: pods were not read, or those of one namespace alone, so that what they hold is not known.
+    """
 
     name: str
     changes: tuple[str, ...]
@@ -147,6 +155,7 @@ class SimulatedCluster:
     notes: tuple[str, ...] = ()
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What keeps the fate of pods from being known, and which pods."""
+    pods_seen: bool = True
 
     def of(self, *, displaced: bool) -> tuple[Fate, ...]:
         """Fates of pods that were displaced, or of the others that looked for a place."""
@@ -174,13 +183,14 @@ class SimulatedCluster:
     def to_json(self) -> JsonObject:
         """As `-o json` has it."""
         counts = self.counts
+        held: JsonObject = {} if self.pods_seen else dict.fromkeys(_HELD)
         return {
             "name": self.name,
             "changes": [*self.changes],
             "nodes": self.nodes,
             "pods": {
-                "placed": self.placed,
-                "pending": counts["pending"],
+                "placed": self.placed if self.pods_seen else None,
+                "pending": counts["pending"] if self.pods_seen else None,
                 "unknown": counts["unknown"],
                 "displaced": counts["displaced"],
                 "lost": counts["lost"],
@@ -188,7 +198,7 @@ class SimulatedCluster:
             "pending": [entry.to_json() for entry in self.waiting],
             "unknown": [{"what": text, "pods": [*names]} for text, names in self.unknown.items()],
             "displaced": [fate.to_json() for fate in self.of(displaced=True)],
-            "resources": [entry.to_json() for entry in self.resources],
+            "resources": [{**entry.to_json(), **held} for entry in self.resources],
             "notes": [*self.notes],
         }
 

@@ -79,6 +79,16 @@ class Scene:
             self.nodes[name] = self.nodes[name].plus(replace(other, node_name=name) for other in come)
         return self._decided(pod, schedule_on(pod, replace(self.view, nodes={name: self.nodes[name]})))
 
+    def node_before(self, pod: Pod, name: str) -> NodeView:
+        """A node without the pod that was placed there last."""
+        return self.nodes[name].plus(other for other in self.come.get(name, ()) if other.key != pod.key)
+
+    def withdraw(self, pod: Pod, name: str) -> None:
+        """Take back the pod that was placed last: its kubelet does not let it in."""
+        self.settled()
+        self.nodes[name] = self.nodes[name].without((pod,))
+        self.fleet = fleet_of(self.settled())
+
     def _stays(self, pod: Pod) -> bool:
         """Whether what refuses a pod refuses its group; under a profile more may tell pods apart."""
         return stays_refused(pod) and self.view.settings(pod).is_default

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
-from tonnage.decide.kubernetes.admission.charges import charged_to_pods, pod_charges
-from tonnage.decide.kubernetes.admission.quota import pod_refusals
+from tonnage.decide.kubernetes.admission.charges import (
+    charged_to_claims,
+    charged_to_pods,
+    claim_charges,
+    pod_charges,
+)
+from tonnage.decide.kubernetes.admission.quota import claim_refusals, pod_refusals
 from tonnage.decide.kubernetes.admission.scopes import counts
 from tonnage.diagnose.simulate.pod_shapes import group_of
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.kubernetes.policies import Quota
 from tonnage.model.kubernetes.quantity import parse_quantity, write_quantity
+from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.reasons.reason import Reason
 
 _NOTHING: Final = Fraction(0)
@@ -24,6 +30,8 @@ class Purse:
     """The quotas of a cluster, with what was added and has ended since."""
 
     snapshot: Snapshot
+    minor: int = 35
+    """Of the release, by which claims are charged."""
     quotas: dict[str, list[Quota]] = field(default_factory=dict)
     """By namespace, as they stand now; those of namespaces that nobody asked about are not there yet."""
     _refused: dict[Hashable, Reason] = field(default_factory=dict)
@@ -49,6 +57,22 @@ class Purse:
             self._charge(pod, -1)
             self._refused.clear()
 
+    def claim_refusal(self, claims: Iterable[ResourceClaim]) -> Reason | None:
+        """Why a claim of a new pod is not let in; those before it are charged, as the server makes them."""
+        for claim in claims:
+            quotas = self._of(claim.namespace)
+            refusals = claim_refusals(claim, replace(self.snapshot, quotas=tuple(quotas)), minor=self.minor)
+            if refusals:
+                return refusals[0].reason
+            self._charge_claim(claim, 1)
+        return None
+
+    def free_claims(self, claims: Iterable[ResourceClaim]) -> None:
+        """Claims have gone."""
+        for claim in claims:
+            if self._of(claim.namespace):
+                self._charge_claim(claim, -1)
+
     def _of(self, namespace: str) -> list[Quota]:
         quotas = self.quotas.get(namespace)
         if quotas is None:
@@ -65,8 +89,26 @@ class Purse:
             if pod.namespace == quota.namespace and counts(quota, pod):
                 charges = pod_charges(pod)
                 used = {key: amount + charges.get(key, _NOTHING) for key, amount in used.items()}
-        amounts = {key: write_quantity(amount) for key, amount in used.items()}
+        for claim in self.snapshot.claims if not quota.scopes else ():
+            if claim.namespace == quota.namespace and claim.uid:
+                for key, amount in self._claim_charges(claim).items():
+                    if key in quota.hard:
+                        used[key] = used.get(key, _NOTHING) + amount
+        amounts = {
+            **{key: "0" for key in quota.hard if charged_to_claims(key) and not quota.scopes},
+            **{key: write_quantity(amount) for key, amount in used.items()},
+        }
         return replace(quota, used={**quota.used, **amounts}, counted=True)
+
+    def _claim_charges(self, claim: ResourceClaim) -> dict[str, Fraction]:
+        return claim_charges(claim, self.snapshot.device_classes, minor=self.minor)
+
+    def _charge_claim(self, claim: ResourceClaim, sign: int) -> None:
+        charges = self._claim_charges(claim)
+        self.quotas[claim.namespace] = [
+            quota if quota.scopes else _charged(quota, charges, sign)
+            for quota in self.quotas[claim.namespace]
+        ]
 
     def _charge(self, pod: Pod, sign: int) -> None:
         charges = pod_charges(pod)

@@ -18,8 +18,9 @@ def rows_of(answer: WhatIf) -> list[list[str]]:
     counts = [outcome.counts for outcome in outcomes]
     rows = [["", *(outcome.name for outcome in outcomes)]]
     rows.append(["nodes", *(str(outcome.nodes) for outcome in outcomes)])
-    rows.append(["pods with a node", *(str(outcome.placed) for outcome in outcomes)])
-    rows.append(["pods pending", *(str(count["pending"]) for count in counts)])
+    with_pods = answer.before.pods_seen
+    rows.append(["pods with a node", *(str(outcome.placed) if with_pods else "-" for outcome in outcomes)])
+    rows.append(["pods pending", *(str(count["pending"]) if with_pods else "-" for count in counts)])
     for title, key in (("pods not known", "unknown"), ("pods displaced", "displaced"),
                       ("  of them pending", "displaced-waiting"), ("pods lost", "lost")):  # fmt: skip
         if any(count[key] for count in counts):
@@ -28,7 +29,7 @@ def rows_of(answer: WhatIf) -> list[list[str]]:
     for name in names:
         figures = [outcome.resource(name) for outcome in outcomes]
         if any(figure is not None and (figure.capacity or figure.allocated) for figure in figures):
-            rows += _resource_rows(name, figures)
+            rows += _resource_rows(name, figures, with_pods=with_pods)
     return rows
 
 
@@ -49,7 +50,11 @@ def _device_last(name: str) -> tuple[bool, str]:
     return "/" in name, name
 
 
-def _resource_rows(name: str, figures: list[ResourceFigures | None]) -> Iterator[list[str]]:
+def _resource_rows(
+    name: str, figures: list[ResourceFigures | None], *, with_pods: bool
+) -> Iterator[list[str]]:
+    """`with_pods`: it is known what pods hold."""
+
     def row(title: str, *values: str) -> list[str]:
         return [title, *values]
 
@@ -57,6 +62,9 @@ def _resource_rows(name: str, figures: list[ResourceFigures | None]) -> Iterator
     if any(figure is not None and figure.devices is not None for figure in figures):
         noun = "MIG devices" if "/mig-" in name else "GPUs"
         yield row(f"  {noun} behind", *(_devices(figure) for figure in figures))
+    if not with_pods:
+        yield from ([title, *("-" for _ in figures)] for title in ("  allocated", "  free"))
+        return
     yield row("  allocated", *(_amount(figure, figure.allocated if figure else 0) for figure in figures))
     yield row("  free", *(_amount(figure, figure.free if figure else 0) for figure in figures))
     if any(figure is not None and figure.cordoned for figure in figures):

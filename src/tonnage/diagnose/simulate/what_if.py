@@ -98,6 +98,7 @@ def _outcome(
         figures_of(scene.fleet, references, scene.view.snapshot.gpu),
         tuple(_notes(fork, scene)),
         {cause: tuple(names) for cause, names in unknown.items()},
+        "Pod" not in fork.base.snapshot.missing,
     )
 
 
@@ -165,6 +166,8 @@ def _notes(fork: Fork, scene: Scene) -> Iterable[str]:
     missing = sorted(snapshot.missing - {"NodeGPUStatus", *(() if snapshot.claims else OF_CLAIMS)})
     if missing:
         yield f"not read, and so ignored: {', '.join(missing)}"
+    if "Pod" in missing:
+        yield "what is allocated and free is not known, nor which pods a change displaces"
     elsewhere = sum(
         1
         for pod in snapshot.pods

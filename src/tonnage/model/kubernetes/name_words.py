@@ -36,6 +36,8 @@ _RESOURCES: Final = frozenset({
 })  # fmt: skip
 _PATTERN_ALONE: Final = re.compile(r" \(regex used for validation is '.*?'\)")
 _PATTERN_AFTER_EXAMPLES: Final = re.compile(r", regex used for validation is '.*?'\)")
+_PATTERN_OF_QUANTITIES: Final = re.compile(r"quantities must match the regular expression '.*?'")
+_QUANTITY: Final = "a quantity must be a number, with a suffix such as m, k, Mi or Gi where it needs one"
 _LONGEST: Final = 63
 _LONGEST_SUBDOMAIN: Final = 253
 
@@ -128,7 +130,7 @@ def _at_most(count: int) -> str:
 
 
 def without_pattern(text: str) -> str:
-    """The server's words without the regular expression in which they end; its examples say enough.
+    """The server's words without the regular expression in them; its examples say enough.
 
     >>> without_pattern("must be small (e.g. 'a',  or 'b', regex used for validation is '[a-z]')")
     "must be small (e.g. 'a', or 'b')"
@@ -136,6 +138,7 @@ def without_pattern(text: str) -> str:
     'must be small, and short'
     """
     text = _PATTERN_AFTER_EXAMPLES.sub(")", _PATTERN_ALONE.sub("", text))
+    text = _PATTERN_OF_QUANTITIES.sub(_QUANTITY, text)
     return text.replace("',  or '", "', or '")
 
 

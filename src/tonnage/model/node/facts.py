@@ -245,6 +245,8 @@ class ClusterFacts:
     runtime_classes: Mapping[str, str] = field(default_factory=dict)
     forbidden: frozenset[str] = frozenset()
     """Kinds that the API server refused to list."""
+    unlisted: frozenset[str] = frozenset()
+    """Kinds of which a file has no object at all."""
     heartbeat: datetime | None = None
     read_at: datetime | None = None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from tonnage.decide.kubernetes.kubelet.device_admission import (
@@ -19,6 +19,7 @@ from tonnage.decide.kubernetes.kubelet.device_admission import (
     Supplies,
     admission,
 )
+from tonnage.decide.kubernetes.kubelet.device_holders import ContainerDevices, held_ids
 from tonnage.decide.kubernetes.kubelet.devices import NO_IDS, Devices
 from tonnage.decide.kubernetes.kubelet.topology_manager import (
     NumaTopology,
@@ -47,9 +48,13 @@ class KubeletUnknown:
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """The kubelet lets the pod in, as far as devices go; `unless` names managers that were not asked."""
+    """The kubelet lets the pod in, as far as devices go; `unless` names managers that were not asked.
+
+    `devices`: which it would give, where a strict policy settles of which NUMA nodes they are.
+    """
 
     unless: str = ""
+    devices: ContainerDevices = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +165,10 @@ def _judged(
         verdict: Admission = admission(scoped, needs, Supplies(supply))
         if isinstance(verdict, AdmissionUndecided):
             answers.append(KubeletUnknown(verdict.why))
-        elif isinstance(verdict, DeviceAdmitted) or verdict.reason != "TopologyAffinityError":
+        elif isinstance(verdict, DeviceAdmitted):
+            settled = all(_settled(ids, supply[name]) for (_, name), ids in verdict.ids.items())
+            answers.append(Aligned(_unasked(pod, policies), verdict.ids if settled else {}))
+        elif verdict.reason != "TopologyAffinityError":
             answers.append(Aligned(_unasked(pod, policies)))
         else:
             lasting = isinstance(admission(scoped, needs, Supplies(idle)), DeviceAdmissionFailure)
@@ -174,6 +182,11 @@ def _judged(
     return answers[0]
 
 
+def _settled(ids: frozenset[str], devices: Devices) -> bool:
+    """Whether devices are of one NUMA node, or all that are free: others would be like them."""
+    return len({devices.numa.get(device_id, 0) for device_id in ids}) < 2 or ids == devices.available
+
+
 def devices_of(status: GpuStatus, node: NodeView) -> dict[str, Devices] | KubeletUnknown:
     """The devices of each resource as kubelet has them, held by the node's pods; or what does not agree."""
     numa: dict[str, dict[str, int]] = {}
@@ -185,7 +198,7 @@ def devices_of(status: GpuStatus, node: NodeView) -> dict[str, Devices] | Kubele
         numa.setdefault(resource, {}).update(dict.fromkeys(ids, mask))
         if not healthy:
             ill.setdefault(resource, set()).update(ids)
-    held = _held(status)
+    held = held_ids(status)
     by_resource: dict[str, Devices] = {}
     for resource, ids_of in numa.items():
         allocated: set[str] = set()
@@ -242,15 +255,6 @@ def _units(status: GpuStatus) -> Iterator[tuple[str, str, bool, GpuDevice]]:
             yield from ((p.uuid, p.resource, p.healthy, device) for p in device.parts if p.resource)
         elif device.resource:
             yield device.uuid, device.resource, device.healthy, device
-
-
-def _held(status: GpuStatus) -> dict[tuple[str, str, str], set[str]]:
-    """Ids by (namespace, pod, resource)."""
-    holdings: dict[tuple[str, str, str], set[str]] = {}
-    for device in status.devices:
-        for holder in device.holders:
-            holdings.setdefault((holder.namespace, holder.pod, holder.resource), set()).update(holder.ids)
-    return holdings
 
 
 def _devices_asked(container: Container) -> dict[str, int]:

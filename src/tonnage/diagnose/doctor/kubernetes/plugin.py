@@ -49,14 +49,24 @@ def judge_plugin(facts: NodeFacts, plugin: PluginFacts, *, gpus: bool, sound: bo
     if plugin.running is None and not others:
         return Judgement(_LAYER, tuple(findings), because=f"whether the agent runs: {plugin.lock_trouble}")
     summary = _summary(facts, plugin, [plugin_found.name for plugin_found in others])
-    unseen = facts.cluster is not None and "Pod" in facts.cluster.forbidden
-    because = f"which pods kubelet refused: {unseen_kind('Pod')}" if unseen else ""
-    return Judgement(_LAYER, tuple(findings), summary, because)
+    return Judgement(_LAYER, tuple(findings), summary, _unjudged(facts.cluster))
+
+
+def _unjudged(cluster: ClusterFacts | None) -> str:
+    """Why it is not known which pods kubelet refused."""
+    if cluster is None or "Pod" not in cluster.forbidden | cluster.unlisted:
+        return ""
+    why = unseen_kind("Pod") if "Pod" in cluster.forbidden else "the file has no Pod"
+    return f"which pods kubelet refused: {why}"
 
 
 def _summary(facts: NodeFacts, plugin: PluginFacts, others: list[str]) -> str:
     registered = facts.kubelet.registered if facts.kubelet is not None else None
-    offered = [f"{name}: {number}" for name, number in sorted((registered or {}).items()) if number]
+    offered = [
+        f"{name}: {_there(facts.cluster, name, number)}"
+        for name, number in sorted((registered or {}).items())
+        if number
+    ]
     plugin_name = "agent runs" if plugin.running else (others[0] if others else "no plugin runs")
     parts = [plugin_name, listed(offered, 3) if offered else "nothing registered"]
     return ", ".join([*parts, f"config {plugin.config_source}"] if plugin.config_source else parts)

@@ -192,7 +192,8 @@ def _remedies(attempt: Attempt, refusals: tuple[AdmissionRefusal, ...], later: L
             effect = _effect(fix, refusal.reason, attempt, later)
             if effect and fix.action not in offered:
                 offered.add(fix.action)
-                remedy = Remedy(fix.action, effect, fix.patch)
+                own = fix.manifest is not attempt.manifest
+                remedy = Remedy(fix.action, effect, fix.patch, fix.manifest.pod if own else fix.snapshot)
                 if effect.startswith(NOT_ENOUGH):
                     weak.append(remedy)
                 else:

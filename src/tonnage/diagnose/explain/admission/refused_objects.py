@@ -108,7 +108,7 @@ def _reason(subject: Subject, fault: ApiFault) -> Reason:
 
 
 def _undecoded(subject: Subject, answer: ApiAnswer) -> Reason:
-    message = answer.message.partition(": ")[2] or answer.message
+    message = without_pattern(answer.message.partition(": ")[2] or answer.message)
     remedy = f"correct it: {kind_help(subject.kind)} lists fields and their types"
     return ObjectRefused(
         subject=str(subject),

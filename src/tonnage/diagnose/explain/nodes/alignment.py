@@ -19,6 +19,7 @@ from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.remedies.edits_by_reason import shrink
 from tonnage.diagnose.remedies.patch import patch_of
+from tonnage.diagnose.sibling_pods import is_remade
 from tonnage.diagnose.wording import own
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement
@@ -146,7 +147,7 @@ def _elsewhere(pod: Pod, node: str, view: ClusterView) -> Remedy | None:
         pinned = _pinned(pod, name)
         if view.nodes[name].node.labels.get(HOSTNAME) and _placed(pinned, view) == name:
             action = f"require the node {name}, whose kubelet can align them"
-            return Remedy(action, f"fits {name}", patch_of(pod, pinned))
+            return Remedy(action, f"fits {name}", patch_of(pod, pinned), pinned)
     return None
 
 
@@ -168,7 +169,7 @@ def _smaller(pod: Pod, view: ClusterView) -> Remedy | None:
             fewer = edit.on_pod(pod)
             placed = _placed(fewer, view)
             if placed is not None:
-                return Remedy(edit.action, f"fits {placed}", patch_of(pod, fewer))
+                return Remedy(edit.action, f"fits {placed}", patch_of(pod, fewer), fewer)
     return None
 
 
@@ -176,7 +177,7 @@ def _waiting(pod: Pod, node: str, view: ClusterView) -> Remedy | None:
     """One pod of the node whose end is enough."""
     here = view.nodes[node]
     for holder in sorted(here.pods, key=lambda p: p.key):
-        if not needs_of(holder):
+        if not needs_of(holder) or is_remade(holder, pod):
             continue
         freed = view.with_node(here.without((holder,)))
         if takers(pod, (node,), freed):

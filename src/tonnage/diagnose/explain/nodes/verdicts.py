@@ -188,10 +188,10 @@ def _with_node_facts(reason: Reason, pod: Pod, node: NodeView, view: ClusterView
     """The reason with what its filter does not look at: holders, survey, the node's own words, the layer."""
     if isinstance(reason, InsufficientResource) and "/" in reason.resource:
         shown, holders_text = _held(node, reason.resource, pod, view)
-        return replace(reason, holders=shown, message=f"{reason.message}{holders_text}")
+        text = f"{_with_replicas(reason, node, view)}{holders_text}"
+        return replace(reason, holders=shown, message=text)
     if isinstance(reason, ResourceTooLarge):
-        there = device_count(node.node, reason.resource, view.snapshot.gpu.get(node.name))
-        return replace(reason, message=f"{reason.message} ({there.in_words()})") if there.shared else reason
+        return replace(reason, message=_with_replicas(reason, node, view))
     if isinstance(reason, ClaimNotAllocatable):
         return with_survey(reason, pod, node, view)
     if isinstance(reason, NodeUnschedulable | TaintNotTolerated):
@@ -199,6 +199,17 @@ def _with_node_facts(reason: Reason, pod: Pod, node: NodeView, view: ClusterView
     if not isinstance(reason, ResourceNotAdvertised):
         return reason
     return _not_offered(reason, node, view)
+
+
+def _with_replicas(reason: AmountReason, node: NodeView, view: ClusterView) -> str:
+    """The message with what a shared resource is on the node, in the parentheses that it may end in."""
+    message = reason.message
+    there = device_count(node.node, reason.resource, view.snapshot.gpu.get(node.name))
+    if not there.shared:
+        return message
+    return (
+        f"{message[:-1]}; {there.in_words()})" if message.endswith(")") else f"{message} ({there.in_words()})"
+    )
 
 
 def _not_offered(reason: ResourceNotAdvertised, node: NodeView, view: ClusterView) -> Reason:

@@ -12,10 +12,13 @@ from tonnage.decide.kubernetes.view import NodeView
 from tonnage.diagnose.cluster_view import Ground, ground_of
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
 from tonnage.diagnose.explain.workloads.pods import groups_of
+from tonnage.diagnose.missing_kinds import unread_remedy, unread_text
 from tonnage.diagnose.rules.devices.device_faults import named_unhealthy_devices
 from tonnage.model.kubernetes.cluster import Container, Pod, Snapshot
 from tonnage.model.kubernetes.selectors import Toleration
+from tonnage.model.layer import Layer
 from tonnage.model.name_lists import listed
+from tonnage.model.reasons.pod.pods import KindNotRead
 from tonnage.model.reasons.pod.scheduling import InsufficientResource
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, NodeVerdict, PodGroup, Remedy, Subject, Verdict
@@ -42,6 +45,8 @@ def explain_node(name: str, snapshot: Snapshot, *, version: str = "") -> Explana
         answers = {"": _answer_for("", node, ground)}
     best = min((answer.verdict for answer in answers.values()), key=_HOPE.index)
     reasons = tuple(_distinct(reason for answer in answers.values() for reason in answer.reasons))
+    if best in (Verdict.FITS, Verdict.NOT_NOW) and "Pod" in snapshot.missing:
+        best, reasons = Verdict.UNKNOWN, (_pods_unread(name, snapshot), *reasons)
     groups = (*_waiting(node, ground), *groups_of(node.pods, ground, spaced=True))
     actions = dict.fromkeys(reason.remedy for reason in reasons if reason.remedy)
     return Explanation(
@@ -60,6 +65,17 @@ def explain_node(name: str, snapshot: Snapshot, *, version: str = "") -> Explana
 def _devices(node: NodeView) -> list[str]:
     names = {name for name in (*node.node.capacity, *node.node.allocatable) if is_extended(name)}
     return sorted(name for name in names if node.node.capacity.get(name) or node.node.allocatable.get(name))
+
+
+def _pods_unread(name: str, snapshot: Snapshot) -> Reason:
+    return KindNotRead(
+        subject=f"Node {name}",
+        message=f"{unread_text('Pod', snapshot)}: it is not known what the node has free",
+        remedy=unread_remedy("Pod", snapshot),
+        source="the API server's refusal",
+        layer=Layer.SCHEDULER,
+        kind="Pod",
+    )
 
 
 def _answer_for(resource: str, node: NodeView, ground: Ground) -> NodeVerdict:
@@ -83,7 +99,10 @@ def _sentences(node: NodeView, ground: Ground, reasons: tuple[Reason, ...]) -> I
         allocatable, held = node.node.allocatable.get(name, 0), node.requested.get(name, 0)
         capacity = node.node.capacity.get(name, allocatable)
         whole = f" (of {capacity} that it has)" if capacity != allocatable else ""
-        yield f"{max(0, allocatable - held)} of {allocatable} {name} free{whole}"
+        if "Pod" in ground.view.snapshot.missing:
+            yield f"{allocatable} {name}{whole}"
+        else:
+            yield f"{max(0, allocatable - held)} of {allocatable} {name} free{whole}"
     unhealthy = tuple(named_unhealthy_devices(ground.view.snapshot.gpu.get(node.name)))
     if unhealthy:
         yield f"not healthy: {listed(unhealthy)}"

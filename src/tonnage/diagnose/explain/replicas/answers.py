@@ -14,14 +14,14 @@ from tonnage.diagnose.cluster_view import SharedGround
 from tonnage.diagnose.explain.explain import explain_alone
 from tonnage.diagnose.explain.nodes.daemon_pods import daemon_pod, why_none
 from tonnage.diagnose.explain.replicas.placing import Queue, SeriesFate, Shortage, queue_on
-from tonnage.diagnose.explain.replicas.remedies import remedies_of
+from tonnage.diagnose.explain.replicas.remedies import for_all, remedies_of
 from tonnage.diagnose.explain.replicas.room import ClusterCapacity, room_for
 from tonnage.diagnose.explain.replicas.series import PodSeries, series_of
 from tonnage.diagnose.explain.replicas.words import all_fit, in_turn, short_of
 from tonnage.model.kubernetes.api_answer import ApiServer
 from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 from tonnage.model.layer import Layer
-from tonnage.model.verdict import Explanation, Placement, PodCounts, PodGroup, Subject, Verdict
+from tonnage.model.verdict import Explanation, Placement, PodCounts, PodGroup, Remedy, Subject, Verdict
 
 _MOST_NAMES = 100
 _ADMISSION = (Layer.ADMISSION, Layer.QUOTA)
@@ -45,7 +45,8 @@ def explain_together(
         for number, manifest in enumerate(manifests)
         if _comes(manifest, alone[number])
     ]
-    fates = dict(zip((number for number, _ in placed), queue.run([s for _, s in placed]), strict=True))
+    all_series = [series for _, series in placed]
+    fates = dict(zip((number for number, _ in placed), queue.run(all_series), strict=True))
     grounds: dict[int, SharedGround] = {}
     explanations = []
     for number, (manifest, single) in enumerate(zip(manifests, alone, strict=True)):
@@ -53,7 +54,7 @@ def explain_together(
         if fate is None:
             explanations.append(single)
             continue
-        answer = _Answer(manifest, single, fate, queue, version, server)
+        answer = _Answer(manifest, single, fate, queue, version, server, all_series)
         explanations.append(answer.explanation(grounds))
     return tuple(explanations)
 
@@ -79,6 +80,7 @@ class _Answer:
     queue: Queue
     version: str
     server: ApiServer | None
+    all_series: Sequence[PodSeries]
 
     @property
     def series(self) -> PodSeries:
@@ -120,7 +122,8 @@ class _Answer:
         names = tuple(series.names(0, min(series.count, _MOST_NAMES)))
         group = PodGroup(names, _bare(alone), series.count - len(names))
         message = f"none of the {series.count:,} pods fits: {alone.message}"
-        return replace(alone, message=message, pods=(group,), counts=self._counts())
+        remedies = tuple(for_all(alone.remedies, series.count, 0, self._fit_after))
+        return replace(alone, message=message, remedies=remedies, pods=(group,), counts=self._counts())
 
     def _all_fit(self) -> Explanation:
         series, alone, fate = self.series, self.alone, self.fate
@@ -167,7 +170,8 @@ class _Answer:
         group = PodGroup(names, _bare(first), waits - len(names))
         limit = room if lasting else None
         base, there = self.queue.base, len(fate.nodes)
-        remedies = remedies_of(series, there, first.remedies, base, limit, self.version)
+        own = tuple(for_all(first.remedies, series.count, there, self._fit_after))
+        remedies = remedies_of(series, there, own, base, limit, self.version)
         placed = (self._placed_group(),) if fate.nodes else ()
         return replace(
             first,
@@ -192,7 +196,8 @@ class _Answer:
                 message="; ".join(shortage.unknown),
             )
         ground = grounds.setdefault(id(moment), SharedGround(moment, self.version))
-        first = explain_alone(_as_daemon(self.manifest), ground, self.server)
+        waiting = replace(self.manifest, replicas=self.series.count - len(self.fate.nodes))
+        first = explain_alone(_as_daemon(waiting), ground, self.server)
         if first.verdict is not Verdict.FITS:
             return first
         message = in_turn(shortage)
@@ -203,6 +208,29 @@ class _Answer:
         if self.series.ends or self.series.nodes is not None or first.verdict is not Verdict.NOT_NOW:
             return None
         return room_for(self.series, self.queue.base, self.version)
+
+    def _fit_after(self, remedy: Remedy) -> int | None:
+        """How many pods have a place after a remedy, with all others of the files; None if not tried."""
+        series, changed = self.series, remedy.changed
+        if changed is None or series.nodes is not None:
+            return None
+        if isinstance(changed, Snapshot):
+            return self._fit_on(changed)
+        pod = replace(changed, claims=self.manifest.pod.claims)
+        view = self.queue.scene.view
+        instead = replace(series_of(replace(self.manifest, pod=pod), view), manifest=self.manifest)
+        others = [instead if other is series else other for other in self.all_series]
+        fates = queue_on(view_of(self.queue.base, version=self.version)).run(others)
+        return _counted(next(fate for fate in fates if fate.series is instead))
+
+    def _fit_on(self, snapshot: Snapshot) -> int | None:
+        """The same where the cluster is changed, which has the pods that found a place."""
+        series, there = self.series, len(self.fate.nodes)
+        left = replace(series, count=series.count - there)
+        renamed = replace(self.manifest, name=f"{self.manifest.name}-more")
+        [fate] = queue_on(view_of(snapshot, version=self.version)).run([replace(left, manifest=renamed)])
+        more = _counted(fate)
+        return there + more if more is not None else None
 
     def _counts(self) -> PodCounts:
         nodes = dict(sorted(Counter(self.fate.nodes.values()).items()))
@@ -215,6 +243,11 @@ class _Answer:
         answer = self._fits(_bare(self.alone), all_fit(fate).partition(": ")[2])
         answer = replace(answer, phase="", placement=Placement(fate.nodes[indexes[0]]))
         return PodGroup(names, answer, len(fate.nodes) - len(names))
+
+
+def _counted(fate: SeriesFate) -> int | None:
+    """How many pods have a place; None where that is not known."""
+    return None if fate.shortage is not None and fate.shortage.unknown else len(fate.nodes)
 
 
 def _bare(explanation: Explanation) -> Explanation:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tonnage.decide.kubernetes.claims.allocator import Allocator
+from tonnage.decide.kubernetes.kubelet.admission import Aligned, NotAligned, ask_kubelet, needs_of
+from tonnage.decide.kubernetes.kubelet.device_holders import with_holder
 from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.explain.replicas.series import PodSeries
 from tonnage.diagnose.explain.template_claims import with_made_claims
@@ -19,6 +21,7 @@ from tonnage.diagnose.simulate.placements import Placed, Scene, scene_of
 from tonnage.diagnose.simulate.workload_changes import belongs
 from tonnage.model.kubernetes.cluster import Manifest, Pod, Snapshot
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
+from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.reasons.reason import Reason
 
 
@@ -27,7 +30,7 @@ class Shortage:
     """The first pod of a series without a place: `moment` is the cluster that it met.
 
     `refusal`: the API server's. `unknown`: what keeps its place from being known. `nodes`: of a DaemonSet,
-    those that have no room.
+    those that have no room. `fails`: it has a node, whose kubelet does not let it in.
     """
 
     index: int
@@ -36,6 +39,7 @@ class Shortage:
     unknown: tuple[str, ...] = ()
     preempts: bool = False
     nodes: tuple[str, ...] = ()
+    fails: bool = False
 
 
 @dataclass(slots=True)
@@ -49,13 +53,17 @@ class SeriesFate:
 
 @dataclass(slots=True)
 class Queue:
-    """A cluster on which series of pods are placed. `placed` are the pods that found a node, by key."""
+    """A cluster on which series of pods are placed. `placed` are the pods that found a node, by key.
+
+    `gpu`: what nodes with a strict topology manager would report of their devices by now.
+    """
 
     base: Snapshot
     fork: Fork
     scene: Scene
     placed: dict[tuple[str, str], tuple[Pod, SeriesFate, int]] = field(default_factory=dict)
     gone: set[tuple[str, str]] = field(default_factory=set)
+    gpu: dict[str, GpuStatus] = field(default_factory=dict)
     _moment: Snapshot | None = None
 
     def moment(self) -> Snapshot:
@@ -73,6 +81,7 @@ class Queue:
                     pods=(*stay, *(pod for pod, _, _ in self.placed.values())),
                     quotas=(*others, *quotas),
                     claims=tuple(self.scene.view.supply.claims.values()),
+                    gpu={**base.gpu, **self.gpu},
                 )
         return self._moment
 
@@ -108,51 +117,77 @@ class Queue:
         pod = series.at(index)
         refusal = purse.refusal(pod)
         if refusal is not None:
-            self._falls_short(fate, index, refusal=refusal)
+            self._falls_short(fate, Shortage(index, self.base, refusal))
             return False
-        made, claims = self._with_claims(pod)
+        made, claims = self._claimed(pod)
+        if purse.claim_refusal(claims) is not None:  # the pod is made, and waits for its claims
+            self._released(pod, ())
+            self._falls_short(fate, Shortage(index, self.base))
+            return False
+        self._register(claims)
         node = series.nodes[index] if series.nodes is not None else ""
         placed = self.scene.place_on(made, node) if node else self.scene.place(made)
         if placed.node is None or placed.victims:
-            purse.free(pod)  # what it met is the cluster without it
+            self._released(pod, claims)  # what it met is the cluster without it
             preempts = bool(placed.victims)
-            self._falls_short(fate, index, unknown=placed.unknown, preempts=preempts, without=claims)
+            self._falls_short(fate, Shortage(index, self.base, None, placed.unknown, preempts), claims)
         if placed.node is None:
+            return False
+        if not placed.victims and not self._let_in(made, placed.node):
+            self.scene.withdraw(made, placed.node)
+            self._released(pod, claims)
+            self._falls_short(fate, Shortage(index, self.base, fails=True), claims)
             return False
         if placed.victims:
             purse.refusal(pod)
+            purse.claim_refusal(claims)
         self._take(fate, index, made, placed)
         return True
 
-    def _with_claims(self, pod: Pod) -> tuple[Pod, tuple[ResourceClaim, ...]]:
-        """The pod with the claims that its templates make, which the scene learns of."""
+    def _let_in(self, pod: Pod, name: str) -> bool:
+        """Whether nothing says that the node's kubelet refuses the pod; which devices it gives is kept."""
+        status = self.gpu.get(name) or self.base.gpu.get(name)
+        if status is None or not needs_of(pod):
+            return True
+        answer = ask_kubelet(pod, self.scene.node_before(pod, name), status)
+        if isinstance(answer, NotAligned):
+            return False
+        if isinstance(answer, Aligned) and answer.devices:
+            self.gpu[name] = with_holder(status, pod, answer.devices)
+        return True
+
+    def _claimed(self, pod: Pod) -> tuple[Pod, tuple[ResourceClaim, ...]]:
+        """The pod with the claims that its templates make."""
         made, there = with_made_claims(pod, Snapshot(claim_templates=self.base.claim_templates))
-        if there.claims:
+        return made, there.claims
+
+    def _register(self, claims: tuple[ResourceClaim, ...]) -> None:
+        """The scene learns of claims that are made."""
+        if claims:
             supply = self.scene.view.supply
-            claims_by_key = {**supply.claims, **{claim.key: claim for claim in there.claims}}
+            claims_by_key = {**supply.claims, **{claim.key: claim for claim in claims}}
             self.scene.view = replace(
                 self.scene.view, allocator=Allocator(replace(supply, claims=claims_by_key))
             )
-        return made, there.claims
+
+    def _released(self, pod: Pod, claims: tuple[ResourceClaim, ...]) -> None:
+        """Nothing of the pod is charged to quotas any more."""
+        self.fork.purse.free(pod)
+        self.fork.purse.free_claims(claims)
 
     def _falls_short(
-        self,
-        fate: SeriesFate,
-        index: int,
-        *,
-        refusal: Reason | None = None,
-        unknown: tuple[str, ...] = (),
-        preempts: bool = False,
-        without: tuple[ResourceClaim, ...] = (),
+        self, fate: SeriesFate, shortage: Shortage, without: tuple[ResourceClaim, ...] = ()
     ) -> None:
-        """The first of a series without a place; `without`: claims that come with it."""
+        """The first of a series without a place, on the cluster as it is now; `without`: claims that come
+        with it.
+        """
         if fate.shortage is None:
             moment = self.moment()
             if without and moment is not self.base:
                 keys = {claim.key for claim in without}
                 claims = tuple(claim for claim in moment.claims if claim.key not in keys)
                 moment = replace(moment, claims=claims)
-            fate.shortage = Shortage(index, moment, refusal, unknown, preempts)
+            fate.shortage = replace(shortage, moment=moment)
 
     def _take(self, fate: SeriesFate, index: int, pod: Pod, placed: Placed) -> None:
         """The pod has its node, and who went for it has none any more."""
@@ -168,7 +203,7 @@ class Queue:
         self.placed[pod.key] = replace(pod, node_name=str(placed.node)), fate, index
         self._moment = None
         for other, number in displaced:
-            self._falls_short(other, number)
+            self._falls_short(other, Shortage(number, self.base))
 
 
 def queue_on(view: ClusterView, manifests: Iterable[Manifest] = ()) -> Queue:
@@ -180,6 +215,8 @@ def queue_on(view: ClusterView, manifests: Iterable[Manifest] = ()) -> Queue:
     base = view.snapshot
     if former:
         keys = {pod.key for pod in former}
+        left = {claim.key for claim in scene.view.snapshot.claims}
+        fork.purse.free_claims(claim for claim in base.claims if claim.key not in left)
         quotas = [quota for quotas in fork.purse.quotas.values() for quota in quotas]
         others = (quota for quota in base.quotas if quota.namespace not in fork.purse.quotas)
         base = replace(

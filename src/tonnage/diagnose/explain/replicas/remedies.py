@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from tonnage.diagnose.explain.replicas.room import ClusterCapacity, nodes_to_add
@@ -23,13 +24,10 @@ def remedies_of(
     room: ClusterCapacity | None,
     version: str,
 ) -> tuple[Remedy, ...]:
-    """Those of the first pod without a place, beside more nodes and no more pods than are `there`.
+    """The `own` of the pods without a place, beside more nodes and no more pods than are `there`.
 
     `room`: what the nodes hold at most, where that is too little.
     """
-    waits = series.count - there
-    if waits > 1:
-        own = tuple(Remedy(r.action, f"for one of the {waits:,}: {r.effect}", r.patch) for r in own)
     more = nodes_to_add(series, base, room, version) if room is not None else None
     added: tuple[Remedy, ...] = ()
     if more is not None:
@@ -37,6 +35,25 @@ def remedies_of(
         nodes = "a node" if count == 1 else f"{count} nodes"
         added = (Remedy(f"add {nodes} like {name}", f"{every_pod(series.count)} fit"),)
     return (*added, *own, *_fewer(series, there))
+
+
+def for_all(
+    remedies: Iterable[Remedy], count: int, there: int, fit_after: Callable[[Remedy], int | None]
+) -> Iterator[Remedy]:
+    """The remedies of one pod, each with what it brings to all `count` of them, of which some are `there`.
+
+    `fit_after` tries one with all pods; None: that cannot be tried. One that brings nothing is left out.
+    """
+    waits = count - there
+    for remedy in remedies:
+        fit = fit_after(remedy)
+        if fit is None:
+            effect = f"for one of the {waits:,}: {remedy.effect}" if waits > 1 and there else remedy.effect
+            yield replace(remedy, effect=effect)
+        elif fit > there:
+            some = f"{fit:,} of {count:,} pods fit{'s' if fit == 1 else ''}"
+            brings = f"{every_pod(count)} fit" if fit >= count else some
+            yield replace(remedy, effect=f"{remedy.effect}; {brings}")
 
 
 def _fewer(series: PodSeries, there: int) -> Iterator[Remedy]:

@@ -54,7 +54,9 @@ def nodes_to_add(
     if not 0 < count <= _MOST_ADDED:
         return None
     more = tuple(_copied(_repaired(model), f"{name}-more-{number}") for number in range(count))
-    larger = replace(snapshot, nodes=(*snapshot.nodes, *more))
+    status = snapshot.gpu.get(name)
+    gpu = {node.name: replace(status, node=node.name) for node in more} if status is not None else {}
+    larger = replace(snapshot, nodes=(*snapshot.nodes, *more), gpu={**snapshot.gpu, **gpu})
     return (name, count) if _room_on(series, larger, version).pods >= series.count else None
 
 

@@ -74,18 +74,25 @@ def _rest(fate: SeriesFate) -> str:
     series, there, shortage = fate.series, len(fate.nodes), fate.shortage
     waits = series.count - there
     refused = shortage is not None and shortage.refusal is not None
+    fails = shortage is not None and shortage.fails
     if shortage is not None and series.manifest.in_order and waits > 1:
         name = series.name(shortage.index)
-        verb = "is refused" if refused else "waits"
+        verb = "is refused" if refused else "does not start" if fails else "waits"
         after = "the next is" if waits == 2 else f"the {waits - 1:,} after it are"
         return f"{name} {verb}, and {after} created once it is ready"
     if shortage is not None and shortage.nodes:
         shown = shown_of([*shortage.nodes[:_MOST_NODES]], len(shortage.nodes))
+        if fails:
+            return f"the one for {shown} does not start" if waits == 1 else f"those for {shown} do not start"
         return f"the one for {shown} waits" if waits == 1 else f"those for {shown} wait"
     if waits == 1:
         which = _ordinal(shortage.index if shortage is not None else there, series.count)
+        if fails:
+            return f"{which} does not start"
         return f"the API server refuses {which}" if refused else f"{which} waits"
     which = f"the other {waits:,}" if there else "each"
+    if fails:
+        return f"{which} do{'' if there else 'es'} not start"
     return f"the API server refuses {which}" if refused else f"{which} wait{'' if there else 's'}"
 
 

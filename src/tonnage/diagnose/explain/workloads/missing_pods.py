@@ -171,7 +171,7 @@ class _Case:
         """What a new pod would meet; where that is nothing, what the owners say that it met."""
         snapshot = self.ground.view.snapshot
         made, there = with_made_claims(self.manifest.pod, snapshot)
-        manifest = replace(self.manifest, pod=made)
+        manifest = replace(self.manifest, pod=made, replicas=missing)
         explanation = explain_new(manifest, self.subject, there, self.version, self.ground)
         refusal_before = refused_before(self.family, snapshot)
         if explanation.layer in _ADMISSION and explanation.verdict is not Verdict.FITS:

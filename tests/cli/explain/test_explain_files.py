@@ -1,0 +1,141 @@
+"""`explain -f` of several files and of folders, which are created together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tonnage.cli.main import run
+from tonnage.model.errors import ConfigError
+from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.reading.documents import in_files
+from tonnage.reading.manifests import added_manifests
+
+GPU = "nvidia.com/gpu"
+
+
+def pod(name: str, gpus: int = 1) -> dict[str, Any]:
+    limits = {"limits": {GPU: gpus}}
+    spec = {"containers": [{"name": "c", "image": "x", "resources": limits}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def quota(gpus: object) -> dict[str, Any]:
+    hard = {"hard": {f"requests.{GPU}": gpus}}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus"}, "spec": hard}
+
+
+def node(gpus: int) -> dict[str, Any]:
+    amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", GPU: str(gpus)}
+    ready = [{"type": "Ready", "status": "True"}]
+    status = {"allocatable": amounts, "capacity": amounts, "conditions": ready}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "status": status}
+
+
+def daemon() -> dict[str, Any]:
+    """A pod that holds no GPU: every cluster has some."""
+    spec = {"nodeName": "a", "containers": [{"name": "c", "image": "x"}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "d", "namespace": "kube-system"},
+        "spec": spec,
+    }
+
+
+def written(path: Path, *objects: dict[str, Any]) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump_all(objects))
+    return str(path)
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> list[str]:
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node(2), daemon()]}))
+    return ["explain", "--snapshot", str(cluster), "-o", "json"]
+
+
+def test_pods_of_several_files_take_each_other_s_room(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (written(tmp_path / f"{name}.yaml", pod(name, 2)) for name in ("one", "two"))
+    assert run([*asked, "-f", first, "-f", second], "tonnage") == 1
+    answers = json.loads(capsys.readouterr().out)["items"]
+    assert [answer["verdict"] for answer in answers] == ["FITS", "NOT_NOW"]
+
+
+def test_a_quota_of_another_file_counts(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = written(tmp_path / "pod.yaml", pod("p"))
+    assert run([*asked, "-f", written(tmp_path / "quota.yaml", quota("0")), "-f", first], "tonnage") == 1
+    assert json.loads(capsys.readouterr().out)["layer"] == "quota"
+
+
+@pytest.mark.parametrize(
+    ("options", "subjects"),
+    [
+        pytest.param((), ["default/outer"], id="a folder without its subfolders, as kubectl has it"),
+        pytest.param(("-R",), ["default/inner", "default/outer"], id="a folder with its subfolders"),
+    ],
+)
+def test_folders_are_read(
+    options: tuple[str, ...],
+    subjects: list[str],
+    asked: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    written(tmp_path / "f" / "pod.yaml", pod("outer"))
+    written(tmp_path / "f" / "deeper" / "pod.yml", pod("inner"))
+    assert run([*asked, "-f", str(tmp_path / "f"), *options], "tonnage") == 0
+    answer = json.loads(capsys.readouterr().out)
+    pods = [entry["subject"] for entry in answer.get("items", [answer])]
+    assert sorted(f"{one['namespace']}/{one['name']}" for one in pods) == subjects
+
+
+def test_a_file_that_is_missing_is_named(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    absent = str(tmp_path / "absent.yaml")
+    assert run([*asked, "-f", written(tmp_path / "p.yaml", pod("p")), "-f", absent], "tonnage") == 2
+    assert f"where: {absent}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["alone", "in a List"])
+def test_an_object_beside_the_pods_is_found_where_it_stands(listed: bool) -> None:
+    bad = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ""}}
+    documents: list[Any] = [pod("p"), {"kind": "List", "items": [pod("q"), bad]} if listed else bad]
+    with pytest.raises(ConfigError) as caught:
+        added_manifests(documents, Snapshot(), "ml")
+    [problem] = in_files(caught.value, [("good.yaml", 1), ("bad.yaml", 1)]).problems
+    assert problem.where == f"bad.yaml [0]{'.items[1]' if listed else ''}.metadata.name"
+
+
+def test_stdin_is_one_of_the_files_and_not_the_snapshot_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "-f", "-", "--snapshot", "-"], "tonnage") == 2
+    assert "stdin cannot be both" in capsys.readouterr().err
+
+
+def test_a_kind_with_pods_of_its_own_is_named(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template = {"template": {"spec": {"template": {"spec": pod("p")["spec"]}}}}
+    jobs = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "train"}}
+    file = written(tmp_path / "f.yaml", pod("p"), {**jobs, "spec": {"replicatedJobs": [template]}})
+    assert run([*asked, "-f", file], "tonnage") == 0
+    assert "not judged: JobSet train: " in capsys.readouterr().err
+
+
+def test_no_answer_shows_a_regular_expression(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*asked, "-f", written(tmp_path / "quota.yaml", quota("x"))], "tonnage") == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["reasons"][0]["message"].startswith("a quantity must be a number")
+    assert "expression" in answer["upstream_message"]
