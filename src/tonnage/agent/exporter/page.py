@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
+from tonnage.agent.exporter.own_facts import OwnFacts
 from tonnage.agent.exporter.sampling import DeviceSampler
 from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.exporter.holders import holders_of
@@ -44,6 +45,8 @@ class ExporterPage:
         self._clock = clock
         self._sampler = sampler
         self._jobs = jobs
+        self._facts = OwnFacts(board, sampler)
+        self._errors = 0
         self._options = LabelOptions(
             hostname=settings.hostname,
             hostname_label=settings.hostname_label,
@@ -52,7 +55,16 @@ class ExporterPage:
         )
 
     def text(self, counters: Sequence[ExportedCounter]) -> str:
-        """The page now; empty while no device is known."""
+        """The page now. Raises what a failure of ours raises, which is counted."""
+        try:
+            page = self._device_metrics(counters)
+            return page + self._facts.text(page, self._errors)
+        except Exception:
+            self._errors += 1
+            raise
+
+    def _device_metrics(self, counters: Sequence[ExportedCounter]) -> str:
+        """Empty while no device is known."""
         inventory = self._board.inventory.value
         if inventory is None:
             return ""

@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from tonnage.agent.context import AgentWorld
+from tonnage.decide.node.exporter.facts import DeviceAge
 from tonnage.decide.node.exporter.readings import TimedSample
+from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.ports.node import DeviceReader
 
@@ -33,6 +35,9 @@ class DeviceSampler:
         self._fields = fields
         self._interval_s = interval_s
         self._samples: dict[str, TimedSample] = {}
+        self._answered_s: dict[str, float] = {}
+        """When each device last answered, by the monotonic clock."""
+        self._begun_s = world.clock.monotonic()
         self._complaint = ""
 
     async def run(self) -> None:
@@ -46,6 +51,19 @@ class DeviceSampler:
         """By uuid, the samples of devices that answered lately; of one that hangs there is none."""
         oldest = self._clock.monotonic() - _INTERVALS * self._interval_s - _GRACE_S
         return {uuid: timed for uuid, timed in self._samples.items() if timed.seen_s >= oldest}
+
+    def ages(self, inventory: Inventory) -> tuple[DeviceAge, ...]:
+        """How long ago each GPU was read, and what the driver owes."""
+        now, stuck_s = self._clock.monotonic(), self._backend.stuck_s()
+        hanging = {vitals.uuid for vitals in inventory.vitals if vitals.hangs}
+        fresh = self.fresh()
+        ages: list[DeviceAge] = []
+        for device in inventory.devices:
+            answered_s = self._answered_s.get(device.uuid)
+            silent_s = now - (self._begun_s if answered_s is None else answered_s)
+            stall_s = silent_s if device.uuid in hanging else 0.0 if device.uuid in fresh else stuck_s
+            ages.append(DeviceAge(device, None if answered_s is None else silent_s, stall_s))
+        return tuple(ages)
 
     async def sample(self) -> None:
         """Ask every device once; what cannot be read is logged once, and its last sample grows old."""
@@ -62,4 +80,5 @@ class DeviceSampler:
             before = self._samples.get(sample.uuid)
             earlier = None if before is None else TimedSample(before.sample, before.seen_s)
             self._samples[sample.uuid] = TimedSample(sample, now, earlier)
+            self._answered_s[sample.uuid] = now
         self._samples = dict(self.fresh())
