@@ -98,7 +98,7 @@ def test_what_only_the_api_server_knows_is_absent_without_it() -> None:
 
 def test_health_says_why() -> None:
     healthy, sick = facts(offer(SICK), "gpu_health")
-    assert healthy == ({"UUID": "GPU-0", "gpu": "0", "state": "healthy"}, 1)
+    assert dict(healthy[0]) == {"UUID": "GPU-0", "gpu": "0", "state": "healthy"}
     assert (sick[0]["state"], sick[0]["reason"]) == ("unhealthy", 'it said "no"')
 
 
