@@ -12,14 +12,19 @@ from typing import Final
 
 from tonnage.model.catalog.metrics import device_fields
 from tonnage.model.errors import Problem
-from tonnage.model.node.telemetry import XID_COUNT, CounterType, ExportedCounter
+from tonnage.model.node.telemetry import CLOCK_COUNT, XID_COUNT, CounterType, ExportedCounter
 
 MAX_BYTES: Final = 1 << 20
 MAX_ROWS: Final = 2_000
 _MOST_PROBLEMS: Final = 20
 _COLUMNS: Final = 3
 _MOST_HELP: Final = 1_000
-_WINDOWS: Final[Mapping[str, int]] = {XID_COUNT: 9001}
+_WINDOWS: Final[Mapping[str, int]] = {XID_COUNT: 9001, CLOCK_COUNT: 9002}
+_OTHERWISE: Final[Mapping[str, str]] = {
+    "DCGM_EXP_GPU_HEALTH_STATUS": "tonnage_gpu_health stands on the page anyway",
+    "DCGM_EXP_P2P_STATUS": "tonnage topo shows how GPUs are joined",
+}
+"""What DCGM alone measures, and what there is instead."""
 
 _DEFAULT: Final = (
     *("DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MEM_CLOCK", "DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_GPU_TEMP"),
@@ -130,6 +135,9 @@ class _Reader:
             self._counters.append(ExportedCounter(name, CounterType(kind), help_text, number))
 
     def _refuse_name(self, line: int, name: str) -> None:
+        if instead := _OTHERWISE.get(name):
+            self._refuse(line, f"Tonnage does not export {name}", "DCGM alone makes it", instead)
+            return
         near = get_close_matches(name[:100], counter_numbers(), n=1)
         remedy = f"did you mean {near[0]}?" if near else "docs/reference/exporter.md lists the fields"
         self._refuse(line, f"Tonnage does not know the field {name[:100]!r}", remedy=remedy)

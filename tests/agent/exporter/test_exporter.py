@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,11 @@ from tonnage.agent.exporter.page import ExporterPage
 from tonnage.agent.exporter.sampling import DeviceSampler
 from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.device_holds import DeviceHolds
+from tonnage.decide.node.exporter.readings import CLOCK_REASONS
 from tonnage.model.devices.health import SeenXid
+from tonnage.model.devices.inventory import Sample
 from tonnage.model.devices.sharing import Hold
+from tonnage.model.node.telemetry import CLOCK_COUNT
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend
 
@@ -29,6 +34,18 @@ devices:
 """
 
 
+class Clocked(ScenarioBackend):
+    """Devices whose clocks are held down by these reasons, as bits."""
+
+    clock_reasons = 0
+
+    async def sample(self, fields: Collection[str]) -> tuple[Sample, ...]:
+        more = {CLOCK_REASONS: self.clock_reasons} if CLOCK_REASONS in fields else {}
+        return tuple(
+            replace(sample, values={**sample.values, **more}) for sample in await super().sample(fields)
+        )
+
+
 class Exporter:
     """Sampler and page over a file of pretended devices, without a loop or a socket."""
 
@@ -37,15 +54,15 @@ class Exporter:
     ) -> None:
         self._hardware = folder / "hardware.yaml"
         self._hardware.write_text(TWO)
-        self._backend = ScenarioBackend(self._hardware, clock)
+        self.backend = Clocked(self._hardware, clock)
         world = world_of("node-1", None, clock, FolderCheckpoints(folder))
         self.board = NodeBoard.blank(clock)
         self.collectors = Collectors(world, MountedConfigFile(csv) if csv else None)
-        self.sampler = DeviceSampler(world, self._backend, self.collectors.fields, settings.interval_s)
+        self.sampler = DeviceSampler(world, self.backend, self.collectors.fields, settings.interval_s)
         self._page = ExporterPage(settings, self.board, clock, self.sampler, JobFiles(settings.jobs).contents)
 
     async def read(self) -> None:
-        self.board.inventory.publish(await self._backend.scan())
+        self.board.inventory.publish(await self.backend.scan())
         await self.sampler.sample()
 
     def rewrite(self, text: str) -> None:
@@ -135,6 +152,23 @@ async def test_the_last_xid_stands_with_its_words(exporter: Exporter) -> None:
     assert first.endswith('err_code="79",err_msg="GPU has fallen off the bus"} 79')
     assert second.endswith("} 48")
     assert third.endswith('err_code="0",err_msg="No Error"} 0')
+
+
+async def test_reasons_that_held_clocks_down_are_counted_within_a_window(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    csv = tmp_path / "counters.csv"
+    csv.write_text("DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, Clock events.\n")
+    exporter = Exporter(tmp_path, clock, ExporterSettings(clock_window_ms=70_000), csv)
+    await exporter.collectors.look()
+    for bits in (0x40, 0x44, 0x04, 0):
+        exporter.backend.clock_reasons = bits
+        await exporter.read()
+        await clock.advance(30)
+    counts = {
+        row.partition('clock_event="')[2].partition('"')[0]: row[-1] for row in exporter.rows(CLOCK_COUNT)
+    }
+    assert counts == {"power_cap": "1"}
 
 
 async def test_a_device_that_hangs_loses_its_rows_and_the_others_keep_theirs(

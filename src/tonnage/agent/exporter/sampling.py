@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from tonnage.agent.context import AgentWorld
 from tonnage.decide.node.exporter.facts import DeviceAge
-from tonnage.decide.node.exporter.readings import TimedSample
+from tonnage.decide.node.exporter.readings import CLOCK_REASONS, TimedSample
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.ports.node import DeviceReader
@@ -16,6 +17,8 @@ from tonnage.ports.node import DeviceReader
 _LOG: Final = logging.getLogger(__name__)
 _INTERVALS: Final = 2
 _GRACE_S: Final = 5.0
+_MOST_READINGS: Final = 3600
+"""Of the longest window, an hour, at the shortest interval."""
 
 
 class DeviceSampler:
@@ -38,6 +41,8 @@ class DeviceSampler:
         self._answered_s: dict[str, float] = {}
         """When each device last answered, by the monotonic clock."""
         self._begun_s = world.clock.monotonic()
+        self._reasons: dict[str, deque[tuple[float, int]]] = {}
+        """Of each device, when it was read and by what its clocks were held, the newest last."""
         self._complaint = ""
 
     async def run(self) -> None:
@@ -65,6 +70,10 @@ class DeviceSampler:
             ages.append(DeviceAge(device, None if answered_s is None else silent_s, stall_s))
         return tuple(ages)
 
+    def clock_reasons(self, uuid: str, oldest_s: float) -> tuple[int, ...]:
+        """By what the device's clocks were held at each reading from that time on, as bits."""
+        return tuple(bits for seen_s, bits in self._reasons.get(uuid, ()) if seen_s >= oldest_s)
+
     async def sample(self) -> None:
         """Ask every device once; what cannot be read is logged once, and its last sample grows old."""
         try:
@@ -81,4 +90,6 @@ class DeviceSampler:
             earlier = None if before is None else TimedSample(before.sample, before.seen_s)
             self._samples[sample.uuid] = TimedSample(sample, now, earlier)
             self._answered_s[sample.uuid] = now
+            if (bits := sample.whole(CLOCK_REASONS)) is not None:
+                self._reasons.setdefault(sample.uuid, deque(maxlen=_MOST_READINGS)).append((now, bits))
         self._samples = dict(self.fresh())

@@ -12,7 +12,8 @@ class ExporterSettings:
 
     `kubernetes`: rows say whose a device is. `each_holder`, `resources`, `old_namespace` and
     `replace_blanks`: see `Attribution`, `holders_of` and `LabelOptions`. `jobs` is a folder of HPC jobs.
-    `hostname_label` is `Hostname` or `hostname`; `hostname` empty for no such label.
+    `hostname_label` is `Hostname` or `hostname`; `hostname` empty for no such label. `web_config` is a file
+    of TLS and users, whose paths are below `web_root`.
     """
 
     address: str = ""
@@ -27,3 +28,6 @@ class ExporterSettings:
     replace_blanks: bool = False
     jobs: Path | None = None
     xid_window_ms: int = 300_000
+    clock_window_ms: int = 300_000
+    web_config: Path | None = None
+    web_root: Path = Path("/")

@@ -114,6 +114,22 @@ _OPTIONS: Final = (
         metavar="MS",
         help="The window of DCGM_EXP_XID_ERRORS_COUNT",
     ),
+    _option(
+        "--clock-events-count-window-size",
+        variable="DCGM_EXPORTER_CLOCK_EVENTS_COUNT_WINDOW_SIZE",
+        type=click.IntRange(_SHORTEST_MS, _LONGEST_MS),
+        default=300_000,
+        show_default=True,
+        metavar="MS",
+        help="The window of DCGM_EXP_CLOCK_EVENTS_COUNT",
+    ),
+    _option(
+        "--web-config-file",
+        variable="DCGM_EXPORTER_WEB_CONFIG_FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="TLS, users and headers of device metrics, as Prometheus' exporters take them; reread on change",
+    ),
 )
 
 
@@ -134,4 +150,6 @@ def exporter_settings(values: Mapping[str, Any]) -> ExporterSettings:
         replace_blanks=values["replace_blanks_in_model_name"],
         jobs=values["hpc_job_mapping_dir"],
         xid_window_ms=values["xid_count_window_size"],
+        clock_window_ms=values["clock_events_count_window_size"],
+        web_config=values["web_config_file"],
     )

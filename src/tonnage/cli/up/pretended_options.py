@@ -52,12 +52,13 @@ _VALUES: Final = (
     *("enable_health_checks", "oneshot", "no_timestamp", "sleep_interval", "use_node_feature_api"),
     *("collect_interval", "kubernetes_virtual_gpus", "nvidia_resource_names", "hostname_label"),
     *("no_hostname", "use_old_namespace", "replace_blanks_in_model_name", "xid_count_window_size"),
+    "clock_events_count_window_size",
 )
 _PATHS: Final = (
     *("devices", "root", "config", "kubelet_socket", "driver_root_ctr_path"),
     # Fields of the configuration, which takes no path with a step back; the agent's root comes first.
     *("driver_root", "dev_root", "nvidia_cdi_hook_path", "mps_root", "output_file", "machine_type_file"),
-    *("collectors", "hpc_job_mapping_dir"),
+    *("collectors", "hpc_job_mapping_dir", "web_config_file"),
 )
 _PRETENDED: Final = ("metrics_address", "exporter_address", "mig_host_root", "mig_reboot")
 _ONE_CLUSTER: Final = "the agent speaks to the cluster that its pod is in"
@@ -106,6 +107,8 @@ def told_on_the_twin(context: ContainerContext, kubeconfig: Path) -> NodeArgumen
         address=_served(exporter.address),
         collectors=exporter.collectors and below(root, exporter.collectors),
         jobs=exporter.jobs and below(root, exporter.jobs),
+        web_config=exporter.web_config and below(root, exporter.web_config),
+        web_root=root,
     )
     arguments["config"] = arguments["config"] and below(root, arguments["config"])
     arguments["driver_root"] = arguments["driver_root"] and below(root, arguments["driver_root"])

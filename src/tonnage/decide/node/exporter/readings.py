@@ -10,6 +10,7 @@ from typing import Final
 from tonnage.model.catalog.metrics import DeviceField, FieldOrigin, device_fields
 from tonnage.model.devices.inventory import Device, Inventory, Sample
 from tonnage.model.node.telemetry import (
+    CLOCK_COUNT,
     DeviceEntity,
     ExportedCounter,
     GpuEntity,
@@ -17,6 +18,7 @@ from tonnage.model.node.telemetry import (
     Reading,
 )
 
+CLOCK_REASONS: Final = "clock_event_reasons"
 _SENT: Final = "nvlink_sent_kib"
 _RECEIVED: Final = "nvlink_received_kib"
 _KIB_A_MB: Final = 1000
@@ -55,6 +57,8 @@ def fields_of(counters: Iterable[ExportedCounter]) -> frozenset[str]:
     names: set[str] = set()
     for counter in counters:
         field = field_of(counter.name)
+        if counter.name == CLOCK_COUNT:
+            names.add(CLOCK_REASONS)
         if field is None:
             continue
         if field.origin is FieldOrigin.RATE:
