@@ -89,7 +89,9 @@ async def run_agent(
     async with alone_on(options.root / STATE / "agent.lock", clock):
         with (
             listen(address) if address else nullcontext() as listening,
-            listen(exporter_address) if exporter_address else nullcontext() as exporting,
+            listen(exporter_address, "--exporter-address")
+            if exporter_address
+            else nullcontext() as exporting,
         ):
             ports = _ports(options, backend, api, host or AgentHost())
             world = _world(options, ports, clock, metrics, started or asyncio.Event())

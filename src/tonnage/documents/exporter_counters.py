@@ -15,7 +15,7 @@ from tonnage.model.errors import Problem
 from tonnage.model.node.telemetry import CLOCK_COUNT, XID_COUNT, CounterType, ExportedCounter
 
 MAX_BYTES: Final = 1 << 20
-MAX_ROWS: Final = 2_000
+MAX_ROWS: Final = 20_000
 _MOST_PROBLEMS: Final = 20
 _COLUMNS: Final = 3
 _MOST_HELP: Final = 1_000
@@ -86,25 +86,27 @@ class _Reader:
         self._lines: dict[str, int] = {}
         self._counters: list[ExportedCounter] = []
         self._problems: list[Problem] = []
+        self._left_out = 0
+        """Problems beyond those that are told."""
 
     def read(self, text: str) -> CounterFile:
         reader = csv.reader(StringIO(text, newline=""), skipinitialspace=True, strict=True)
-        try:
-            for row in reader:
-                if len(self._problems) >= _MOST_PROBLEMS:
-                    break
-                if reader.line_num > MAX_ROWS:
-                    self._refuse(reader.line_num, f"the file has more than {MAX_ROWS} lines")
-                    break
-                if row and not row[0].lstrip().startswith("#"):
-                    self._take(reader.line_num, [cell.strip() for cell in row])
-        except csv.Error as error:
-            self._refuse(
-                reader.line_num,
-                "the line is not CSV",
-                str(error),
-                "put a help text with a comma in double quotes",
-            )
+        while True:
+            try:
+                row = next(reader, None)
+            except csv.Error as error:
+                remedy = "put a help text with a comma in double quotes"
+                self._refuse(reader.line_num, "the line is not CSV", str(error), remedy)
+                continue
+            if row is None:
+                break
+            if reader.line_num > MAX_ROWS:
+                self._refuse(reader.line_num, f"the file has more than {MAX_ROWS} lines")
+                break
+            if row and not row[0].lstrip().startswith("#"):
+                self._take(reader.line_num, [cell.strip() for cell in row])
+        if self._left_out:
+            self._problems.append(Problem(f"{self._left_out} more lines are wrong", self._source))
         return CounterFile(tuple(self._counters), tuple(self._problems))
 
     def _take(self, line: int, row: Sequence[str]) -> None:
@@ -138,9 +140,15 @@ class _Reader:
         if instead := _OTHERWISE.get(name):
             self._refuse(line, f"Tonnage does not export {name}", "DCGM alone makes it", instead)
             return
+        if len(self._problems) >= _MOST_PROBLEMS:  # looking for the nearest takes milliseconds
+            self._left_out += 1
+            return
         near = get_close_matches(name[:100], counter_numbers(), n=1)
         remedy = f"did you mean {near[0]}?" if near else "docs/reference/exporter.md lists the fields"
         self._refuse(line, f"Tonnage does not know the field {name[:100]!r}", remedy=remedy)
 
     def _refuse(self, line: int, problem: str, why: str = "", remedy: str = "") -> None:
+        if len(self._problems) >= _MOST_PROBLEMS:
+            self._left_out += 1
+            return
         self._problems.append(Problem(problem, f"{self._source}:{line}", why, remedy))

@@ -71,10 +71,12 @@ class Exporter:
     def hold(self, *holds: Hold) -> None:
         self.board.holds.publish(DeviceHolds.of(holds))
 
+    def text(self) -> str:
+        return self._page.text(self.collectors.counters)
+
     def rows(self, family: str) -> list[str]:
         """Its rows without what is the same in all."""
-        text = self._page.text(self.collectors.counters)
-        lines = text.replace('modelName="NVIDIA A100-SXM4-80GB",', "").splitlines()
+        lines = self.text().replace('modelName="NVIDIA A100-SXM4-80GB",', "").splitlines()
         return [line.removeprefix(family) for line in lines if line.startswith(f"{family}{{")]
 
 
@@ -171,6 +173,26 @@ async def test_reasons_that_held_clocks_down_are_counted_within_a_window(
     assert counts == {"power_cap": "1"}
 
 
+async def test_a_counter_that_a_gpu_lacks_is_told_once(
+    exporter: Exporter, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    for _ in range(4):
+        await clock.advance(30)
+        await exporter.read()
+    told = [line for line in caplog.text.splitlines() if "counters absent" in line]
+    assert [uuid in line for uuid, line in zip(("GPU-a", "GPU-b"), told, strict=True)] == [True, True]
+    assert "DCGM_FI_PROF_GR_ENGINE_ACTIVE" in told[0]
+
+
+async def test_before_any_device_is_known_there_are_no_rows_of_one(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    exporter = Exporter(tmp_path, clock, ExporterSettings())
+    assert exporter.rows("DCGM_FI_DEV_GPU_TEMP") == []
+    assert "tonnage_exporter_scrape_errors_total 0" in exporter.text()
+
+
 async def test_a_device_that_hangs_loses_its_rows_and_the_others_keep_theirs(
     exporter: Exporter, clock: VirtualClock, settings: ExporterSettings
 ) -> None:
@@ -180,6 +202,9 @@ async def test_a_device_that_hangs_loses_its_rows_and_the_others_keep_theirs(
         await exporter.sampler.sample()
     assert exporter.rows("DCGM_FI_DEV_GPU_UTIL") == []
     assert len(exporter.rows("DCGM_FI_DEV_FB_USED")) == 2
+    exporter.board.inventory.publish(await exporter.backend.scan())
+    stalls = exporter.rows("tonnage_gpu_driver_stall_seconds")
+    assert [float(row.partition("} ")[2]) for row in stalls] == [4 * settings.interval_s, 0]
 
 
 async def test_counters_follow_the_file_and_good_ones_stay(tmp_path: Path, clock: VirtualClock) -> None:

@@ -9,8 +9,8 @@ from typing import Final
 
 from tonnage.agent.context import AgentWorld
 from tonnage.decide.node.exporter.facts import DeviceAge
-from tonnage.decide.node.exporter.readings import CLOCK_REASONS, TimedSample
-from tonnage.model.devices.inventory import Inventory
+from tonnage.decide.node.exporter.readings import CLOCK_REASONS, TimedSample, counters_of
+from tonnage.model.devices.inventory import Inventory, Sample
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.ports.node import DeviceReader
 
@@ -44,6 +44,8 @@ class DeviceSampler:
         self._reasons: dict[str, deque[tuple[float, int]]] = {}
         """Of each device, when it was read and by what its clocks were held, the newest last."""
         self._complaint = ""
+        self._lacking: dict[str, frozenset[str]] = {}
+        """Fields that each GPU was told to lack."""
 
     async def run(self) -> None:
         """Sample until cancelled."""
@@ -76,8 +78,9 @@ class DeviceSampler:
 
     async def sample(self) -> None:
         """Ask every device once; what cannot be read is logged once, and its last sample grows old."""
+        fields = frozenset(self._fields())
         try:
-            samples = await self._backend.sample(self._fields())
+            samples = await self._backend.sample(fields)
         except (HardwareError, ConfigError) as error:
             if str(error) != self._complaint:
                 self._complaint = str(error)
@@ -89,7 +92,20 @@ class DeviceSampler:
             before = self._samples.get(sample.uuid)
             earlier = None if before is None else TimedSample(before.sample, before.seen_s)
             self._samples[sample.uuid] = TimedSample(sample, now, earlier)
+            if before is not None:  # the first sample has no activity yet
+                self._tell_what_is_lacking(sample, fields)
             self._answered_s[sample.uuid] = now
             if (bits := sample.whole(CLOCK_REASONS)) is not None:
                 self._reasons.setdefault(sample.uuid, deque(maxlen=_MOST_READINGS)).append((now, bits))
         self._samples = dict(self.fresh())
+
+    def _tell_what_is_lacking(self, sample: Sample, fields: frozenset[str]) -> None:
+        """Log once the counters that are absent because the GPU lacks them; of a MIG device nothing."""
+        if sample.uuid.startswith("MIG-"):
+            return
+        lacking = fields - sample.values.keys() - sample.texts.keys()
+        fresh = lacking - self._lacking.get(sample.uuid, frozenset())
+        if fresh:
+            self._lacking[sample.uuid] = lacking | self._lacking.get(sample.uuid, frozenset())
+            names = ",".join(counters_of(sorted(fresh)))
+            _LOG.info("counters absent: node=%s uuid=%s lacks=%s", self._node, sample.uuid, names)

@@ -73,6 +73,11 @@ def field_of(counter: str) -> DeviceField | None:
     return _by_dcgm_name().get(counter)
 
 
+def counters_of(fields: Iterable[str]) -> tuple[str, ...]:
+    """The fields by DCGM's names where they have one."""
+    return tuple((device_fields()[name].dcgm or (name,))[0] for name in fields)
+
+
 @cache
 def _by_dcgm_name() -> Mapping[str, DeviceField]:
     return {name: field for field in device_fields().values() for name in field.dcgm}
