@@ -69,6 +69,11 @@ def counter_numbers() -> Mapping[str, int]:
     return {**numbers, **_WINDOWS}
 
 
+def window_counters() -> Mapping[str, int]:
+    """Counters of what happened within a window -> the number that orders them."""
+    return _WINDOWS
+
+
 def default_counters() -> tuple[ExportedCounter, ...]:
     """Those of dcgm-exporter's default-counters.csv, without the lines that are commented out."""
     by_name = {name: field for field in device_fields().values() for name in field.dcgm}
@@ -144,7 +149,7 @@ class _Reader:
             self._left_out += 1
             return
         near = get_close_matches(name[:100], counter_numbers(), n=1)
-        remedy = f"did you mean {near[0]}?" if near else "docs/reference/exporter.md lists the fields"
+        remedy = f"did you mean {near[0]}?" if near else "docs/reference/exporter-metrics.md lists the fields"
         self._refuse(line, f"Tonnage does not know the field {name[:100]!r}", remedy=remedy)
 
     def _refuse(self, line: int, problem: str, why: str = "", remedy: str = "") -> None:

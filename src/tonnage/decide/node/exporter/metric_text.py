@@ -28,8 +28,13 @@ def series_in(page: str) -> int:
     return page.count("\n") - page.count("\n# ") - page.startswith("# ")
 
 
+def shown_name(family: Metric) -> str:
+    """The family's name with the ending of its kind."""
+    return family.name + _ENDINGS.get(family.kind, "")
+
+
 def _text(family: Metric) -> str:
-    name = family.name + _ENDINGS.get(family.kind, "")
+    name = shown_name(family)
     kind = "counter" if family.kind is MetricKind.COUNTER else "gauge"
     lines = [f"# HELP {name} {family.help}\n# TYPE {name} {kind}\n"]
     for values, number in family.samples:
