@@ -24,17 +24,19 @@ PAGE: Final = Path(__file__).resolve().parents[1] / "docs/reference/exporter-met
 _HEAD: Final = """\
 # Every device metric
 
-Written by `scripts/generate_exporter_metrics.py` from the catalogue of fields; what the page is and how it is set up is in
-[Device metrics](exporter.md).
+Written by `scripts/generate_exporter_metrics.py` from the catalogue of fields; what the page is and how it
+is set up is in [Device metrics](exporter.md).
 
-**What a metric costs.** One series for each GPU, and where the table says so for each MIG device; times the rows of a shared device with
-`--kubernetes-virtual-gpus`. Nothing is read for a scrape. At each `--collect-interval` a GPU is asked only for the counters of the CSV: once for each call in the table,
-once for all field values together, once for all metrics of GPM together. A field without a counter of DCGM's is used by Tonnage alone.
+**What a metric costs.** One series for each GPU, and where the table says so for each MIG device; times the
+rows of a shared device with `--kubernetes-virtual-gpus`. Nothing is read for a scrape. At each
+`--collect-interval` a GPU is asked only for the counters of the CSV: once for each call in the table, once
+for all field values together, once for all metrics of GPM together.
 
 ## Fields of devices
 
-Labels: `gpu`, `UUID`, `pci_bus_id`, `device`, `modelName`, `GPU_I_PROFILE` and `GPU_I_ID` of a MIG device, `Hostname`, then label counters, then
-`container`, `namespace`, `pod`. In bold what is served without `--collectors`. The number is DCGM's, which orders the page.
+Labels: `gpu`, `UUID`, `pci_bus_id`, `device`, `modelName`, `GPU_I_PROFILE` and `GPU_I_ID` of a MIG device,
+`Hostname`, then label counters, then `container`, `namespace`, `pod`. In bold what is served without
+`--collectors`. The number is DCGM's, which orders the page.
 
 | counter | number | type | unit | is | series for each | read by | absent on |
 |---|---|---|---|---|---|---|---|
@@ -42,7 +44,8 @@ Labels: `gpu`, `UUID`, `pci_bus_id`, `device`, `modelName`, `GPU_I_PROFILE` and 
 _WINDOWS: Final = """
 ## Counts within a window
 
-The same labels, and `window_size_in_ms`. They cost nothing to read that is not read anyway, but for clock events: a call.
+The same labels, and `window_size_in_ms`. They cost nothing to read that is not read anyway, but for clock
+events: a call.
 
 | counter | number | type | further label | is |
 |---|---|---|---|---|
@@ -50,7 +53,8 @@ The same labels, and `window_size_in_ms`. They cost nothing to read that is not 
 _OWN: Final = """
 ## Tonnage's own
 
-On the page whatever the CSV says. They follow from what the agent knows, and cost no call to the driver. Those of pods are described in
+On the page whatever the CSV says. They follow from what the agent knows, and cost no call to the driver.
+Those of pods are described in
 [Device metrics](exporter.md).
 
 | metric | type | labels | is |
@@ -96,7 +100,8 @@ def _in_order() -> list[DeviceField]:
 
 def _field_line(field: DeviceField, enabled: set[str]) -> str:
     names = ", ".join(f"**`{name}`**" if name in enabled else f"`{name}`" for name in field.dcgm)
-    series = "GPU or MIG device" if field.mig else "GPU" if not field.is_text else "none: it is a label"
+    whole = "NVLink that is up" if field.link else "GPU or MIG device" if field.mig else "GPU"
+    series = "none: it is a label" if field.is_text else whole
     cells = (
         *(names, str(field.dcgm_id or ""), field.kind.value, field.unit),
         *(field.help.rstrip("."), series, _source(field), field.lacks),
@@ -112,7 +117,7 @@ def _source(field: DeviceField) -> str:
     if field.gpm is not None:
         return f"GPM metric {field.gpm}"
     if field.field_id is not None:
-        return f"field value {field.field_id}"
+        return f"field value {field.field_id}" + (" of the link" if field.link else "")
     arguments = ", ".join(map(str, field.arguments))
     return f"`{field.call}({arguments})`" + (f", {field.part}" if field.part else "")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -34,15 +35,17 @@ devices:
 """
 
 
-class Clocked(ScenarioBackend):
-    """Devices whose clocks are held down by these reasons, as bits."""
+class Lively(ScenarioBackend):
+    """Devices whose clocks are held down by these reasons, as bits, and whose NVLinks read this."""
 
     clock_reasons = 0
+    links: Mapping[int, Mapping[str, int | float]] = MappingProxyType({})
 
     async def sample(self, fields: Collection[str]) -> tuple[Sample, ...]:
         more = {CLOCK_REASONS: self.clock_reasons} if CLOCK_REASONS in fields else {}
         return tuple(
-            replace(sample, values={**sample.values, **more}) for sample in await super().sample(fields)
+            replace(sample, values={**sample.values, **more}, links=self.links)
+            for sample in await super().sample(fields)
         )
 
 
@@ -54,7 +57,7 @@ class Exporter:
     ) -> None:
         self._hardware = folder / "hardware.yaml"
         self._hardware.write_text(TWO)
-        self.backend = Clocked(self._hardware, clock)
+        self.backend = Lively(self._hardware, clock)
         world = world_of("node-1", None, clock, FolderCheckpoints(folder))
         self.board = NodeBoard.blank(clock)
         self.collectors = Collectors(world, MountedConfigFile(csv) if csv else None)
@@ -171,6 +174,26 @@ async def test_reasons_that_held_clocks_down_are_counted_within_a_window(
         row.partition('clock_event="')[2].partition('"')[0]: row[-1] for row in exporter.rows(CLOCK_COUNT)
     }
     assert counts == {"power_cap": "1"}
+
+
+async def test_each_nvlink_has_a_row_with_the_pod_of_its_gpu(tmp_path: Path, clock: VirtualClock) -> None:
+    csv = tmp_path / "counters.csv"
+    csv.write_text(
+        "DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES, counter, Sent.\n"
+        "DCGM_FI_DEV_NVLINK_COUNT_SYMBOL_BER_FLOAT, gauge, Rate.\n"
+    )
+    exporter = Exporter(tmp_path, clock, ExporterSettings(hostname="node-1"), csv)
+    exporter.backend.links = {0: {"link_sent_bytes": 7}, 3: {"link_symbol_error_rate": 0.25}}
+    await exporter.collectors.look()
+    exporter.hold(TRAIN)
+    await exporter.read()
+    first, _ = exporter.rows("DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES")
+    assert first == (
+        '{nvlink="0",gpu="0",gpu_uuid="GPU-a",pci_bus_id="00000000:01:00.0",device="nvidia0",'
+        'model_name="NVIDIA A100-SXM4-80GB",Hostname="node-1",container="main",namespace="ml",pod="train"} 7'
+    )
+    rates = exporter.rows("DCGM_FI_DEV_NVLINK_COUNT_SYMBOL_BER_FLOAT")
+    assert [row.partition("} ")[2] for row in rates] == ["0.250000", "0.250000"]
 
 
 async def test_a_counter_that_a_gpu_lacks_is_told_once(

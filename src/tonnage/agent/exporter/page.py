@@ -12,7 +12,7 @@ from tonnage.decide.node.exporter.holders import device_key, holders_of
 from tonnage.decide.node.exporter.jobs import jobs_of
 from tonnage.decide.node.exporter.labels import LabelOptions
 from tonnage.decide.node.exporter.page import exporter_page
-from tonnage.decide.node.exporter.readings import entities_of, readings_of
+from tonnage.decide.node.exporter.readings import entities_of, is_of_links, link_readings, readings_of
 from tonnage.decide.node.exporter.rows import Attribution, EntityRows, entity_rows
 from tonnage.decide.node.exporter.windows import clock_event_counts, window_family, xid_counts, xids_of
 from tonnage.model.node.telemetry import (
@@ -22,6 +22,7 @@ from tonnage.model.node.telemetry import (
     DeviceEntity,
     Entity,
     ExportedCounter,
+    InstanceEntity,
     Reading,
     SwitchEntity,
 )
@@ -80,7 +81,27 @@ class ExporterPage:
             texts = {name: str(of_entity[name]) for name in labels if name in of_entity}
             rows[entity] = entity_rows(entity, texts, attribution, self._options)
         page = exporter_page(counters, readings, rows)
+        page += self._link_page(
+            [counter for counter in counters if is_of_links(counter)], entities, attribution
+        )
         return page + "".join(self._window(counter, rows) for counter in sorted(counters, key=_number))
+
+    def _link_page(
+        self,
+        counters: Sequence[ExportedCounter],
+        entities: Sequence[DeviceEntity],
+        attribution: Attribution,
+    ) -> str:
+        """Families of NVLinks; nothing where none is asked for."""
+        gpus = dict.fromkeys(
+            entity.gpu if isinstance(entity, InstanceEntity) else entity for entity in entities
+        )
+        samples = self._sampler.fresh() if counters else {}
+        readings: dict[Entity, Mapping[str, Reading]] = {}
+        for gpu in gpus:
+            readings |= link_readings(gpu, counters, samples)
+        rows = {link: entity_rows(link, {}, attribution, self._options) for link in readings}
+        return exporter_page(counters, readings, rows)
 
     def _attribution(self, entities: Sequence[DeviceEntity]) -> Attribution:
         jobs = jobs_of(self._jobs(), entities)

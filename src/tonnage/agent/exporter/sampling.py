@@ -103,7 +103,10 @@ class DeviceSampler:
         """Log once the counters that are absent because the GPU lacks them; of a MIG device nothing."""
         if sample.uuid.startswith("MIG-"):
             return
-        lacking = fields - sample.values.keys() - sample.texts.keys()
+        present = {
+            name for values in (sample.values, sample.texts, *sample.links.values()) for name in values
+        }
+        lacking = fields - present
         fresh = lacking - self._lacking.get(sample.uuid, frozenset())
         if fresh:
             self._lacking[sample.uuid] = lacking | self._lacking.get(sample.uuid, frozenset())

@@ -12,9 +12,11 @@ from tonnage.model.devices.inventory import Device, Inventory, Sample
 from tonnage.model.node.telemetry import (
     CLOCK_COUNT,
     DeviceEntity,
+    Entity,
     ExportedCounter,
     GpuEntity,
     InstanceEntity,
+    LinkEntity,
     Reading,
 )
 
@@ -105,6 +107,29 @@ def readings_of(
         if reading is not None:
             readings[counter.name] = reading
     return readings
+
+
+def link_readings(
+    gpu: GpuEntity, counters: Iterable[ExportedCounter], samples: Mapping[str, TimedSample]
+) -> Mapping[Entity, Mapping[str, Reading]]:
+    """By counter, what each NVLink of the GPU that is up gave."""
+    timed = samples.get(gpu.uuid)
+    fields = {counter.name: field for counter in counters if (field := field_of(counter.name)) is not None}
+    links = {} if timed is None else timed.sample.links
+    return {
+        LinkEntity(gpu, number): {
+            name: float(value) if field.double else int(value)
+            for name, field in fields.items()
+            if (value := values.get(field.name)) is not None
+        }
+        for number, values in links.items()
+    }
+
+
+def is_of_links(counter: ExportedCounter) -> bool:
+    """Whether each NVLink has a row of it."""
+    field = field_of(counter.name)
+    return field is not None and field.link
 
 
 def _reading(field: DeviceField, timed: TimedSample | None, xid: int) -> Reading | None:
