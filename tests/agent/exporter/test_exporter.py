@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from tonnage.decide.node.exporter.readings import CLOCK_REASONS
 from tonnage.model.devices.health import SeenXid
 from tonnage.model.devices.inventory import Sample
 from tonnage.model.devices.sharing import Hold
+from tonnage.model.node.entity_choice import entity_choice
 from tonnage.model.node.telemetry import CLOCK_COUNT
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend
@@ -174,6 +176,22 @@ async def test_reasons_that_held_clocks_down_are_counted_within_a_window(
         row.partition('clock_event="')[2].partition('"')[0]: row[-1] for row in exporter.rows(CLOCK_COUNT)
     }
     assert counts == {"power_cap": "1"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "shown"),
+    [("f", ["0", "1/0", "1/1"]), ("g", ["0", "1"]), ("i", ["1/0", "1/1"]), ("g:1", ["1"]), ("g:7", [])],
+)
+async def test_devices_are_chosen_in_dcgm_exporters_words(
+    tmp_path: Path, clock: VirtualClock, choice: str, shown: list[str]
+) -> None:
+    wanted = entity_choice(choice)
+    assert wanted is not None
+    exporter = Exporter(tmp_path, clock, ExporterSettings(choice=wanted))
+    await exporter.read()
+    rows = exporter.rows("DCGM_FI_DEV_FB_USED")
+    places = [re.search(r'gpu="(\d)"(?:.*GPU_I_ID="(\d)")?', row) for row in rows]
+    assert ["/".join(filter(None, place.groups())) for place in places if place] == shown
 
 
 async def test_each_nvlink_has_a_row_with_the_pod_of_its_gpu(tmp_path: Path, clock: VirtualClock) -> None:

@@ -68,7 +68,7 @@ class ExporterPage:
         inventory = self._board.inventory.value
         if inventory is None:
             return ""
-        entities = entities_of(inventory)
+        entities = entities_of(inventory, self._settings.choice)
         samples, xids = self._sampler.fresh(), self._board.xids.value
         attribution = self._attribution(entities)
         readings: dict[Entity, Mapping[str, Reading]] = {}

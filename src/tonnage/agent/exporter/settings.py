@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from tonnage.model.node.entity_choice import EntityChoice
 
 
 @dataclass(frozen=True, slots=True)
 class ExporterSettings:
     """`address` is `HOST:PORT`, empty for no exporter; `collectors` a CSV of counters, None for the default.
 
-    `kubernetes`: rows say whose a device is. `each_holder`, `resources`, `old_namespace` and
-    `replace_blanks`: see `Attribution`, `holders_of` and `LabelOptions`. `jobs` is a folder of HPC jobs.
+    `choice` is which devices have rows. `kubernetes`: rows say whose a device is. `each_holder`, `resources`,
+    `old_namespace` and `replace_blanks`: see `Attribution`, `holders_of` and `LabelOptions`. `jobs` is a
+    folder of HPC jobs.
     `hostname_label` is `Hostname` or `hostname`; `hostname` empty for no such label. `web_config` is a file
     of TLS and users, whose paths are below `web_root`.
     """
@@ -19,6 +22,7 @@ class ExporterSettings:
     address: str = ""
     collectors: Path | None = None
     interval_s: float = 30.0
+    choice: EntityChoice = field(default_factory=EntityChoice)
     kubernetes: bool = True
     each_holder: bool = False
     resources: tuple[str, ...] = ()

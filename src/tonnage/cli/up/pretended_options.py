@@ -21,7 +21,7 @@ from click.core import ParameterSource
 
 from tonnage.adapters.http.address import parse_address
 from tonnage.cli.node.command import NodeArguments, command, told_by
-from tonnage.cli.node.nvidia_flags import REFUSED_FLAGS
+from tonnage.cli.node.nvidia_flags import REFUSED_EXPORTER_FLAGS, REFUSED_FLAGS
 from tonnage.cli.node.plugin_flags import CommandEnvironment
 from tonnage.model.errors import Problem
 from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
@@ -52,7 +52,7 @@ _VALUES: Final = (
     *("enable_health_checks", "oneshot", "no_timestamp", "sleep_interval", "use_node_feature_api"),
     *("collect_interval", "kubernetes_virtual_gpus", "nvidia_resource_names", "hostname_label"),
     *("no_hostname", "use_old_namespace", "replace_blanks_in_model_name", "xid_count_window_size"),
-    "clock_events_count_window_size",
+    *("clock_events_count_window_size", "exporter_devices", "kubernetes"),
 )
 _PATHS: Final = (
     *("devices", "root", "config", "kubelet_socket", "driver_root_ctr_path"),
@@ -66,7 +66,11 @@ _ELSEWHERE: Final = ("kubeconfig", "context", "standalone")
 _REFUSED: Final = (
     *_ELSEWHERE,
     *("help", "dump"),
-    *(flag.flag.lstrip("-").replace("-", "_") for flag in REFUSED_FLAGS if flag.flag),
+    *(
+        flag.flag.lstrip("-").replace("-", "_")
+        for flag in (*REFUSED_FLAGS, *REFUSED_EXPORTER_FLAGS)
+        if flag.flag
+    ),
 )
 SIDES: Final[Mapping[str, Side]] = MappingProxyType(
     {

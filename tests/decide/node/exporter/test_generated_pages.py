@@ -13,13 +13,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from tonnage.decide.node.exporter.holders import holders_of
 from tonnage.decide.node.exporter.labels import LabelOptions
 from tonnage.decide.node.exporter.page import exporter_page
-from tonnage.decide.node.exporter.rows import Attribution, entity_rows
+from tonnage.decide.node.exporter.rows import Attribution, EntityRows, entity_rows
 from tonnage.documents.exporter_counters import counter_numbers
 from tonnage.model.catalog.xid_messages import xid_message
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.node.telemetry import (
     CounterType,
     DeviceEntity,
+    Entity,
     ExportedCounter,
     GpuEntity,
     InstanceEntity,
@@ -82,7 +83,7 @@ def page_of(node: Node) -> str:
     ]
     attribution = Attribution(holders_of(holds, node.devices), each_holder=node.each_holder)
     labels = {counter.name for counter in node.counters if counter.type is CounterType.LABEL}
-    rows = {
+    rows: Mapping[Entity, EntityRows] = {
         device: entity_rows(
             device,
             {name: str(value) for name, value in node.readings[device].items() if name in labels},
@@ -91,7 +92,8 @@ def page_of(node: Node) -> str:
         )
         for device in node.devices
     }
-    return exporter_page(node.counters, node.readings, rows)
+    readings: dict[Entity, Mapping[str, Reading]] = {device: node.readings[device] for device in node.devices}
+    return exporter_page(node.counters, readings, rows)
 
 
 def _id(device: DeviceEntity) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 
 from tonnage.model.catalog.metrics import DeviceField, FieldOrigin, device_fields
 from tonnage.model.devices.inventory import Device, Inventory, Sample
+from tonnage.model.node.entity_choice import EntityChoice, EntityKind
 from tonnage.model.node.telemetry import (
     CLOCK_COUNT,
     DeviceEntity,
@@ -24,6 +25,7 @@ CLOCK_REASONS: Final = "clock_event_reasons"
 _SENT: Final = "nvlink_sent_kib"
 _RECEIVED: Final = "nvlink_received_kib"
 _KIB_A_MB: Final = 1000
+_AS_DIVIDED: Final = EntityChoice()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,23 @@ class TimedSample:
     before: TimedSample | None = None
 
 
-def entities_of(inventory: Inventory) -> tuple[DeviceEntity, ...]:
-    """Every GPU in order of its index, and instead of a divided one its GPU instances."""
-    return tuple(entity for device in inventory.devices for entity in _entities(device))
+def entities_of(inventory: Inventory, choice: EntityChoice = _AS_DIVIDED) -> tuple[DeviceEntity, ...]:
+    """Every GPU in order of its index, and instead of a divided one its GPU instances; those chosen."""
+    devices = [device for device in inventory.devices if choice.has(device.index)]
+    if choice.kind is EntityKind.GPUS:
+        return tuple(_gpu(device) for device in devices)
+    entities = [entity for device in devices for entity in _entities(device)]
+    if choice.kind is EntityKind.INSTANCES:
+        return tuple(entity for entity in entities if isinstance(entity, InstanceEntity))
+    return tuple(entities)
+
+
+def _gpu(device: Device) -> GpuEntity:
+    return GpuEntity(device.index, device.uuid, device.pci_bus_id, device.product)
 
 
 def _entities(device: Device) -> Iterator[DeviceEntity]:
-    gpu = GpuEntity(device.index, device.uuid, device.pci_bus_id, device.product)
+    gpu = _gpu(device)
     instances: dict[int, list[str]] = {}
     for part in device.migs:
         instances.setdefault(part.gpu_instance, []).append(part.uuid)
