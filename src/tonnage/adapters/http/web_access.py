@@ -48,7 +48,7 @@ class WebAccess:
         if not self._users:
             return None
         user, password = _credentials(request.headers.get("authorization", ""))
-        if await self._is_right(user, password):
+        if user and await self._is_right(user, password):
             return None
         return lines(401, "Unauthorized", headers={"www-authenticate": "Basic"})
 
