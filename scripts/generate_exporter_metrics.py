@@ -10,14 +10,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
-from tonnage.decide.node.exporter.facts import NodeAmounts, PageCounts, exporter_facts, node_facts
+from tonnage.decide.node.exporter.facts import NodeKnowledge, PageCounts, exporter_facts, node_facts
 from tonnage.decide.node.exporter.metric_text import shown_name
-from tonnage.decide.node.offer import NodeOffer
 from tonnage.documents.exporter_counters import default_counters, window_counters
 from tonnage.model.catalog.metrics import DeviceField, FieldOrigin, device_fields
 from tonnage.model.devices.inventory import Inventory
-from tonnage.model.devices.sharing import NodePlan, PluginConfig
 from tonnage.model.metric_families import Metric, MetricKind
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs/reference/exporter-metrics.md"
@@ -81,8 +78,7 @@ def page() -> str:
 
 def own_families() -> Iterator[Metric]:
     """Every family that the exporter has of its own, without samples."""
-    config = ConfigInForce(PluginConfig(), ConfigChoice("", "built-in"))
-    yield from node_facts(NodeOffer(Inventory(), config, NodePlan(), (), ()), NodeAmounts())
+    yield from node_facts(NodeKnowledge(Inventory()))
     yield from exporter_facts(PageCounts())
 
 

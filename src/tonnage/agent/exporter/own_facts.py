@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_not
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.exporter.sampling import DeviceSampler
-from tonnage.decide.node.exporter.facts import NodeAmounts, PageCounts, exporter_facts, node_facts
+from tonnage.decide.node.exporter.facts import (
+    NodeAmounts,
+    NodeKnowledge,
+    PageCounts,
+    exporter_facts,
+    node_facts,
+)
 from tonnage.decide.node.exporter.metric_text import metrics_text, series_in
-from tonnage.decide.node.offer import NodeOffer
 from tonnage.model.kubernetes.quantity import integer_value
 from tonnage.wire.objects import Node
 
@@ -19,7 +25,8 @@ class OwnFacts:
     def __init__(self, board: NodeBoard, sampler: DeviceSampler) -> None:
         self._board = board
         self._sampler = sampler
-        self._made_of: tuple[NodeOffer, Node | None, Mapping[str, int] | None] | None = None
+        self._sources: tuple[object, ...] = ()
+        """What the text follows from."""
         self._text = ""
 
     def text(self, page: str, errors: int) -> str:
@@ -31,19 +38,17 @@ class OwnFacts:
         return of_node + metrics_text(exporter_facts(counts))
 
     def _node_text(self) -> str:
-        offer, node, requested = (
-            *(self._board.offer.value, self._board.node.value),
-            self._board.requested.value,
-        )
-        if offer is None:
+        board = self._board
+        inventory = board.inventory.value
+        if inventory is None:
             return ""
-        made_of = offer, node, requested
-        if self._made_of is None or any(
-            new is not old for new, old in zip(made_of, self._made_of, strict=True)
-        ):
+        offer, holds, node = board.offer.value, board.holds.value, board.node.value
+        sources = inventory, holds, offer, node, board.requested.value
+        if len(sources) != len(self._sources) or any(map(is_not, sources, self._sources)):
             capacity, allocatable = (None, None) if node is None else _amounts(node)
-            self._text = metrics_text(node_facts(offer, NodeAmounts(capacity, allocatable, requested)))
-            self._made_of = made_of
+            amounts = NodeAmounts(capacity, allocatable, board.requested.value)
+            self._text = metrics_text(node_facts(NodeKnowledge(inventory, holds.holds, offer, amounts)))
+            self._sources = sources
         return self._text
 
 

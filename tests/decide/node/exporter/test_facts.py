@@ -12,6 +12,7 @@ from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.exporter.facts import (
     DeviceAge,
     NodeAmounts,
+    NodeKnowledge,
     PageCounts,
     exporter_facts,
     node_facts,
@@ -65,7 +66,7 @@ def samples(text: str, family: str) -> list[tuple[Mapping[str, str], float]]:
 def facts(
     made: NodeOffer, family: str, amounts: NodeAmounts = UNKNOWN
 ) -> list[tuple[Mapping[str, str], float]]:
-    return samples(metrics_text(node_facts(made, amounts)), family)
+    return samples(metrics_text(node_facts(NodeKnowledge(made.inventory, made.holds, made, amounts))), family)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +175,15 @@ def test_a_pair_without_a_link_is_worse_than_one_with() -> None:
     ((labels, value),) = facts(made, "gpu_holder_topology_ratio")
     assert labels == {"namespace": "ml", "pod": "train", "container": "main"}
     assert 0 < value < 0.6
+
+
+def test_where_nothing_is_offered_nothing_is_said_of_sharing() -> None:
+    hold = Hold(GPU, ("GPU-0",), "ml", "train", "main")
+    text = metrics_text(node_facts(NodeKnowledge(Inventory(TWO), (hold,))))
+    assert [labels.get("sharing") for labels, _ in samples(text, "gpu_info")] == [None, None]
+    assert samples(text, "gpu_sharing_replicas") == []
+    assert samples(text, "gpu_resource_held") == [({"resource": GPU}, 1)]
+    assert len(samples(text, "gpu_health")) == 2
 
 
 def test_the_exporter_counts_every_series_of_the_page() -> None:

@@ -11,7 +11,7 @@ from tonnage.decide.node.offer import NodeOffer
 from tonnage.decide.node.preference.device_sets import GpuTopology, best_set, board_of, joined
 from tonnage.model.catalog.mig import mig_model
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
-from tonnage.model.devices.sharing import DeviceSlot, Hold, PlannedResource
+from tonnage.model.devices.sharing import Hold, PlannedResource
 from tonnage.model.metric_families import Metric, MetricKind
 from tonnage.model.mig.geometry import Spot
 from tonnage.model.mig.placements import placements
@@ -58,34 +58,35 @@ class PageCounts:
     ages: tuple[DeviceAge, ...] = ()
 
 
-def node_facts(offer: NodeOffer, amounts: NodeAmounts) -> Iterator[Metric]:
-    """Facts that follow from what the node offers and holds."""
-    yield from _resources(offer, amounts)
-    inventory = offer.inventory
-    yield _gauges(
-        "gpu_health",
-        "1; whether the device may be used, and why not.",
-        (*_PART, "state", "reason"),
-        _health(offer),
-    )
+@dataclass(frozen=True, slots=True)
+class NodeKnowledge:
+    """What facts follow from. `offer` is None where nothing is offered: then nothing is said of sharing."""
+
+    inventory: Inventory
+    holds: tuple[Hold, ...] = ()
+    offer: NodeOffer | None = None
+    amounts: NodeAmounts = NodeAmounts()
+
+
+def node_facts(node: NodeKnowledge) -> Iterator[Metric]:
+    """Facts of the node's resources and devices, and of who holds them."""
+    yield from _resources(node)
+    inventory = node.inventory
+    names = (*_PART, "state", "reason")
+    yield _gauges("gpu_health", "1; whether the device may be used, and why not.", names, _health(inventory))
     names = (*_GPU, "product", "sharing", "mig_mode", "driver_version")
-    yield Metric(
-        MetricKind.INFO,
-        "tonnage_gpu",
-        "1; what the GPU is and how it is offered.",
-        names,
-        tuple(_infos(offer)),
-    )
+    text = "1; what the GPU is and how it is offered."
+    yield Metric(MetricKind.INFO, "tonnage_gpu", text, names, tuple(_infos(node)))
     names = (*_PART, "resource", "mode")
     yield _gauges(
-        "gpu_sharing_replicas", "Containers that can have the device at once.", names, _replicas(offer)
+        "gpu_sharing_replicas", "Containers that can have the device at once.", names, _replicas(node)
     )
     parts = tuple(_mig_devices(inventory))
     yield _gauges("gpu_mig_devices", "MIG devices of the GPU, by profile.", (*_GPU, "profile"), parts)
     text = "MIG devices of the profile that the GPU has room for beside those that it has."
     yield _gauges("gpu_mig_placements_free", text, (*_GPU, "profile"), _free(inventory))
     text = "Bandwidth among the container's GPUs, as a share of that of the node's best set of the same size."
-    yield _gauges("gpu_holder_topology_ratio", text, ("namespace", "pod", "container"), _qualities(offer))
+    yield _gauges("gpu_holder_topology_ratio", text, ("namespace", "pod", "container"), _qualities(node))
 
 
 def exporter_facts(counts: PageCounts) -> Iterator[Metric]:
@@ -108,12 +109,12 @@ def _gauges(name: str, text: str, labels: tuple[str, ...], rows: Rows) -> Metric
     return Metric(MetricKind.GAUGE, f"tonnage_{name}", text, labels, tuple(rows))
 
 
-def _resources(offer: NodeOffer, amounts: NodeAmounts) -> Iterator[Metric]:
+def _resources(node: NodeKnowledge) -> Iterator[Metric]:
     """Of the offer's resources, and of NVIDIA's others that the Node has or a pod holds."""
-    held: dict[str, int] = {}
-    for hold in offer.holds:
+    amounts, held = node.amounts, dict[str, int]()
+    for hold in node.holds:
         held[hold.resource] = held.get(hold.resource, 0) + len(hold.ids)
-    own = {resource.name: None for resource in offer.plan.resources}
+    own = {resource.name: None for resource in node.offer.plan.resources} if node.offer else {}
     texts = {
         "capacity": ("Devices of the resource, as the Node object says.", amounts.capacity),
         "allocatable": ("Devices that pods can get, as the Node object says.", amounts.allocatable),
@@ -144,40 +145,44 @@ def _devices(inventory: Inventory) -> Iterator[tuple[Device, MigDevice | None]]:
         yield from ((device, part) for part in device.migs)
 
 
-def _health(offer: NodeOffer) -> Rows:
-    for device, part in _devices(offer.inventory):
+def _health(inventory: Inventory) -> Rows:
+    for device, part in _devices(inventory):
         healthy = device.healthy and (part is None or part.healthy)
         reason = "" if healthy else (part.reason if part else "") or device.reason
         state = "healthy" if healthy else "unhealthy"
         yield (*_part(device, part), state, reason[:_LONGEST_REASON]), 1
 
 
-def _slots(offer: NodeOffer) -> Mapping[str, tuple[PlannedResource, DeviceSlot]]:
-    """By uuid, under which resource a device or MIG device is offered."""
-    return {slot.uuid: (resource, slot) for resource in offer.plan.resources for slot in resource.first_slots}
+def _offered(offer: NodeOffer | None) -> Mapping[str, tuple[PlannedResource, str]]:
+    """By uuid, under which resource a device or MIG device is offered, and how that is shared."""
+    if offer is None:
+        return {}
+    mode = _MODES[offer.config.config.sharing_kind]
+    return {
+        slot.uuid: (resource, mode if resource.shared else "none")
+        for resource in offer.plan.resources
+        for slot in resource.first_slots
+    }
 
 
-def _mode(offer: NodeOffer, resource: PlannedResource) -> str:
-    return _MODES[offer.config.config.sharing_kind] if resource.shared else "none"
-
-
-def _infos(offer: NodeOffer) -> Rows:
-    slots = _slots(offer)
-    for device in offer.inventory.devices:
+def _infos(node: NodeKnowledge) -> Rows:
+    offered = _offered(node.offer)
+    unshared = "none" if node.offer is not None else ""
+    for device in node.inventory.devices:
         uuids = (device.uuid, *(part.uuid for part in device.migs))
-        modes = {_mode(offer, slots[uuid][0]) for uuid in uuids if uuid in slots}
-        sharing = max(modes, key=lambda mode: mode != "none", default="none")
+        modes = {offered[uuid][1] for uuid in uuids if uuid in offered}
+        sharing = max(modes, key=lambda mode: mode != "none", default=unshared)
         mig = _MIG_MODES[device.mig_enabled]
-        yield (*_gpu(device), device.product, sharing, mig, offer.inventory.driver_version), 1
+        yield (*_gpu(device), device.product, sharing, mig, node.inventory.driver_version), 1
 
 
-def _replicas(offer: NodeOffer) -> Rows:
-    slots = _slots(offer)
-    for device, part in _devices(offer.inventory):
-        offered = slots.get(device.uuid if part is None else part.uuid)
-        if offered is not None:
-            resource = offered[0]
-            yield (*_part(device, part), resource.name, _mode(offer, resource)), resource.replicas
+def _replicas(node: NodeKnowledge) -> Rows:
+    offered = _offered(node.offer)
+    for device, part in _devices(node.inventory):
+        entry = offered.get(device.uuid if part is None else part.uuid)
+        if entry is not None:
+            resource, mode = entry
+            yield (*_part(device, part), resource.name, mode), resource.replicas
 
 
 def _mig_devices(inventory: Inventory) -> Rows:
@@ -225,15 +230,15 @@ def _room(product: str, placed: tuple[Spot, ...]) -> tuple[tuple[str, int], ...]
     )
 
 
-def _qualities(offer: NodeOffer) -> Rows:
+def _qualities(node: NodeKnowledge) -> Rows:
     """Of containers that have several whole GPUs."""
-    indices = {device.uuid: device.index for device in offer.inventory.devices}
+    indices = {device.uuid: device.index for device in node.inventory.devices}
     sets: dict[tuple[str, str, str], set[int]] = {}
-    for hold in offer.holds:
+    for hold in node.holds:
         sets.setdefault((hold.namespace, hold.pod, hold.container), set()).update(_held(hold, indices))
     several = {key: tuple(sorted(chosen)) for key, chosen in sets.items() if len(chosen) > 1}
     if several:
-        topology = board_of(offer.inventory.devices, offer.inventory.links)
+        topology = board_of(node.inventory.devices, node.inventory.links)
         for key, chosen in several.items():
             yield key, _quality(topology, chosen)
 
