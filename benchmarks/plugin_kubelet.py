@@ -23,9 +23,13 @@ SLOW_MS = 1000.0
 
 
 class Kubelet:
-    """The registration socket, and a list of pod resources with nobody in it."""
+    """The registration socket, and a list of pod resources.
+
+    `holders` are ids by resource; each is a pod's.
+    """
 
     def __init__(self, folder: Path) -> None:
+        self.holders: dict[str, tuple[str, ...]] = {}
         self.plugins = folder / "device-plugins"
         self._resources = folder / "pod-resources"
         self._server: grpc.Server | None = None
@@ -42,7 +46,8 @@ class Kubelet:
             return plugin.Empty()
 
         def listed(_request: Any, _context: Any) -> resources.ListPodResourcesResponse:
-            return resources.ListPodResourcesResponse()
+            pods = (_pod(name, device_id) for name, ids in self.holders.items() for device_id in ids)
+            return resources.ListPodResourcesResponse(pod_resources=pods)
 
         self._beside = _serve(self._resources / "kubelet.sock", methods.POD_RESOURCES_LIST, listed)
         self._server = _serve(self.plugins / "kubelet.sock", methods.REGISTER, register)
@@ -125,6 +130,13 @@ class Asking:
             request_serializer=method.request.SerializeToString,
             response_deserializer=method.response.FromString,
         )
+
+
+def _pod(resource: str, device_id: str) -> resources.PodResources:
+    device = resources.ContainerDevices(resource_name=resource, device_ids=[device_id])
+    name = f"serve-{device_id.lower().replace('::', '-')}"
+    main = resources.ContainerResources(name="main", devices=[device])
+    return resources.PodResources(name=name, namespace="inference", containers=[main])
 
 
 def p50(values: Sequence[float]) -> float:

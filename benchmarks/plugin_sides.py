@@ -10,15 +10,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from benchmarks.cluster import cluster
 from benchmarks.plugin_kubelet import Asking, Kubelet
-from support.driver_root import LIBRARIES, make_driver_root
-from support.nvml.state import h100_node
+from support.driver_root import LIBRARIES, STATE_FILE, make_driver_root
+from support.nvml.state import DriverState, FakeMig, Rule, h100_node
 from tonnage.cli.locations.kubectl import kubectl_binary
 
 OTHER = "TONNAGE_BENCH_PLUGIN"
@@ -40,10 +40,15 @@ class Node:
     root: Path
     kubelet: Kubelet
     ids: tuple[str, ...]
+    state: DriverState
 
     @property
     def driver(self) -> Path:
         return self.root / "driver"
+
+    def rule(self, *rules: Rule) -> None:
+        """From now on the driver obeys these, and no others."""
+        replace(self.state, rules=rules).write(self.driver / LIBRARIES / STATE_FILE)
 
     @property
     def config(self) -> Path:
@@ -89,17 +94,27 @@ def sides() -> dict[str, Start]:
 
 
 @contextmanager
-def made_node(gpus: int, replicas: int = 1) -> Iterator[Node]:
-    """A node whose kubelet runs."""
+def made_node(gpus: int, replicas: int = 1, parts: int = 0) -> Iterator[Node]:
+    """A node whose kubelet runs. `parts`: every GPU is divided into so many of its smallest MIG devices."""
     root = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     try:
-        state = h100_node(gpus)
+        metrics = {(gpu, metric): 50.0 for gpu in range(gpus) for metric in (1, 5, 10, 20, 21)}
+        nvlinks = {(gpu, field): 1e6 for gpu in range(gpus) for field in (138, 139)}
+        state = replace(h100_node(gpus), metrics=metrics, fields=nvlinks)
+        migs = tuple(FakeMig("1g", start, gi=start + 7) for start in range(parts))
+        if parts:
+            state = replace(
+                state, gpus=tuple(replace(gpu, mig_enabled=True, migs=migs) for gpu in state.gpus)
+            )
         make_driver_root(root / "driver", state)
         uuids = [gpu.identity for gpu in state.gpus]
         shared = f"resources: [{{name: nvidia.com/gpu, replicas: {replicas}}}]"
-        text = "version: v1\n" + (f"sharing: {{timeSlicing: {{{shared}}}}}\n" if replicas > 1 else "")
+        text = "version: v1\n" + ("flags: {migStrategy: mixed}\n" if parts else "")
+        text += f"sharing: {{timeSlicing: {{{shared}}}}}\n" if replicas > 1 else ""
+        if parts:
+            uuids = [gpu.mig_uuid(mig) for gpu in state.gpus for mig in gpu.migs]
         ids = [f"{uuid}::{number}" for uuid in uuids for number in range(replicas)] if replicas > 1 else uuids
-        node = Node(root, Kubelet(root / "var/lib/kubelet"), tuple(ids))
+        node = Node(root, Kubelet(root / "var/lib/kubelet"), tuple(ids), state)
         node.config.write_text(text)
         (root / "ids").write_text("\n".join(ids))
         (root / "kubeconfig").write_text(DEAD_CLUSTER)
@@ -157,7 +172,7 @@ def tonnage(node: Node, *flags: str) -> subprocess.Popen[bytes]:
 
 
 @contextmanager
-def beside_a_cluster() -> Iterator[Start]:
+def beside_a_cluster(*flags: str) -> Iterator[Start]:
     """How our agent is started on a node of a twin's API server, which answers; nobody else lives on it."""
     with cluster("twin", 1) as (_, _, environment):
         made = b'{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "bench"}}'
@@ -166,7 +181,7 @@ def beside_a_cluster() -> Iterator[Start]:
             command, env=environment, input=made, capture_output=True, check=False
         ).returncode:
             time.sleep(0.1)
-        yield lambda node: tonnage(node, "--kubeconfig", environment["KUBECONFIG"])
+        yield lambda node: tonnage(node, "--kubeconfig", environment["KUBECONFIG"], *flags)
 
 
 def floor(node: Node) -> subprocess.Popen[bytes]:

@@ -42,7 +42,7 @@ def test_numbers_are_those_of_dcgm() -> None:
             "DCGM_FI_DEV_GPU_TMP, gauge, x", "did you mean DCGM_FI_DEV_GPU_TEMP?", id="a misspelt name"
         ),
         pytest.param(
-            "DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, x", "does not know", id="one that is not served yet"
+            "DCGM_EXP_GPU_HEALTH_STATUS, gauge, x", "tonnage_gpu_health", id="one that DCGM alone makes"
         ),
         pytest.param("nonsense, gauge, x", "does not know the field 'nonsense'", id="an unknown name"),
         pytest.param(
@@ -79,12 +79,19 @@ def test_a_file_that_is_no_text_is_refused(content: bytes, problem: str) -> None
     assert problem in str(file.problems[0])
 
 
-def test_ten_thousand_lines_are_refused_from_the_limit_on() -> None:
-    file = read_counters((f"{GOOD}\n" + "#\n" * 10_000).encode(), "counters.csv")
-    assert len(file.counters) == 1
+def test_what_stands_behind_a_fault_without_end_is_served_and_faults_are_cut() -> None:
+    faults = "".join(f"nonsense_{number}, gauge, x\n" for number in range(10_000))
+    file = read_counters(f"{faults}{GOOD}\n".encode(), "counters.csv")
+    assert [counter.name for counter in file.counters] == ["DCGM_FI_DEV_GPU_TEMP"]
+    assert (len(file.problems), str(file.problems[-1])) == (21, "counters.csv: 9980 more lines are wrong")
+
+
+def test_a_line_that_is_no_csv_does_not_take_the_next_along() -> None:
+    file = read_counters(f'a, "b"c, d\n{GOOD}\n'.encode(), "counters.csv")
+    assert len(file.counters) == len(file.problems) == 1
+
+
+def test_lines_are_read_up_to_a_limit() -> None:
+    file = read_counters(("#\n" * MAX_ROWS + f"{GOOD}\n").encode(), "counters.csv")
+    assert file.counters == ()
     assert f"more than {MAX_ROWS} lines" in str(file.problems[0])
-
-
-def test_faults_without_end_are_cut() -> None:
-    file = read_counters(b"x, gauge, y\n" * 500, "counters.csv")
-    assert len(file.problems) == 20

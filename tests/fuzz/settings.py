@@ -30,6 +30,7 @@ from tonnage.documents.node.kubelet_config import CPU, MEMORY, kubelet_config, m
 from tonnage.documents.node.runtime_config import containerd_config, crio_config, imports_of, toolkit_config
 from tonnage.documents.scheduler.config import scheduler_profiles
 from tonnage.documents.trace import jobs_from, machines_from
+from tonnage.documents.web_config import read_web_config
 from tonnage.model.devices.cdi import SpecFile
 from tonnage.model.errors import ConfigError
 from tonnage.model.node.runtime_change import ConfigFile, RuntimeSeen
@@ -116,6 +117,11 @@ def runtime_change(data: bytes) -> None:
 def cdi_spec(data: bytes) -> None:
     """As JSON and as YAML, with every problem at its place."""
     spec_verdicts(SpecFile(f"/etc/cdi/a.{ending}", "/etc/cdi", data) for ending in ("json", "yaml"))
+
+
+def web_config(data: bytes) -> None:
+    with suppress(ConfigError):
+        read_web_config(text_of(data), "x")
 
 
 def exporter_counters(data: bytes) -> None:

@@ -42,6 +42,7 @@ TARGETS: Final[Mapping[str, Callable[[], AbstractContextManager[Target]]]] = Map
         "runtime-change": lambda: nullcontext(settings.runtime_change),
         "cdi-spec": lambda: nullcontext(settings.cdi_spec),
         "explained-manifests": settings.explained,
+        "web-config": lambda: nullcontext(settings.web_config),
         "exporter-counters": lambda: nullcontext(settings.exporter_counters),
         "messages": lambda: nullcontext(settings.messages),
         "trace-machines": settings.trace_machines,

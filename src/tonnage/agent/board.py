@@ -134,6 +134,8 @@ class NodeBoard:
     """The machine as it was when the labels were last made. Of `NodeFeatures`."""
     xids: Topic[tuple[SeenXid, ...]]
     """The last Xids that devices reported, the newest last. Of `NodeDevices`."""
+    requested: Topic[Mapping[str, int] | None]
+    """Devices that the node's pods ask for, by resource; None while that is not known. Of `Holders`."""
     labels: Topic[PublishedLabels | None]
     """The labels that are published; None until then. Of `NodeFeatures`."""
 
@@ -160,5 +162,6 @@ class NodeBoard:
             samples=Topic(clock, ()),
             machine=Topic(clock, None),
             xids=Topic(clock, ()),
+            requested=Topic(clock, None),
             labels=Topic(clock, None),
         )

@@ -84,6 +84,7 @@ class BoardFacts(msgspec.Struct, frozen=True):
     samples: DumpedFact[tuple[Sample, ...]]
     machine: DumpedFact[Machine | None]
     xids: DumpedFact[tuple[SeenXid, ...]]
+    requested: DumpedFact[Mapping[str, int] | None]
     labels: DumpedFact[PublishedLabels | None]
 
 
@@ -149,6 +150,7 @@ def _topics(board: NodeBoard) -> dict[str, Topic[Any]]:
         "samples": board.samples,
         "machine": board.machine,
         "xids": board.xids,
+        "requested": board.requested,
         "labels": board.labels,
     }
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tonnage.agent.board import NodeBoard
     from tonnage.agent.config.selection import NodeConfig
     from tonnage.agent.context import AgentWorld, MigPermits
-    from tonnage.agent.exporter.collectors import Collectors
-    from tonnage.agent.exporter.page import ExporterPage
     from tonnage.agent.labels.sinks import LabelSink
     from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.agent.metrics.probes import Probes
@@ -91,7 +89,9 @@ async def run_agent(
     async with alone_on(options.root / STATE / "agent.lock", clock):
         with (
             listen(address) if address else nullcontext() as listening,
-            listen(exporter_address) if exporter_address else nullcontext() as exporting,
+            listen(exporter_address, "--exporter-address")
+            if exporter_address
+            else nullcontext() as exporting,
         ):
             ports = _ports(options, backend, api, host or AgentHost())
             world = _world(options, ports, clock, metrics, started or asyncio.Event())
@@ -314,22 +314,21 @@ async def _export(
     collectors = Collectors(world, MountedConfigFile(settings.collectors) if settings.collectors else None)
     sampler = DeviceSampler(world, backend, collectors.fields, settings.interval_s)
     page = ExporterPage(settings, board, world.clock, sampler, JobFiles(settings.jobs).contents)
-    server = await asyncio.to_thread(_exporter_server, listening, collectors, page)
+
+    def server_of() -> HttpServer:
+        from tonnage.adapters.http.exporter_server import exporter_server
+        from tonnage.adapters.http.web_config_file import WebConfigFile
+
+        web, root = settings.web_config, settings.web_root
+        access = None if web is None else WebConfigFile(web, world.clock, root=root)
+        return exporter_server(listening, lambda: page.text(collectors.counters), access)
+
+    server = await asyncio.to_thread(server_of)
     host, port = listening.getsockname()[:2]
     _LOG.info("device metrics served: node=%s address=%s", world.node, Address(host, port))
     async with asyncio.TaskGroup() as group:
         for run in (collectors.run, sampler.run, server.run):
             group.create_task(run())
-
-
-def _exporter_server(listening: socket.socket, collectors: Collectors, page: ExporterPage) -> HttpServer:
-    from tonnage.adapters.http.pages import text_page
-    from tonnage.adapters.http.server import HttpServer
-    from tonnage.agent.exporter.page import CONTENT_TYPE
-
-    metrics = text_page(lambda: page.text(collectors.counters), CONTENT_TYPE)
-    health = text_page(lambda: "OK\n", "text/plain; charset=utf-8")
-    return HttpServer(listening, {"/metrics": metrics, "/health": health})
 
 
 def _server(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from tonnage.agent.context import AgentWorld
@@ -13,7 +14,7 @@ from tonnage.loop.informer import Informer, following, key_of
 from tonnage.model.errors import ClusterError
 from tonnage.model.kubernetes.quantity import integer_value
 from tonnage.wire.kinds import POD
-from tonnage.wire.objects import Pod
+from tonnage.wire.objects import Container, Pod
 
 _LOG: Final = logging.getLogger(__name__)
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -68,6 +69,16 @@ class NodePods:
         if self._informer is None or not self._synced:
             return None
         return {uid: key_of(pod) for pod in self._informer if not _is_over(pod) for uid in _uids(pod)}
+
+    def requested(self) -> Mapping[str, int] | None:
+        """Devices that the pods ask for which are not over, by resource; None when that is not known."""
+        if self._informer is None or not self._synced:
+            return None
+        total: Counter[str] = Counter()
+        for pod in self._informer:
+            if not _is_over(pod):
+                total += requested_devices(pod)
+        return dict(total)
 
     def idle(self) -> frozenset[tuple[str, str]]:
         """(uid, container) of containers that ran and do not run now."""
@@ -128,6 +139,25 @@ def _idle(pod: Pod) -> Iterator[str]:
         state, last = status.get("state") or {}, status.get("lastState") or {}
         if "terminated" in state or ("running" not in state and "terminated" in last):
             yield str(status.get("name", ""))
+
+
+def requested_devices(pod: Pod) -> Counter[str]:
+    """By resource, the larger of all containers together and of any step of initialisation."""
+    always: Counter[str] = Counter()
+    steps: Counter[str] = Counter()
+    for container in pod.spec.init_containers:
+        step = always + _devices_of(container)
+        if container.restart_policy == "Always":
+            always = step
+        steps |= step
+    for container in pod.spec.containers:
+        always += _devices_of(container)
+    return always | steps
+
+
+def _devices_of(container: Container) -> Counter[str]:
+    limits = container.resources.limits
+    return Counter({name: integer_value(str(text)) for name, text in limits.items() if "/" in name})
 
 
 def _claims(pod: Pod) -> Iterator[Claim]:

@@ -12,14 +12,19 @@ from typing import Final
 
 from tonnage.model.catalog.metrics import device_fields
 from tonnage.model.errors import Problem
-from tonnage.model.node.telemetry import XID_COUNT, CounterType, ExportedCounter
+from tonnage.model.node.telemetry import CLOCK_COUNT, XID_COUNT, CounterType, ExportedCounter
 
 MAX_BYTES: Final = 1 << 20
-MAX_ROWS: Final = 2_000
+MAX_ROWS: Final = 20_000
 _MOST_PROBLEMS: Final = 20
 _COLUMNS: Final = 3
 _MOST_HELP: Final = 1_000
-_WINDOWS: Final[Mapping[str, int]] = {XID_COUNT: 9001}
+_WINDOWS: Final[Mapping[str, int]] = {XID_COUNT: 9001, CLOCK_COUNT: 9002}
+_OTHERWISE: Final[Mapping[str, str]] = {
+    "DCGM_EXP_GPU_HEALTH_STATUS": "tonnage_gpu_health stands on the page anyway",
+    "DCGM_EXP_P2P_STATUS": "tonnage topo shows how GPUs are joined",
+}
+"""What DCGM alone measures, and what there is instead."""
 
 _DEFAULT: Final = (
     *("DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MEM_CLOCK", "DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_GPU_TEMP"),
@@ -64,6 +69,11 @@ def counter_numbers() -> Mapping[str, int]:
     return {**numbers, **_WINDOWS}
 
 
+def window_counters() -> Mapping[str, int]:
+    """Counters of what happened within a window -> the number that orders them."""
+    return _WINDOWS
+
+
 def default_counters() -> tuple[ExportedCounter, ...]:
     """Those of dcgm-exporter's default-counters.csv, without the lines that are commented out."""
     by_name = {name: field for field in device_fields().values() for name in field.dcgm}
@@ -81,25 +91,27 @@ class _Reader:
         self._lines: dict[str, int] = {}
         self._counters: list[ExportedCounter] = []
         self._problems: list[Problem] = []
+        self._left_out = 0
+        """Problems beyond those that are told."""
 
     def read(self, text: str) -> CounterFile:
         reader = csv.reader(StringIO(text, newline=""), skipinitialspace=True, strict=True)
-        try:
-            for row in reader:
-                if len(self._problems) >= _MOST_PROBLEMS:
-                    break
-                if reader.line_num > MAX_ROWS:
-                    self._refuse(reader.line_num, f"the file has more than {MAX_ROWS} lines")
-                    break
-                if row and not row[0].lstrip().startswith("#"):
-                    self._take(reader.line_num, [cell.strip() for cell in row])
-        except csv.Error as error:
-            self._refuse(
-                reader.line_num,
-                "the line is not CSV",
-                str(error),
-                "put a help text with a comma in double quotes",
-            )
+        while True:
+            try:
+                row = next(reader, None)
+            except csv.Error as error:
+                remedy = "put a help text with a comma in double quotes"
+                self._refuse(reader.line_num, "the line is not CSV", str(error), remedy)
+                continue
+            if row is None:
+                break
+            if reader.line_num > MAX_ROWS:
+                self._refuse(reader.line_num, f"the file has more than {MAX_ROWS} lines")
+                break
+            if row and not row[0].lstrip().startswith("#"):
+                self._take(reader.line_num, [cell.strip() for cell in row])
+        if self._left_out:
+            self._problems.append(Problem(f"{self._left_out} more lines are wrong", self._source))
         return CounterFile(tuple(self._counters), tuple(self._problems))
 
     def _take(self, line: int, row: Sequence[str]) -> None:
@@ -130,9 +142,18 @@ class _Reader:
             self._counters.append(ExportedCounter(name, CounterType(kind), help_text, number))
 
     def _refuse_name(self, line: int, name: str) -> None:
+        if instead := _OTHERWISE.get(name):
+            self._refuse(line, f"Tonnage does not export {name}", "DCGM alone makes it", instead)
+            return
+        if len(self._problems) >= _MOST_PROBLEMS:  # looking for the nearest takes milliseconds
+            self._left_out += 1
+            return
         near = get_close_matches(name[:100], counter_numbers(), n=1)
-        remedy = f"did you mean {near[0]}?" if near else "docs/reference/exporter.md lists the fields"
+        remedy = f"did you mean {near[0]}?" if near else "docs/reference/exporter-metrics.md lists the fields"
         self._refuse(line, f"Tonnage does not know the field {name[:100]!r}", remedy=remedy)
 
     def _refuse(self, line: int, problem: str, why: str = "", remedy: str = "") -> None:
+        if len(self._problems) >= _MOST_PROBLEMS:
+            self._left_out += 1
+            return
         self._problems.append(Problem(problem, f"{self._source}:{line}", why, remedy))

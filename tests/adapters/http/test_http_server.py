@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import socket
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -370,12 +371,42 @@ def test_what_is_no_address_is_refused_with_the_reason(text: str, why: str) -> N
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", pytest.param("::1", marks=needs_ipv6), ""])
-def test_a_port_in_use_is_an_error_that_names_it(host: str) -> None:
+def test_a_port_in_use_is_an_error_that_names_it(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tonnage.adapters.http.address._PATIENCE_S", 0.01)  # what has it never answers
     with listen(Address(host, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"port {port} is in use"):
             listen(Address(host, port))
     listen(Address(host, port)).close()
+
+
+@pytest.mark.parametrize(
+    ("page", "program"),
+    [
+        (b"# HELP DCGM_FI_DEV_SM_CLOCK x\nDCGM_FI_DEV_SM_CLOCK 1\n", "dcgm-exporter"),
+        (b"DCGM_FI_DEV_SM_CLOCK 1\ntonnage_exporter_series 1\n", "another agent of Tonnage"),
+        (b"go_goroutines 1\n", "another program"),
+        (b"", "another program"),
+    ],
+)
+def test_a_port_in_use_is_said_by_the_program_that_has_it(page: bytes, program: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        def answer() -> None:
+            peer, _ = taken.accept()
+            with peer:
+                peer.recv(1 << 16)
+                peer.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + page)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(ConfigError) as raised:
+            listen(Address("127.0.0.1", port), "--exporter-address")
+        thread.join()
+    (problem,) = raised.value.problems
+    assert problem.why == f"{program} listens there"
+    assert "--exporter-address" in problem.remedy
 
 
 def test_an_address_of_another_machine_is_an_error() -> None:

@@ -17,6 +17,7 @@ from support.device_contract import READ
 from support.driver_root import Driver
 from support.nvml.bindings import fresh_bindings
 from support.nvml.state import (
+    SWITCH,
     DriverState,
     FakeGpu,
     FakeLink,
@@ -316,14 +317,29 @@ async def test_every_field_of_the_catalogue_is_answered_where_the_driver_has_it(
     numbers = {(0, field.field_id): 5.0 for field in known if field.field_id is not None}
     metrics = {(0, field.gpm): 50.0 for field in known if field.gpm is not None}
     gpu = FakeGpu(0, facts=facts)
-    driver.become(replace(driver.state, gpus=(gpu,), fields=numbers, metrics=metrics))
+    links = (FakeLink(0, 0, SWITCH), FakeLink(0, 1, SWITCH, active=False), FakeLink(0, 2, SWITCH))
+    driver.become(replace(driver.state, gpus=(gpu,), fields=numbers, metrics=metrics, links=links))
     await timed.sample(READ)
     clock.at += 1
     (sample,) = await timed.sample(READ)
-    assert {*sample.values, *sample.texts} == {*READ}
+    assert [*sample.links] == [0, 2], "links that are up"
+    assert {*sample.values, *sample.texts, *sample.links[2]} == {*READ}
+    assert sample.links[0]["link_sent_bytes"] == 5
     assert sample.values["retired_pages_corrected"] == 2
     assert sample.values["power_instant_w"] == 0.005
     assert sample.values["c2c_sent_bytes_per_s"] == 50 << 20
+
+
+@pytest.mark.parametrize(
+    ("packed", "rate"), [(0, 0.0), (0x401, 0.4), (0xC00, 12.0), (0xF0F, 15e-15)], ids=str
+)
+async def test_an_error_rate_of_a_link_is_unpacked(
+    backend: NvmlBackend, driver: Driver, packed: int, rate: float
+) -> None:
+    driver.become(replace(driver.state, links=(FakeLink(0, 0, SWITCH),), fields={(0, 222): float(packed)}))
+    first, *_ = await backend.sample(("link_symbol_error_rate", "link_symbol_error_rate_raw"))
+    assert first.links[0]["link_symbol_error_rate"] == pytest.approx(rate)
+    assert first.links[0]["link_symbol_error_rate_raw"] == packed
 
 
 async def test_a_gpu_that_needs_no_license_has_none(backend: NvmlBackend, driver: Driver) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -16,8 +20,12 @@ from tonnage.agent.exporter.page import ExporterPage
 from tonnage.agent.exporter.sampling import DeviceSampler
 from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.device_holds import DeviceHolds
+from tonnage.decide.node.exporter.readings import CLOCK_REASONS
 from tonnage.model.devices.health import SeenXid
+from tonnage.model.devices.inventory import Sample
 from tonnage.model.devices.sharing import Hold
+from tonnage.model.node.entity_choice import entity_choice
+from tonnage.model.node.telemetry import CLOCK_COUNT
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend
 
@@ -29,6 +37,20 @@ devices:
 """
 
 
+class Lively(ScenarioBackend):
+    """Devices whose clocks are held down by these reasons, as bits, and whose NVLinks read this."""
+
+    clock_reasons = 0
+    links: Mapping[int, Mapping[str, int | float]] = MappingProxyType({})
+
+    async def sample(self, fields: Collection[str]) -> tuple[Sample, ...]:
+        more = {CLOCK_REASONS: self.clock_reasons} if CLOCK_REASONS in fields else {}
+        return tuple(
+            replace(sample, values={**sample.values, **more}, links=self.links)
+            for sample in await super().sample(fields)
+        )
+
+
 class Exporter:
     """Sampler and page over a file of pretended devices, without a loop or a socket."""
 
@@ -37,15 +59,15 @@ class Exporter:
     ) -> None:
         self._hardware = folder / "hardware.yaml"
         self._hardware.write_text(TWO)
-        self._backend = ScenarioBackend(self._hardware, clock)
+        self.backend = Lively(self._hardware, clock)
         world = world_of("node-1", None, clock, FolderCheckpoints(folder))
         self.board = NodeBoard.blank(clock)
         self.collectors = Collectors(world, MountedConfigFile(csv) if csv else None)
-        self.sampler = DeviceSampler(world, self._backend, self.collectors.fields, settings.interval_s)
+        self.sampler = DeviceSampler(world, self.backend, self.collectors.fields, settings.interval_s)
         self._page = ExporterPage(settings, self.board, clock, self.sampler, JobFiles(settings.jobs).contents)
 
     async def read(self) -> None:
-        self.board.inventory.publish(await self._backend.scan())
+        self.board.inventory.publish(await self.backend.scan())
         await self.sampler.sample()
 
     def rewrite(self, text: str) -> None:
@@ -54,10 +76,12 @@ class Exporter:
     def hold(self, *holds: Hold) -> None:
         self.board.holds.publish(DeviceHolds.of(holds))
 
+    def text(self) -> str:
+        return self._page.text(self.collectors.counters)
+
     def rows(self, family: str) -> list[str]:
         """Its rows without what is the same in all."""
-        text = self._page.text(self.collectors.counters)
-        lines = text.replace('modelName="NVIDIA A100-SXM4-80GB",', "").splitlines()
+        lines = self.text().replace('modelName="NVIDIA A100-SXM4-80GB",', "").splitlines()
         return [line.removeprefix(family) for line in lines if line.startswith(f"{family}{{")]
 
 
@@ -137,6 +161,79 @@ async def test_the_last_xid_stands_with_its_words(exporter: Exporter) -> None:
     assert third.endswith('err_code="0",err_msg="No Error"} 0')
 
 
+async def test_reasons_that_held_clocks_down_are_counted_within_a_window(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    csv = tmp_path / "counters.csv"
+    csv.write_text("DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, Clock events.\n")
+    exporter = Exporter(tmp_path, clock, ExporterSettings(clock_window_ms=70_000), csv)
+    await exporter.collectors.look()
+    for bits in (0x40, 0x44, 0x04, 0):
+        exporter.backend.clock_reasons = bits
+        await exporter.read()
+        await clock.advance(30)
+    counts = {
+        row.partition('clock_event="')[2].partition('"')[0]: row[-1] for row in exporter.rows(CLOCK_COUNT)
+    }
+    assert counts == {"power_cap": "1"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "shown"),
+    [("f", ["0", "1/0", "1/1"]), ("g", ["0", "1"]), ("i", ["1/0", "1/1"]), ("g:1", ["1"]), ("g:7", [])],
+)
+async def test_devices_are_chosen_in_dcgm_exporters_words(
+    tmp_path: Path, clock: VirtualClock, choice: str, shown: list[str]
+) -> None:
+    wanted = entity_choice(choice)
+    assert wanted is not None
+    exporter = Exporter(tmp_path, clock, ExporterSettings(choice=wanted))
+    await exporter.read()
+    rows = exporter.rows("DCGM_FI_DEV_FB_USED")
+    places = [re.search(r'gpu="(\d)"(?:.*GPU_I_ID="(\d)")?', row) for row in rows]
+    assert ["/".join(filter(None, place.groups())) for place in places if place] == shown
+
+
+async def test_each_nvlink_has_a_row_with_the_pod_of_its_gpu(tmp_path: Path, clock: VirtualClock) -> None:
+    csv = tmp_path / "counters.csv"
+    csv.write_text(
+        "DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES, counter, Sent.\n"
+        "DCGM_FI_DEV_NVLINK_COUNT_SYMBOL_BER_FLOAT, gauge, Rate.\n"
+    )
+    exporter = Exporter(tmp_path, clock, ExporterSettings(hostname="node-1"), csv)
+    exporter.backend.links = {0: {"link_sent_bytes": 7}, 3: {"link_symbol_error_rate": 0.25}}
+    await exporter.collectors.look()
+    exporter.hold(TRAIN)
+    await exporter.read()
+    first, _ = exporter.rows("DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES")
+    assert first == (
+        '{nvlink="0",gpu="0",gpu_uuid="GPU-a",pci_bus_id="00000000:01:00.0",device="nvidia0",'
+        'model_name="NVIDIA A100-SXM4-80GB",Hostname="node-1",container="main",namespace="ml",pod="train"} 7'
+    )
+    rates = exporter.rows("DCGM_FI_DEV_NVLINK_COUNT_SYMBOL_BER_FLOAT")
+    assert [row.partition("} ")[2] for row in rates] == ["0.250000", "0.250000"]
+
+
+async def test_a_counter_that_a_gpu_lacks_is_told_once(
+    exporter: Exporter, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    for _ in range(4):
+        await clock.advance(30)
+        await exporter.read()
+    told = [line for line in caplog.text.splitlines() if "counters absent" in line]
+    assert [uuid in line for uuid, line in zip(("GPU-a", "GPU-b"), told, strict=True)] == [True, True]
+    assert "DCGM_FI_PROF_GR_ENGINE_ACTIVE" in told[0]
+
+
+async def test_before_any_device_is_known_there_are_no_rows_of_one(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    exporter = Exporter(tmp_path, clock, ExporterSettings())
+    assert exporter.rows("DCGM_FI_DEV_GPU_TEMP") == []
+    assert "tonnage_exporter_scrape_errors_total 0" in exporter.text()
+
+
 async def test_a_device_that_hangs_loses_its_rows_and_the_others_keep_theirs(
     exporter: Exporter, clock: VirtualClock, settings: ExporterSettings
 ) -> None:
@@ -146,6 +243,9 @@ async def test_a_device_that_hangs_loses_its_rows_and_the_others_keep_theirs(
         await exporter.sampler.sample()
     assert exporter.rows("DCGM_FI_DEV_GPU_UTIL") == []
     assert len(exporter.rows("DCGM_FI_DEV_FB_USED")) == 2
+    exporter.board.inventory.publish(await exporter.backend.scan())
+    stalls = exporter.rows("tonnage_gpu_driver_stall_seconds")
+    assert [float(row.partition("} ")[2]) for row in stalls] == [4 * settings.interval_s, 0]
 
 
 async def test_counters_follow_the_file_and_good_ones_stay(tmp_path: Path, clock: VirtualClock) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tonnage.agent.config.reading import Reading
 from tonnage.cli.node.command import NodeArguments, command, told_by
-from tonnage.cli.node.nvidia_flags import PLUGIN_FLAGS, REFUSED_FLAGS, RefusedFlag
+from tonnage.cli.node.nvidia_flags import PLUGIN_FLAGS, REFUSED_EXPORTER_FLAGS, REFUSED_FLAGS, RefusedFlag
 from tonnage.cli.node.plugin_flags import CommandEnvironment
 from tonnage.decide.node.choose_config import Wishes
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
@@ -233,9 +233,15 @@ def test_where_labels_go(words: list[str], environment: dict[str, str], labels: 
     assert told(*words, **environment)["labels"] == labels
 
 
-@pytest.mark.parametrize("refused", REFUSED_FLAGS, ids=lambda refused: refused.variable)
+@pytest.mark.parametrize(
+    "refused",
+    [*REFUSED_FLAGS, *REFUSED_EXPORTER_FLAGS],
+    ids=lambda refused: refused.variable or refused.flag,
+)
 def test_what_would_have_no_effect_is_refused_with_what_to_do(refused: RefusedFlag) -> None:
-    ways: list[tuple[list[str], dict[str, str]]] = [([], {refused.variable: "1"})]
+    ways: list[tuple[list[str], dict[str, str]]] = []
+    if refused.variable and "1" not in refused.harmless:
+        ways.append(([], {refused.variable: "1"}))
     if refused.flag:
         ways += [([f"{refused.flag}=1"], {}), ([refused.flag, "1"], {})]
     for words, environment in ways:
@@ -244,6 +250,12 @@ def test_what_would_have_no_effect_is_refused_with_what_to_do(refused: RefusedFl
         assert refused.remedy in caught.value.format_message()
     for value in refused.harmless:
         assert told(**{refused.variable: value})
+
+
+def test_a_choice_of_devices_that_is_none_is_refused() -> None:
+    with pytest.raises(click.BadParameter, match="g:0,2-3"):
+        told("--exporter-devices=i:4")
+    assert told("--exporter-devices=g:1")["exporter"].choice.gpus == frozenset({1})
 
 
 def test_all_that_would_have_no_effect_is_said_at_once() -> None:

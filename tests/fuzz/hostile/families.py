@@ -74,7 +74,7 @@ HOSTILE: Final[Mapping[str, tuple[Family, ...]]] = MappingProxyType(
                     "mig-hooks",
                     "changes",
                 ),
-                *("scheduler-config", "kubelet-config", "kubeconfig", "cdi-spec"),
+                *("scheduler-config", "kubelet-config", "kubeconfig", "cdi-spec", "web-config"),
             ),
             _YAML,
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
+import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +13,8 @@ from tonnage.model.errors import ConfigError, Problem
 
 _REMEDY: Final = "write IP:PORT such as 127.0.0.1:9400 or [::1]:9400, or :PORT for every address"
 _BACKLOG: Final = 64
+_PATIENCE_S: Final = 1.0
+_MOST_BYTES: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +58,12 @@ def parse_address(text: str) -> Address | Problem:
     return Address(plain, int(port))
 
 
-def listen(address: Address) -> socket.socket:
+def listen(address: Address, flag: str = "--metrics-address") -> socket.socket:
     """A listening socket; who connects waits in its queue until somebody serves it. Raises ConfigError."""
     try:
         return _listening(address)
     except OSError as error:
-        raise ConfigError(_refused(address, error)) from None
+        raise ConfigError(_refused(address, error, flag)) from None
 
 
 def _listening(address: Address) -> socket.socket:
@@ -81,17 +84,36 @@ def _listening(address: Address) -> socket.socket:
     return listening
 
 
-def _refused(address: Address, error: OSError) -> Problem:
+def _refused(address: Address, error: OSError, flag: str) -> Problem:
     where, port = str(address), address.port
     match error.errno:
         case errno.EADDRINUSE:
-            remedy = "stop it, or choose another port with --metrics-address"
-            return Problem(f"port {port} is in use", where, "another program listens there", remedy)
+            program, remedy = _program_at(address), f"stop it, or choose another port with {flag}"
+            return Problem(f"port {port} is in use", where, f"{program} listens there", remedy)
         case errno.EACCES:
             why, remedy = "ports below 1024 need privileges", "choose a port above 1023"
             return Problem(f"port {port} may not be opened", where, why, remedy)
         case _:
             return Problem("cannot listen", where, error.strerror or str(error), "choose another address")
+
+
+def _program_at(address: Address) -> str:
+    """What listens there, by the page that it shows: dcgm-exporter has the same port as a rule."""
+    deadline = time.monotonic() + _PATIENCE_S
+    page = b""
+    try:
+        with socket.create_connection((address.host or "127.0.0.1", address.port), _PATIENCE_S) as peer:
+            peer.sendall(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            while len(page) < _MOST_BYTES and time.monotonic() < deadline:
+                peer.settimeout(max(0.01, deadline - time.monotonic()))
+                if not (piece := peer.recv(_MOST_BYTES)):
+                    break
+                page += piece
+    except OSError:
+        pass  # what came tells enough, or nothing does
+    if b"tonnage_" in page:
+        return "another agent of Tonnage"
+    return "dcgm-exporter" if b"DCGM_FI_" in page else "another program"
 
 
 def _problem(text: str, why: str) -> Problem:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Protocol
 
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 if TYPE_CHECKING:
+    import ssl
+
     from starlette.types import Receive, Scope, Send
 
 _LOG: Final = logging.getLogger(__name__)
@@ -77,29 +80,85 @@ def lines(status: int, *texts: str, headers: Mapping[str, str] | None = None) ->
     return Response(status, body, "text/plain; charset=utf-8", headers or {})
 
 
+class PageAccess(Protocol):
+    """Who may ask, by which TLS, and what goes with every answer."""
+
+    context: ssl.SSLContext | None
+    headers: Mapping[str, str]
+
+    async def refusal(self, request: HttpRequest) -> Response | None:
+        """The answer to who may not ask; None for who may."""
+        ...
+
+
+class OpenAccess:
+    """Plain HTTP for everybody."""
+
+    context: ssl.SSLContext | None = None
+    headers: Mapping[str, str] = MappingProxyType({})
+
+    async def refusal(self, request: HttpRequest) -> Response | None:
+        del request
+        return None
+
+
+Accesses = Callable[[], AsyncIterator[PageAccess]]
+
+
+async def open_to_all() -> AsyncIterator[PageAccess]:
+    """The access of everybody, for ever."""
+    yield OpenAccess()
+    await asyncio.get_running_loop().create_future()
+
+
 class HttpServer:
-    """Serves the routes by path on a socket that listens already."""
+    """Serves the routes by path on a socket that listens already.
+
+    `accesses` gives who may ask, and another one when that changes; older connections end with their answer.
+    """
 
     def __init__(
-        self, listening: socket.socket, routes: Mapping[str, Route], limits: ServerLimits = ServerLimits()
+        self,
+        listening: socket.socket,
+        routes: Mapping[str, Route],
+        limits: ServerLimits = ServerLimits(),
+        *,
+        accesses: Accesses = open_to_all,
     ) -> None:
         self._listening = listening
+        self._routes = routes
         self._limits = limits
-        self._config = configured(RouteApplication(routes), limits)
+        self._accesses = accesses
         self._state = ServerState()
 
     async def run(self) -> None:
         """Serve until cancelled."""
         connections = dict[Connection, None]()  # the oldest first
-        server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(self._config, self._state, self._limits, connections), sock=self._listening
-        )
+        server: asyncio.Server | None = None
         try:
-            await asyncio.get_running_loop().create_future()
+            async for access in self._accesses():
+                if server is not None:
+                    server.close()
+                    for connection in list(connections):
+                        connection.shutdown()
+                server = await self._serving(access, connections)
         finally:
-            server.close()
+            if server is not None:
+                server.close()
+            self._listening.close()
             for connection in list(connections):
                 connection.transport.abort()
+
+    async def _serving(self, access: PageAccess, connections: dict[Connection, None]) -> asyncio.Server:
+        """A server on the same socket: who connects while there is none waits in its queue."""
+        config = configured(RouteApplication(self._routes, access), self._limits)
+        patience = None if access.context is None else self._limits.request_s
+        return await asyncio.get_running_loop().create_server(
+            lambda: Connection(config, self._state, self._limits, connections),
+            sock=self._listening.dup(),
+            ssl=access.context,
+            ssl_handshake_timeout=patience,
+        )
 
 
 def configured(application: RouteApplication, limits: ServerLimits) -> Config:
@@ -189,21 +248,26 @@ class Connection(H11Protocol):
 class RouteApplication:
     """Which path is answered by whom."""
 
-    def __init__(self, routes: Mapping[str, Route]) -> None:
+    def __init__(self, routes: Mapping[str, Route], access: PageAccess | None = None) -> None:
         self._routes = routes
+        self._access = access or OpenAccess()
         self._methods = tuple(dict.fromkeys(method for route in routes.values() for method in route.methods))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"  # neither WebSockets nor a lifespan are configured
         response = await self._response(scope, receive)
         headers = {"content-length": str(len(response.body)), "content-type": response.content_type}
-        headers |= response.headers
+        headers |= {**self._access.headers, **response.headers}
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": response.status, "headers": encoded})
         await send({"type": "http.response.body", "body": response.body})
 
     async def _response(self, scope: Scope, receive: Receive) -> Response:
         path, method = scope["path"], scope["method"]
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        request = HttpRequest(method, path, scope["query_string"], headers)
+        if (refusal := await self._access.refusal(request)) is not None:
+            return refusal
         route = self._routes.get(path)
         methods = self._methods if route is None else route.methods
         if method not in methods:
@@ -214,9 +278,8 @@ class RouteApplication:
         body = await _body(receive, route.most_body) if route.most_body else b""
         if body is None:
             return lines(413, f"a body has at most {route.most_body} bytes")
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         try:
-            return await route.handler(HttpRequest(method, path, scope["query_string"], headers, body))
+            return await route.handler(replace(request, body=body))
         except Exception:
             _LOG.exception("page failed: path=%s", path)
             return lines(500, "the page failed; see the agent's log")

@@ -22,6 +22,9 @@ _STRUCTURES: Final = frozenset(
 )
 """Calls that take more than a handle and numbers."""
 
+_ERROR_RATE: Final = "error-rate"
+"""A mantissa of 4 bits before a negative exponent of 8. Source: DCGM 4.6, its error rates of NVLinks."""
+
 _Call = tuple[str, tuple[int, ...]]
 
 
@@ -42,15 +45,17 @@ class FieldReading(NamedTuple):
 class FieldPlan:
     """What to ask of a device, in this order.
 
-    `values` are field values by (field, scope), `metrics` those of GPM by number.
+    `values` are field values by (field, scope), `metrics` those of GPM by number, `links` field values of
+    each NVLink by field.
     """
 
     calls: tuple[tuple[_Call, tuple[FieldReading, ...]], ...] = ()
     values: tuple[tuple[tuple[int, int], FieldReading], ...] = ()
     metrics: tuple[tuple[int, FieldReading], ...] = ()
+    links: tuple[tuple[int, FieldReading], ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.calls or self.values or self.metrics)
+        return bool(self.calls or self.values or self.metrics or self.links)
 
 
 _IN_USE: Final = FieldPlan(
@@ -74,6 +79,7 @@ def _plan(fields: Iterable[DeviceField]) -> FieldPlan:
     calls: dict[_Call, tuple[FieldReading, ...]] = {}
     values: list[tuple[tuple[int, int], FieldReading]] = []
     metrics: list[tuple[int, FieldReading]] = []
+    links: list[tuple[int, FieldReading]] = []
     for field in fields:
         if not field.is_sampled:
             continue
@@ -83,12 +89,14 @@ def _plan(fields: Iterable[DeviceField]) -> FieldPlan:
         )
         if field.gpm is not None:
             metrics.append((field.gpm, reading))
+        elif field.link and field.field_id is not None:
+            links.append((field.field_id, reading))
         elif field.field_id is not None:
             values.append(((field.field_id, field.scope), reading))
         else:
             call = (field.call, field.arguments)
             calls[call] = (*calls.get(call, ()), reading)
-    return FieldPlan(tuple(calls.items()), tuple(values), tuple(metrics))
+    return FieldPlan(tuple(calls.items()), tuple(values), tuple(metrics), tuple(links))
 
 
 def read_fields(
@@ -109,7 +117,28 @@ def read_fields(
         uuid,
         {name: value for name, value in values.items() if isinstance(value, int | float)},
         {name: value for name, value in values.items() if isinstance(value, str)},
+        _of_links(nvml, handle, plan.links) if plan.links else {},
     )
+
+
+def _of_links(
+    nvml: ModuleType, handle: Any, fields: Sequence[tuple[int, FieldReading]]
+) -> Mapping[int, Mapping[str, int | float]]:
+    """What each NVLink gives that is up; all that one gives are one call."""
+    links: dict[int, Mapping[str, int | float]] = {}
+    for number in range(nvml.NVML_NVLINK_MAX_LINKS):
+        state = optional(nvml, partial(nvml.nvmlDeviceGetNvLinkState, handle, number))
+        if state is None:
+            break  # it has no more
+        if not state:
+            continue
+        places = list(dict.fromkeys((field, number) for field, _ in fields))
+        answers = optional(nvml, partial(field_values, nvml, handle, places)) or {}
+        readings = {field.name: _converted(field, answers.get((place, number))) for place, field in fields}
+        numbers = {name: value for name, value in readings.items() if isinstance(value, int | float)}
+        if numbers:
+            links[number] = numbers
+    return links
 
 
 def _answer(nvml: ModuleType, handle: Any, call: str, arguments: Sequence[int]) -> Any:
@@ -134,6 +163,8 @@ def _converted(reading: FieldReading, value: Any) -> int | float | str | None:
         return None
     if reading.is_text:
         return str(value)
+    if reading.part == _ERROR_RATE:
+        return float((value >> 8 & 0xF) * 10.0 ** -(value & 0xFF))
     if reading.double:
         return float(value) * reading.factor / reading.divisor
     return int(value * reading.factor) // reading.divisor

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 from tonnage.agent.board import NodeBoard
+from tonnage.agent.exporter.own_facts import OwnFacts
 from tonnage.agent.exporter.sampling import DeviceSampler
 from tonnage.agent.exporter.settings import ExporterSettings
-from tonnage.decide.node.exporter.holders import holders_of
+from tonnage.decide.node.exporter.holders import device_key, holders_of
 from tonnage.decide.node.exporter.jobs import jobs_of
 from tonnage.decide.node.exporter.labels import LabelOptions
 from tonnage.decide.node.exporter.page import exporter_page
-from tonnage.decide.node.exporter.readings import entities_of, readings_of
+from tonnage.decide.node.exporter.readings import entities_of, is_of_links, link_readings, readings_of
 from tonnage.decide.node.exporter.rows import Attribution, EntityRows, entity_rows
-from tonnage.decide.node.exporter.windows import window_family, xid_counts, xids_of
+from tonnage.decide.node.exporter.windows import clock_event_counts, window_family, xid_counts, xids_of
 from tonnage.model.node.telemetry import (
+    CLOCK_COUNT,
     XID_COUNT,
     CounterType,
     DeviceEntity,
     Entity,
     ExportedCounter,
+    InstanceEntity,
     Reading,
+    SwitchEntity,
 )
 from tonnage.ports.clock import Clock
-
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class ExporterPage:
@@ -44,6 +45,8 @@ class ExporterPage:
         self._clock = clock
         self._sampler = sampler
         self._jobs = jobs
+        self._facts = OwnFacts(board, sampler)
+        self._errors = 0
         self._options = LabelOptions(
             hostname=settings.hostname,
             hostname_label=settings.hostname_label,
@@ -52,11 +55,20 @@ class ExporterPage:
         )
 
     def text(self, counters: Sequence[ExportedCounter]) -> str:
-        """The page now; empty while no device is known."""
+        """The page now. Raises what a failure of ours raises, which is counted."""
+        try:
+            page = self._device_metrics(counters)
+            return page + self._facts.text(page, self._errors)
+        except Exception:
+            self._errors += 1
+            raise
+
+    def _device_metrics(self, counters: Sequence[ExportedCounter]) -> str:
+        """Empty while no device is known."""
         inventory = self._board.inventory.value
         if inventory is None:
             return ""
-        entities = entities_of(inventory)
+        entities = entities_of(inventory, self._settings.choice)
         samples, xids = self._sampler.fresh(), self._board.xids.value
         attribution = self._attribution(entities)
         readings: dict[Entity, Mapping[str, Reading]] = {}
@@ -69,9 +81,27 @@ class ExporterPage:
             texts = {name: str(of_entity[name]) for name in labels if name in of_entity}
             rows[entity] = entity_rows(entity, texts, attribution, self._options)
         page = exporter_page(counters, readings, rows)
-        return page + "".join(
-            self._xid_counts(counter, rows) for counter in counters if counter.name == XID_COUNT
+        page += self._link_page(
+            [counter for counter in counters if is_of_links(counter)], entities, attribution
         )
+        return page + "".join(self._window(counter, rows) for counter in sorted(counters, key=_number))
+
+    def _link_page(
+        self,
+        counters: Sequence[ExportedCounter],
+        entities: Sequence[DeviceEntity],
+        attribution: Attribution,
+    ) -> str:
+        """Families of NVLinks; nothing where none is asked for."""
+        gpus = dict.fromkeys(
+            entity.gpu if isinstance(entity, InstanceEntity) else entity for entity in entities
+        )
+        samples = self._sampler.fresh() if counters else {}
+        readings: dict[Entity, Mapping[str, Reading]] = {}
+        for gpu in gpus:
+            readings |= link_readings(gpu, counters, samples)
+        rows = {link: entity_rows(link, {}, attribution, self._options) for link in readings}
+        return exporter_page(counters, readings, rows)
 
     def _attribution(self, entities: Sequence[DeviceEntity]) -> Attribution:
         jobs = jobs_of(self._jobs(), entities)
@@ -83,8 +113,26 @@ class ExporterPage:
         holders = holders_of(self._board.holds.value.holds, entities, resources)
         return Attribution(holders, jobs=jobs, each_holder=self._settings.each_holder)
 
-    def _xid_counts(self, counter: ExportedCounter, rows: Mapping[Entity, EntityRows]) -> str:
-        window_ms, xids = self._settings.xid_window_ms, self._board.xids.value
-        oldest_s = self._clock.monotonic() - window_ms / 1000
-        counts = {entity: xid_counts(xids_of(entity, xids, oldest_s)) for entity in rows}
-        return window_family(counter, "xid", window_ms, counts, rows)
+    def _window(self, counter: ExportedCounter, rows: Mapping[Entity, EntityRows]) -> str:
+        """A family of `DCGM_EXP_*`; nothing for another counter."""
+        now = self._clock.monotonic()
+        if counter.name == XID_COUNT:
+            window_ms, xids = self._settings.xid_window_ms, self._board.xids.value
+            oldest_s = now - window_ms / 1000
+            counts = {entity: xid_counts(xids_of(entity, xids, oldest_s)) for entity in rows}
+            return window_family(counter, "xid", window_ms, counts, rows)
+        if counter.name != CLOCK_COUNT:
+            return ""
+        window_ms = self._settings.clock_window_ms
+        oldest_s = now - window_ms / 1000
+        reasons = {entity: self._sampler.clock_reasons(_uuid(entity), oldest_s) for entity in rows}
+        counts = {entity: clock_event_counts(bits) for entity, bits in reasons.items() if bits}
+        return window_family(counter, "clock_event", window_ms, counts, rows)
+
+
+def _number(counter: ExportedCounter) -> int:
+    return counter.number
+
+
+def _uuid(entity: Entity) -> str:
+    return "" if isinstance(entity, SwitchEntity) else device_key(entity)[0]

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from tonnage.model.node.entity_choice import EntityChoice
 
 
 @dataclass(frozen=True, slots=True)
 class ExporterSettings:
     """`address` is `HOST:PORT`, empty for no exporter; `collectors` a CSV of counters, None for the default.
 
-    `kubernetes`: rows say whose a device is. `each_holder`, `resources`, `old_namespace` and
-    `replace_blanks`: see `Attribution`, `holders_of` and `LabelOptions`. `jobs` is a folder of HPC jobs.
-    `hostname_label` is `Hostname` or `hostname`; `hostname` empty for no such label.
+    `choice` is which devices have rows. `kubernetes`: rows say whose a device is. `each_holder`, `resources`,
+    `old_namespace` and `replace_blanks`: see `Attribution`, `holders_of` and `LabelOptions`. `jobs` is a
+    folder of HPC jobs.
+    `hostname_label` is `Hostname` or `hostname`; `hostname` empty for no such label. `web_config` is a file
+    of TLS and users, whose paths are below `web_root`.
     """
 
     address: str = ""
     collectors: Path | None = None
     interval_s: float = 30.0
+    choice: EntityChoice = field(default_factory=EntityChoice)
     kubernetes: bool = True
     each_holder: bool = False
     resources: tuple[str, ...] = ()
@@ -27,3 +32,6 @@ class ExporterSettings:
     replace_blanks: bool = False
     jobs: Path | None = None
     xid_window_ms: int = 300_000
+    clock_window_ms: int = 300_000
+    web_config: Path | None = None
+    web_root: Path = Path("/")

@@ -110,6 +110,7 @@ class Holders:
             await self._clock.sleep(_LISTED_S)
 
     def _pods_changed(self) -> None:
+        self._board.requested.publish(self._pods.requested())
         self._lively_until = self._clock.monotonic() + _LIVELY_S
         self._soon.set()
 

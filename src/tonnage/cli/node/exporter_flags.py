@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from tonnage.cli.node.plugin_flags import EnvironmentOption
+from tonnage.model.node.entity_choice import EntityChoice, entity_choice
 
 if TYPE_CHECKING:
     from tonnage.agent.exporter.settings import ExporterSettings
@@ -21,6 +22,13 @@ F = TypeVar("F", bound=Callable[..., object])
 _SHORTEST_MS: Final = 1000
 _LONGEST_MS: Final = 3_600_000
 _VGPUS: Final = "KUBERNETES_VIRTUAL_GPUS"
+
+
+def _chosen(_ctx: click.Context, _parameter: click.Parameter, value: str) -> EntityChoice:
+    choice = entity_choice(value)
+    if choice is None:
+        raise click.BadParameter(f"{value[:40]!r} is not f, g, i, or g: with GPUs such as g:0,2-3")
+    return choice
 
 
 def exporter_options(command: F) -> F:
@@ -58,6 +66,27 @@ _OPTIONS: Final = (
         show_default=True,
         metavar="MS",
         help="How often devices are read",
+    ),
+    _option(
+        "--exporter-devices",
+        variable="DCGM_EXPORTER_DEVICES_STR",
+        callback=_chosen,
+        default="f",
+        show_default=True,
+        metavar="f|g|i",
+        help="Which devices have rows: f GPUs, and instead of a divided one its parts; g GPUs; i parts;"
+        " g:0,2-3 only these",
+    ),
+    _option(
+        "--kubernetes",
+        variable="DCGM_EXPORTER_KUBERNETES",
+        type=bool,
+        is_flag=False,
+        flag_value="true",
+        default=True,
+        show_default=True,
+        metavar="true|false",
+        help="Say on rows which pod has the device",
     ),
     _option(
         "--kubernetes-virtual-gpus",
@@ -114,6 +143,22 @@ _OPTIONS: Final = (
         metavar="MS",
         help="The window of DCGM_EXP_XID_ERRORS_COUNT",
     ),
+    _option(
+        "--clock-events-count-window-size",
+        variable="DCGM_EXPORTER_CLOCK_EVENTS_COUNT_WINDOW_SIZE",
+        type=click.IntRange(_SHORTEST_MS, _LONGEST_MS),
+        default=300_000,
+        show_default=True,
+        metavar="MS",
+        help="The window of DCGM_EXP_CLOCK_EVENTS_COUNT",
+    ),
+    _option(
+        "--web-config-file",
+        variable="DCGM_EXPORTER_WEB_CONFIG_FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="TLS, users and headers of device metrics, as Prometheus' exporters take them; reread on change",
+    ),
 )
 
 
@@ -126,6 +171,8 @@ def exporter_settings(values: Mapping[str, Any]) -> ExporterSettings:
         address=values["exporter_address"],
         collectors=values["collectors"],
         interval_s=values["collect_interval"] / 1000,
+        choice=values["exporter_devices"],
+        kubernetes=values["kubernetes"],
         each_holder=values["kubernetes_virtual_gpus"],
         resources=tuple(filter(None, resources)),
         hostname="" if values["no_hostname"] else values["node_name"] or socket.gethostname(),
@@ -134,4 +181,6 @@ def exporter_settings(values: Mapping[str, Any]) -> ExporterSettings:
         replace_blanks=values["replace_blanks_in_model_name"],
         jobs=values["hpc_job_mapping_dir"],
         xid_window_ms=values["xid_count_window_size"],
+        clock_window_ms=values["clock_events_count_window_size"],
+        web_config=values["web_config_file"],
     )

@@ -320,15 +320,56 @@ REFUSED_FLAGS: Final = (
 """Flags and variables of the GPU feature discovery and the config manager."""
 
 _NO_DCGM: Final = "devices are read through NVML, not DCGM; remove it"
+_NO_SWITCHES: Final = "NVSwitches are not read without DCGM; remove it"
+_NO_CPUS: Final = "CPUs are not read without DCGM; remove it"
+_SCENARIO: Final = "use --devices scenario:FILE for simulated devices"
+_MOUNTED: Final = "mount the ConfigMap, name its file with --collectors"
+_DUMPS: Final = "tonnage node --dump prints what the agent knows; remove it"
+_FLEXIBLE: Final = frozenset({"f"})
 REFUSED_EXPORTER_FLAGS: Final = (
-    RefusedFlag("", "DCGM_REMOTE_HOSTENGINE_INFO", _NO_DCGM),
-    RefusedFlag("", "DCGM_EXPORTER_ENABLE_DCGM_LOG", _NO_DCGM, FALSE),
-    RefusedFlag("", "DCGM_EXPORTER_OTHER_DEVICES_STR", "NVSwitches are not read without DCGM; remove it"),
-    RefusedFlag("", "DCGM_EXPORTER_CPU_DEVICES_STR", "CPUs are not read without DCGM; remove it"),
+    RefusedFlag("--address", "", "write --exporter-address"),
+    RefusedFlag("--remote-hostengine-info", "DCGM_REMOTE_HOSTENGINE_INFO", _NO_DCGM),
+    RefusedFlag("--enable-dcgm-log", "DCGM_EXPORTER_ENABLE_DCGM_LOG", _NO_DCGM, FALSE),
+    RefusedFlag("--dcgm-log-level", "DCGM_EXPORTER_DCGM_LOG_LEVEL", _NO_DCGM, frozenset({"NONE"})),
+    RefusedFlag("--switch-devices", "DCGM_EXPORTER_OTHER_DEVICES_STR", _NO_SWITCHES, _FLEXIBLE),
+    RefusedFlag("--cpu-devices", "DCGM_EXPORTER_CPU_DEVICES_STR", _NO_CPUS, _FLEXIBLE),
+    RefusedFlag("--fake-gpus", "DCGM_EXPORTER_USE_FAKE_GPUS", _SCENARIO, FALSE),
+    RefusedFlag("--configmap-data", "DCGM_EXPORTER_CONFIGMAP_DATA", _MOUNTED, frozenset({"none"})),
     RefusedFlag(
-        "", "DCGM_EXPORTER_USE_FAKE_GPUS", "use --devices scenario:FILE for simulated devices", FALSE
+        "--kubernetes-gpu-id-type",
+        "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE",
+        "ids of both types are understood; remove it",
+        frozenset({"uid", "device-name"}),
     ),
-    RefusedFlag("", "DCGM_EXPORTER_CONFIGMAP_DATA", "mount the ConfigMap, name its file with --collectors"),
+    RefusedFlag("--kubernetes-enable-dra", "KUBERNETES_ENABLE_DRA", "rows name no claims; remove it", FALSE),
+    RefusedFlag(
+        "--pod-resources-kubelet-socket",
+        "DCGM_POD_RESOURCES_KUBELET_SOCKET",
+        "kubelet's list is looked for below --root; remove it",
+        frozenset({"/var/lib/kubelet/pod-resources/kubelet.sock"}),
+    ),
+    RefusedFlag("--web-systemd-socket", "DCGM_EXPORTER_SYSTEMD_SOCKET", "write --exporter-address", FALSE),
+    RefusedFlag("--debug", "DCGM_EXPORTER_DEBUG", "write --verbose", FALSE),
+    RefusedFlag(
+        "--log-format", "DCGM_EXPORTER_LOG_FORMAT", "the log is text; remove it", frozenset({"text"})
+    ),
+    RefusedFlag(
+        "--enable-pprof", "DCGM_EXPORTER_ENABLE_PPROF", "there is no Go to profile; remove it", FALSE
+    ),
+    RefusedFlag("--disable-startup-validate", "DISABLE_STARTUP_VALIDATE", _NO_DCGM, FALSE),
+    RefusedFlag("--dump-enabled", "DCGM_EXPORTER_DUMP_ENABLED", _DUMPS, FALSE),
+    RefusedFlag("--dump-directory", "DCGM_EXPORTER_DUMP_DIRECTORY", _DUMPS),
+    RefusedFlag("--dump-retention", "DCGM_EXPORTER_DUMP_RETENTION", _DUMPS),
+    RefusedFlag("--dump-compression", "DCGM_EXPORTER_DUMP_COMPRESSION", _DUMPS, TRUE | FALSE),
+    RefusedFlag(
+        "--enable-gpu-bind-unbind-watch",
+        "DCGM_EXPORTER_ENABLE_GPU_BIND_UNBIND_WATCH",
+        "GPUs that come and go are always followed; remove it",
+        TRUE | FALSE,
+    ),
+    RefusedFlag("", "DCGM_EXPORTER_CONFIG_FILE", "give its settings as flags or variables"),
+    RefusedFlag("--container-labels", "DCGM_EXPORTER_CONTAINER_LABELS", "rows name pods; remove it", FALSE),
+    RefusedFlag("--container-runtime-socket", "DCGM_CONTAINER_RUNTIME_SOCKET", "rows name pods; remove it"),
     RefusedFlag(
         "",
         "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS",
@@ -336,4 +377,4 @@ REFUSED_EXPORTER_FLAGS: Final = (
         FALSE,
     ),
 )
-"""Variables of dcgm-exporter."""
+"""Flags and variables of dcgm-exporter."""

@@ -42,7 +42,7 @@ class EnvironmentOption(click.Option):
 
 def plugin_options(command: F) -> F:
     """Give a command the flags; `overrides_of` says what they said. Unset flags and variables say nothing."""
-    for refused in reversed(REFUSED_FLAGS):
+    for refused in reversed((*REFUSED_FLAGS, *REFUSED_EXPORTER_FLAGS)):
         if refused.flag:
             command = click.option(refused.flag, hidden=True, is_flag=False, flag_value="")(command)
     for flag in reversed(PLUGIN_FLAGS):
@@ -70,7 +70,11 @@ def refuse_without_effect(context: click.Context) -> None:
     for refused in (*REFUSED_FLAGS, *REFUSED_EXPORTER_FLAGS):
         if refused.flag and context.params[refused.flag.lstrip("-").replace("-", "_")] is not None:
             wrong.append(f"{refused.flag} has no effect here: {refused.remedy}")
-        if variables.get(refused.variable) and variables[refused.variable] not in refused.harmless:
+        if (
+            refused.variable
+            and variables.get(refused.variable)
+            and variables[refused.variable] not in refused.harmless
+        ):
             wrong.append(f"{refused.variable} has no effect here: {refused.remedy}")
     for flag in PLUGIN_FLAGS:
         if context.get_parameter_source(flag.parameter) is not ParameterSource.ENVIRONMENT:

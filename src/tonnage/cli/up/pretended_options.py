@@ -21,7 +21,7 @@ from click.core import ParameterSource
 
 from tonnage.adapters.http.address import parse_address
 from tonnage.cli.node.command import NodeArguments, command, told_by
-from tonnage.cli.node.nvidia_flags import REFUSED_FLAGS
+from tonnage.cli.node.nvidia_flags import REFUSED_EXPORTER_FLAGS, REFUSED_FLAGS
 from tonnage.cli.node.plugin_flags import CommandEnvironment
 from tonnage.model.errors import Problem
 from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
@@ -52,12 +52,13 @@ _VALUES: Final = (
     *("enable_health_checks", "oneshot", "no_timestamp", "sleep_interval", "use_node_feature_api"),
     *("collect_interval", "kubernetes_virtual_gpus", "nvidia_resource_names", "hostname_label"),
     *("no_hostname", "use_old_namespace", "replace_blanks_in_model_name", "xid_count_window_size"),
+    *("clock_events_count_window_size", "exporter_devices", "kubernetes"),
 )
 _PATHS: Final = (
     *("devices", "root", "config", "kubelet_socket", "driver_root_ctr_path"),
     # Fields of the configuration, which takes no path with a step back; the agent's root comes first.
     *("driver_root", "dev_root", "nvidia_cdi_hook_path", "mps_root", "output_file", "machine_type_file"),
-    *("collectors", "hpc_job_mapping_dir"),
+    *("collectors", "hpc_job_mapping_dir", "web_config_file"),
 )
 _PRETENDED: Final = ("metrics_address", "exporter_address", "mig_host_root", "mig_reboot")
 _ONE_CLUSTER: Final = "the agent speaks to the cluster that its pod is in"
@@ -65,7 +66,11 @@ _ELSEWHERE: Final = ("kubeconfig", "context", "standalone")
 _REFUSED: Final = (
     *_ELSEWHERE,
     *("help", "dump"),
-    *(flag.flag.lstrip("-").replace("-", "_") for flag in REFUSED_FLAGS if flag.flag),
+    *(
+        flag.flag.lstrip("-").replace("-", "_")
+        for flag in (*REFUSED_FLAGS, *REFUSED_EXPORTER_FLAGS)
+        if flag.flag
+    ),
 )
 SIDES: Final[Mapping[str, Side]] = MappingProxyType(
     {
@@ -106,6 +111,8 @@ def told_on_the_twin(context: ContainerContext, kubeconfig: Path) -> NodeArgumen
         address=_served(exporter.address),
         collectors=exporter.collectors and below(root, exporter.collectors),
         jobs=exporter.jobs and below(root, exporter.jobs),
+        web_config=exporter.web_config and below(root, exporter.web_config),
+        web_root=root,
     )
     arguments["config"] = arguments["config"] and below(root, arguments["config"])
     arguments["driver_root"] = arguments["driver_root"] and below(root, arguments["driver_root"])

@@ -140,12 +140,14 @@ MEMORY_IN_USE: Final = "memory_occupied_mib"
 class Sample:
     """Readings of one device or MIG device by names of `catalog.metrics`; what it lacks is absent.
 
-    `values` are whole but for fields that are `double`, `texts` are those of labels.
+    `values` are whole but for fields that are `double`, `texts` are those of labels, `links` values of each
+    NVLink that is up, by its number.
     """
 
     uuid: str
     values: Mapping[str, int | float] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[int, Mapping[str, int | float]] = field(default_factory=dict)
 
     def whole(self, name: str) -> int | None:
         """The reading without a fraction; None where there is none."""

@@ -50,7 +50,14 @@ class RowLabels:
             *sorted({**self.sorted_labels, **labels}.items()),
             *sorted({**self.attributes, **attributes}.items()),
         )
-        return ",".join(f'{name}="{value.translate(_ESCAPED)}"' for name, value in pairs)
+        return ",".join([f'{name}="{escaped(value)}"' for name, value in pairs])
+
+
+def escaped(value: str) -> str:
+    """A label's value as it stands between quotes."""
+    if "\\" in value or '"' in value or "\n" in value:
+        return value.translate(_ESCAPED)
+    return value
 
 
 def entity_labels(entity: Entity, options: LabelOptions) -> tuple[tuple[str, str], ...]:

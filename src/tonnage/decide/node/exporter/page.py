@@ -34,8 +34,14 @@ def exporter_page(
     `uses` is what processes have of the devices, where each holder has a row; it fills GPU_UTIL and FB_USED,
     which then have the device's row too.
     """
+    texts = {entity: [row.labels.text() for row in rows[entity].rows] for entity in readings}
     return "".join(
-        family_text(counter, _lines(counter.name, readings, rows, uses))
+        family_text(
+            counter,
+            _lines(counter.name, readings, texts)
+            if counter.name != XID and (uses is None or counter.name not in _BY_PROCESS)
+            else _special_lines(counter.name, readings, rows, uses),
+        )
         for counter in sorted(counters, key=lambda counter: counter.number)
         if counter.type is not CounterType.LABEL
     )
@@ -50,7 +56,16 @@ def family_text(counter: ExportedCounter, lines: Iterable[str]) -> str:
     return f"# HELP {counter.name} {text}\n# TYPE {counter.name} {counter.type}\n{body}"
 
 
-def _lines(
+def _lines(name: str, readings: Readings, texts: Mapping[Entity, Sequence[str]]) -> Iterator[str]:
+    for entity, values in readings.items():
+        reading = values.get(name)
+        if reading is not None and not isinstance(reading, str):
+            number = number_text(reading)
+            for text in texts[entity]:
+                yield f"{name}{{{text}}} {number}\n"
+
+
+def _special_lines(
     name: str,
     readings: Readings,
     rows: Mapping[Entity, EntityRows],

@@ -9,17 +9,23 @@ from typing import Final
 
 from tonnage.model.catalog.metrics import DeviceField, FieldOrigin, device_fields
 from tonnage.model.devices.inventory import Device, Inventory, Sample
+from tonnage.model.node.entity_choice import EntityChoice, EntityKind
 from tonnage.model.node.telemetry import (
+    CLOCK_COUNT,
     DeviceEntity,
+    Entity,
     ExportedCounter,
     GpuEntity,
     InstanceEntity,
+    LinkEntity,
     Reading,
 )
 
+CLOCK_REASONS: Final = "clock_event_reasons"
 _SENT: Final = "nvlink_sent_kib"
 _RECEIVED: Final = "nvlink_received_kib"
 _KIB_A_MB: Final = 1000
+_AS_DIVIDED: Final = EntityChoice()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +37,23 @@ class TimedSample:
     before: TimedSample | None = None
 
 
-def entities_of(inventory: Inventory) -> tuple[DeviceEntity, ...]:
-    """Every GPU in order of its index, and instead of a divided one its GPU instances."""
-    return tuple(entity for device in inventory.devices for entity in _entities(device))
+def entities_of(inventory: Inventory, choice: EntityChoice = _AS_DIVIDED) -> tuple[DeviceEntity, ...]:
+    """Every GPU in order of its index, and instead of a divided one its GPU instances; those chosen."""
+    devices = [device for device in inventory.devices if choice.has(device.index)]
+    if choice.kind is EntityKind.GPUS:
+        return tuple(_gpu(device) for device in devices)
+    entities = [entity for device in devices for entity in _entities(device)]
+    if choice.kind is EntityKind.INSTANCES:
+        return tuple(entity for entity in entities if isinstance(entity, InstanceEntity))
+    return tuple(entities)
+
+
+def _gpu(device: Device) -> GpuEntity:
+    return GpuEntity(device.index, device.uuid, device.pci_bus_id, device.product)
 
 
 def _entities(device: Device) -> Iterator[DeviceEntity]:
-    gpu = GpuEntity(device.index, device.uuid, device.pci_bus_id, device.product)
+    gpu = _gpu(device)
     instances: dict[int, list[str]] = {}
     for part in device.migs:
         instances.setdefault(part.gpu_instance, []).append(part.uuid)
@@ -55,6 +71,8 @@ def fields_of(counters: Iterable[ExportedCounter]) -> frozenset[str]:
     names: set[str] = set()
     for counter in counters:
         field = field_of(counter.name)
+        if counter.name == CLOCK_COUNT:
+            names.add(CLOCK_REASONS)
         if field is None:
             continue
         if field.origin is FieldOrigin.RATE:
@@ -67,6 +85,11 @@ def fields_of(counters: Iterable[ExportedCounter]) -> frozenset[str]:
 def field_of(counter: str) -> DeviceField | None:
     """The field that a counter of DCGM's name reads; None where no device has it."""
     return _by_dcgm_name().get(counter)
+
+
+def counters_of(fields: Iterable[str]) -> tuple[str, ...]:
+    """The fields by DCGM's names where they have one."""
+    return tuple((device_fields()[name].dcgm or (name,))[0] for name in fields)
 
 
 @cache
@@ -96,6 +119,29 @@ def readings_of(
         if reading is not None:
             readings[counter.name] = reading
     return readings
+
+
+def link_readings(
+    gpu: GpuEntity, counters: Iterable[ExportedCounter], samples: Mapping[str, TimedSample]
+) -> Mapping[Entity, Mapping[str, Reading]]:
+    """By counter, what each NVLink of the GPU that is up gave."""
+    timed = samples.get(gpu.uuid)
+    fields = {counter.name: field for counter in counters if (field := field_of(counter.name)) is not None}
+    links = {} if timed is None else timed.sample.links
+    return {
+        LinkEntity(gpu, number): {
+            name: float(value) if field.double else int(value)
+            for name, field in fields.items()
+            if (value := values.get(field.name)) is not None
+        }
+        for number, values in links.items()
+    }
+
+
+def is_of_links(counter: ExportedCounter) -> bool:
+    """Whether each NVLink has a row of it."""
+    field = field_of(counter.name)
+    return field is not None and field.link
 
 
 def _reading(field: DeviceField, timed: TimedSample | None, xid: int) -> Reading | None:

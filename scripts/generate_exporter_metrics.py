@@ -1,0 +1,139 @@
+"""Writes docs/reference/exporter-metrics.md from the catalogue of fields and the exporter's own families.
+
+`--check` only compares.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from tonnage.decide.node.exporter.facts import NodeKnowledge, PageCounts, exporter_facts, node_facts
+from tonnage.decide.node.exporter.metric_text import shown_name
+from tonnage.documents.exporter_counters import default_counters, window_counters
+from tonnage.model.catalog.metrics import DeviceField, FieldOrigin, device_fields
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.metric_families import Metric, MetricKind
+
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs/reference/exporter-metrics.md"
+_HEAD: Final = """\
+# Every device metric
+
+Written by `scripts/generate_exporter_metrics.py` from the catalogue of fields; what the page is and how it
+is set up is in [Device metrics](exporter.md).
+
+**What a metric costs.** One series for each GPU, and where the table says so for each MIG device; times the
+rows of a shared device with `--kubernetes-virtual-gpus`. Nothing is read for a scrape. At each
+`--collect-interval` a GPU is asked only for the counters of the CSV: once for each call in the table, once
+for all field values together, once for all metrics of GPM together.
+
+## Fields of devices
+
+Labels: `gpu`, `UUID`, `pci_bus_id`, `device`, `modelName`, `GPU_I_PROFILE` and `GPU_I_ID` of a MIG device,
+`Hostname`, then label counters, then `container`, `namespace`, `pod`. In bold what is served without
+`--collectors`. The number is DCGM's, which orders the page.
+
+| counter | number | type | unit | is | series for each | read by | absent on |
+|---|---|---|---|---|---|---|---|
+"""
+_WINDOWS: Final = """
+## Counts within a window
+
+The same labels, and `window_size_in_ms`. They cost nothing to read that is not read anyway, but for clock
+events: a call.
+
+| counter | number | type | further label | is |
+|---|---|---|---|---|
+"""
+_OWN: Final = """
+## Tonnage's own
+
+On the page whatever the CSV says. They follow from what the agent knows, and cost no call to the driver.
+Those of pods are described in
+[Device metrics](exporter.md).
+
+| metric | type | labels | is |
+|---|---|---|---|
+"""
+_WINDOW_TEXTS: Final = {
+    "DCGM_EXP_XID_ERRORS_COUNT": ("xid", "Xids of that code within `--xid-count-window-size`"),
+    "DCGM_EXP_CLOCK_EVENTS_COUNT": (
+        "clock_event",
+        "readings within `--clock-events-count-window-size` at which that reason held clocks down",
+    ),
+}
+
+
+def page() -> str:
+    """The whole page."""
+    enabled = {counter.name for counter in default_counters()}
+    lines = [_HEAD, *(_field_line(field, enabled) for field in _in_order()), _WINDOWS]
+    for name, number in window_counters().items():
+        label, text = _WINDOW_TEXTS[name]
+        lines.append(f"| `{name}` | {number} | gauge | `{label}` | {text} |\n")
+    return "".join((*lines, _OWN, *_own_lines()))
+
+
+def own_families() -> Iterator[Metric]:
+    """Every family that the exporter has of its own, without samples."""
+    yield from node_facts(NodeKnowledge(Inventory()))
+    yield from exporter_facts(PageCounts())
+
+
+def _own_lines() -> Iterator[str]:
+    for family in own_families():
+        kind = "counter" if family.kind is MetricKind.COUNTER else "gauge"
+        labels = _code(family.labels)
+        yield f"| `{shown_name(family)}` | {kind} | {labels} | {family.help.rstrip('.')} |\n"
+
+
+def _in_order() -> list[DeviceField]:
+    fields = [field for field in device_fields().values() if field.dcgm]
+    return sorted(fields, key=lambda field: (field.dcgm_id or sys.maxsize, field.name))
+
+
+def _field_line(field: DeviceField, enabled: set[str]) -> str:
+    names = ", ".join(f"**`{name}`**" if name in enabled else f"`{name}`" for name in field.dcgm)
+    whole = "NVLink that is up" if field.link else "GPU or MIG device" if field.mig else "GPU"
+    series = "none: it is a label" if field.is_text else whole
+    cells = (
+        *(names, str(field.dcgm_id or ""), field.kind.value, field.unit),
+        *(field.help.rstrip("."), series, _source(field), field.lacks),
+    )
+    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |\n"
+
+
+def _source(field: DeviceField) -> str:
+    if field.origin is FieldOrigin.EVENT:
+        return "events of the driver"
+    if field.origin is FieldOrigin.RATE:
+        return "field values 138 and 139, between two readings"
+    if field.gpm is not None:
+        return f"GPM metric {field.gpm}"
+    if field.field_id is not None:
+        return f"field value {field.field_id}" + (" of the link" if field.link else "")
+    arguments = ", ".join(map(str, field.arguments))
+    return f"`{field.call}({arguments})`" + (f", {field.part}" if field.part else "")
+
+
+def _code(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
+def main() -> int:
+    """Write the page, or with `--check` say whether it is as it must be."""
+    text = page()
+    if sys.argv[1:] != ["--check"]:
+        PAGE.write_text(text, encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
+        print(
+            f"{PAGE} is not up to date. Remedy: python -m scripts.generate_exporter_metrics", file=sys.stderr
+        )
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
