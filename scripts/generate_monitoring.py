@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,9 +11,11 @@ from typing import Final
 
 import yaml
 
+from tonnage.diagnose.monitoring.dashboards import dashboard_json
 from tonnage.diagnose.monitoring.rules import prometheus_rule, rules_file
 from tonnage.documents.exporter_counters import default_counters
 from tonnage.model.catalog.alerts import Alert, extra_counters, rule_table
+from tonnage.model.catalog.dashboards import dashboards
 from tonnage.model.catalog.metrics import device_fields
 from tonnage.model.json import JsonObject
 
@@ -41,7 +44,10 @@ _HEAD: Final = "# Written by `make monitoring` out of src/tonnage/model/catalog/
 def files() -> Mapping[Path, str]:
     """Every file that is written, by path."""
     rules = _HEAD + _yaml(rules_file())
+    boards = {f"{board.name}.json": _json(dashboard_json(board)) for board in dashboards()}
     return {
+        **{FOLDER / "dashboards" / name: text for name, text in boards.items()},
+        **{CHART / "dashboards" / name: text for name, text in boards.items()},
         FOLDER / "rules.yaml": rules,
         FOLDER / "prometheusrule.yaml": _HEAD + _yaml(prometheus_rule("tonnage")),
         FOLDER / "counters.csv": counters_csv(),
@@ -89,6 +95,10 @@ def _section(alert: Alert) -> Iterator[str]:
 def _short(expr: str) -> str:
     """The expression with long lists of Xids cut."""
     return re.sub(r"((?:\d+\|){12})[\d|]+", r"\1…", expr)
+
+
+def _json(body: JsonObject) -> str:
+    return json.dumps(body, indent=1, ensure_ascii=False) + "\n"
 
 
 def _yaml(body: JsonObject) -> str:

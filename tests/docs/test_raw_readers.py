@@ -62,7 +62,10 @@ ALLOWED: Final = {
         (
             *(f"model/catalog/{name}.py" for name in ("cluster_policy", "gpu_operator", "gpus", "messages")),
             *(f"model/catalog/{name}.py" for name in ("metrics", "mig", "openb", "refusal_texts")),
-            *(f"model/catalog/{name}.py" for name in ("alerts", "products", "xid_messages", "xids")),
+            *(
+                f"model/catalog/{name}.py"
+                for name in ("alerts", "dashboards", "products", "xid_messages", "xids")
+            ),
             "wire/schema/__init__.py",
             "twin/apiserver/bootstrap.py",
             "twin/apiserver/discovery/descriptions.py",
