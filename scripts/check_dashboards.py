@@ -1,7 +1,7 @@
 """Holds dashboards against Grafana's own types: npm's @grafana/schema, by the compiler of TypeScript.
 
 A dashboard and its panels have closed types there. `options` and `custom` of a panel are open records,
-and are held against the types of the panel's own schema. Both packages lie in the cache folder; nothing is committed.
+and are held against the types of the panel's own schema. Both packages lie in the cache folder.
 """
 
 from __future__ import annotations
