@@ -19,10 +19,16 @@ PACKAGES: Final[Mapping[str, Mapping[str, str]]] = {
     "prometheus-alertmanager": {
         "usr/bin/prometheus-alertmanager": "alertmanager",
         "usr/bin/amtool": "amtool",
+        "usr/share/prometheus/alertmanager/default.tmpl": "templates/default.tmpl",
+        "usr/share/prometheus/alertmanager/email.tmpl": "templates/email.tmpl",
     },
 }
-"""Of each package the programs, and what they are called here."""
+"""Of each package the files, and what they are called here."""
+PROGRAMS: Final = ("prometheus", "promtool", "alertmanager", "amtool")
 _FOLDER: Final = "monitoring"
+_TEMPLATES: Final = b"/usr/share/prometheus/alertmanager"
+_TEMPLATES_HERE: Final = b"././././././././././././templates/"
+"""Debian's Alertmanager looks for its templates there alone; ours, in the folder where it starts."""
 
 
 def monitoring_programs(environment: Mapping[str, str] = os.environ) -> Mapping[str, Path]:
@@ -34,8 +40,7 @@ def monitoring_programs(environment: Mapping[str, str] = os.environ) -> Mapping[
     folder = cache_folder(environment) / _FOLDER
     if not folder.is_dir():
         _fetch(folder)
-    names = (name for programs in PACKAGES.values() for name in programs.values())
-    return {name: folder / name for name in names}
+    return {name: folder / name for name in PROGRAMS}
 
 
 def _fetch(folder: Path) -> None:
@@ -50,7 +55,15 @@ def _fetch(folder: Path) -> None:
         for name, programs in PACKAGES.items():
             (file,) = apt.fetch(apt.named([name]))
             unpack(file, made, programs.get)
+        _look_here_for_templates(made / "alertmanager")
         made.rename(folder)
+
+
+def _look_here_for_templates(program: Path) -> None:
+    """Rewrite the one path of its templates. Those of its pages, which nobody looks at, lie below it."""
+    content = program.read_bytes()
+    place = content.index(_TEMPLATES)
+    program.write_bytes(content[:place] + _TEMPLATES_HERE + content[place + len(_TEMPLATES) :])
 
 
 if __name__ == "__main__":

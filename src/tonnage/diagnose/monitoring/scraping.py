@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.scrape_target import JOBS, PART_OF, ScrapeTarget
 
+_REFRESH_S = 30
 _META = "__meta_kubernetes_pod_"
 
 
@@ -57,7 +58,8 @@ def scrape_config(options: ScrapeOptions) -> JsonObject:
     if options.user:
         job["basic_auth"] = {"username": options.user, "password_file": options.password_file}
     if options.targets_url:
-        job["http_sd_configs"] = [{"url": options.targets_url, "refresh_interval": "30s"}]
+        often = f"{min(options.interval_s, _REFRESH_S)}s"
+        job["http_sd_configs"] = [{"url": options.targets_url, "refresh_interval": often}]
         return {"scrape_configs": [job]}
     pods: JsonObject = {"role": "pod"}
     if options.namespace:
