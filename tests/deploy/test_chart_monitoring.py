@@ -57,7 +57,8 @@ def test_a_pod_monitor_reads_all_that_is_served_under_the_jobs_of_the_rules(helm
 
 
 def job_of(endpoint: dict[str, Any]) -> str:
-    return next(rule["replacement"] for rule in endpoint["relabelings"] if rule.get("targetLabel") == "job")
+    rules = endpoint["relabelings"]
+    return str(next(rule["replacement"] for rule in rules if rule.get("targetLabel") == "job"))
 
 
 def test_tls_and_passwords_are_the_exporters_alone(helm4: Helm) -> None:
