@@ -11,7 +11,7 @@ BIN := .venv/bin
 # What builds Tonnage is a part of the environment, out of uv.lock: built apart it would be the index's newest.
 SYNC = VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --no-build-isolation-package tonnage
 
-.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz fuzz-gate golden lint format bench profile bench-kubernetes pictures check check-all programs clean
+.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz fuzz-gate golden lint format bench profile bench-kubernetes pictures monitoring check check-all programs clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -91,6 +91,9 @@ licences: .venv/ready ## List the licences of all that is shipped; fail at one t
 pictures: .venv/ready ## Draw the README's pictures anew: what commands print on the twin
 	@$(BIN)/python scripts/draw_picture.py docs/images
 
+monitoring: .venv/ready ## Write rules, dashboards and the page of alerts out of their tables (deploy/monitoring)
+	@$(BIN)/python -m scripts.generate_monitoring
+
 lint: .venv/ready ## Style, types, house rules, generated files, sizes
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -102,6 +105,7 @@ lint: .venv/ready ## Style, types, house rules, generated files, sizes
 	@$(BIN)/python -m scripts.draw_mig --check
 	@$(BIN)/python scripts/generate_protos.py --check
 	@$(BIN)/python scripts/generate_crds.py --check
+	@$(BIN)/python -m scripts.generate_monitoring --check
 	@$(BIN)/python scripts/generate_chart_reference.py --check
 	@$(BIN)/python -m scripts.generate_exporter_metrics --check
 	@$(BIN)/python -m scripts.render_chart --check

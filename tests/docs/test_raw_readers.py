@@ -62,7 +62,10 @@ ALLOWED: Final = {
         (
             *(f"model/catalog/{name}.py" for name in ("cluster_policy", "gpu_operator", "gpus", "messages")),
             *(f"model/catalog/{name}.py" for name in ("metrics", "mig", "openb", "refusal_texts")),
-            *(f"model/catalog/{name}.py" for name in ("products", "xid_messages", "xids")),
+            *(
+                f"model/catalog/{name}.py"
+                for name in ("alerts", "dashboards", "products", "xid_messages", "xids")
+            ),
             *("model/catalog/policy_effects.py", "model/catalog/nvidia_kinds/__init__.py"),
             "wire/schema/__init__.py",
             "twin/apiserver/bootstrap.py",

@@ -79,6 +79,7 @@ def _about_nodes(objects: list[Body]) -> Iterator[str]:
     yield "topo"
     yield "explain --all-pending"
     yield "explain --all-pending -o json"
+    yield "metrics cluster --once"
     for node in first.values():
         yield f"explain node {node}"
         yield f"topo {node}"

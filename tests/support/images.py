@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from scripts.find_prometheus import monitoring_programs
 from scripts.image.archive import ImageConfig, pack_layer, write_archive
 from scripts.image.build import Wish, build_image, fetch_for_build
 from scripts.image.debian import Apt, Package, require_debian, unpack
@@ -47,6 +48,7 @@ def prepare_images() -> None:
     kept_file(*FAKETIME)
     kept_podman()
     kept_containerd()
+    monitoring_programs()
 
 
 def busybox_archive(

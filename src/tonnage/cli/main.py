@@ -50,6 +50,10 @@ COMMANDS: Final = {
         "tonnage.cli.access.command",
         "Print the ClusterRole that the commands need, or check your own rights.",
     ),
+    "metrics": (
+        "tonnage.cli.metrics.command",
+        "Serve metrics of the cluster, and print what Prometheus needs to find and judge others.",
+    ),
     "mig": ("tonnage.cli.mig.command", "Plan MIG layouts and check mig-parted configurations."),
     "hardware": ("tonnage.cli.hardware", "Show, break, repair or partition GPUs of the embedded cluster."),
     "node": ("tonnage.cli.node.command", "Run the node agent, as the DaemonSet does."),

@@ -12,6 +12,17 @@ from tonnage.wire.kinds import Kind
 STATUS_KINDS: Final[tuple[Kind[Any], ...]] = (kinds.POD, kinds.NODE, kinds.NODE_GPU_STATUS)
 TOPOLOGY_KINDS: Final[tuple[Kind[Any], ...]] = (kinds.NODE, kinds.NODE_GPU_STATUS)
 MIG_KINDS: Final[tuple[Kind[Any], ...]] = (kinds.NODE_GPU_STATUS,)
+_OF_ADMISSION: Final = frozenset(
+    {
+        *(kinds.LIMIT_RANGE, kinds.RUNTIME_CLASS, kinds.SERVICE_ACCOUNT),
+        *(kinds.MUTATING_WEBHOOKS, kinds.VALIDATING_WEBHOOKS),
+        *(kinds.ADMISSION_POLICY, kinds.ADMISSION_POLICY_BINDING),
+    }
+)
+CLUSTER_METRICS_KINDS: Final[tuple[Kind[Any], ...]] = tuple(
+    kind for kind in READ_KINDS if kind not in _OF_ADMISSION
+)
+"""Pods that wait have been admitted: what bears on admission alone is not read."""
 COMMAND_KINDS: Final[Mapping[str, tuple[Kind[Any], ...]]] = {
     "explain": (*READ_KINDS, kinds.EVENT),
     "status": STATUS_KINDS,
@@ -20,6 +31,7 @@ COMMAND_KINDS: Final[Mapping[str, tuple[Kind[Any], ...]]] = {
     "doctor": (kinds.NODE, kinds.POD, kinds.RUNTIME_CLASS, kinds.NODE_GPU_STATUS),
     "lint": READ_KINDS,
     "simulate": READ_KINDS,
+    "metrics cluster": CLUSTER_METRICS_KINDS,
     "snapshot": tuple(kind for kind in READ_KINDS if kind is not kinds.DEVICE_TAINT_RULE),
 }
 """By command."""

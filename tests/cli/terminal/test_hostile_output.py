@@ -98,6 +98,15 @@ CASES: dict[str, list[str]] = {
     ],
     "runtime plan": ["--root {root} --runtime containerd://1.7.24", "--root {root} --runtime {nasty}"],
     "runtime undo": ["--root {root} --runtime containerd://1.7.24", "--root {folder}/none"],
+    "metrics cluster": [
+        "--once --snapshot {cluster}",
+        "--once --kubeconfig {kubeconfig}",
+        "--once --snapshot {broken}",
+        "--address {nasty}",
+    ],
+    "metrics targets": ["--kubeconfig {kubeconfig}", "--address {nasty}"],
+    "metrics scrape-config": ["--targets-url http://{nasty}", "--targets-url {nasty}", "-n {nasty}"],
+    "metrics rules": ["--operator -n {nasty}"],
     "version": ["--kubeconfig {kubeconfig_of_version}", "--kubeconfig {broken}"],
     "completion": ["bash", "{nasty}"],
 }
@@ -109,6 +118,7 @@ OWN_WORDS = frozenset(
         "explain message {nasty}",
         "status --context {nasty}",
         "completion bash",
+        "metrics targets --kubeconfig {kubeconfig}",
         "version --kubeconfig {broken}",
         "runtime undo --root {root} --runtime containerd://1.7.24",
         "runtime nri --root {root} --runtime containerd://2.1.0",

@@ -45,6 +45,13 @@ class MetricsPage:
         return Response(200, body, kind)
 
 
+def families_text(families: Iterable[MetricFamily]) -> str:
+    """The families alone, as Prometheus' text."""
+    registry, fixed = CollectorRegistry(), tuple(families)
+    registry.register(FamilyCollector(lambda: fixed))
+    return generate_latest(registry).decode()
+
+
 class FamilyCollector(Collector):
     """Gives the library the families of each moment when it asks."""
 

@@ -10,9 +10,9 @@ from typing import Final
 from tonnage.diagnose.cluster_view import Ground, ground_of
 from tonnage.diagnose.explain.bound.scheduled_pods import explain_placed
 from tonnage.diagnose.explain.explain import explain_on
+from tonnage.diagnose.leading_reason import leading_code
 from tonnage.diagnose.simulate.outcomes import Waiting
 from tonnage.diagnose.simulate.pod_shapes import group_of
-from tonnage.diagnose.simulate.waiting_reasons import leading_code
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.verdict import Explanation, Subject, Verdict

@@ -8,14 +8,13 @@ from typing import Final
 
 from tonnage.diagnose.cluster_view import Ground
 from tonnage.diagnose.explain.explain import explain_on
+from tonnage.diagnose.leading_reason import leading_code
 from tonnage.diagnose.remedies.edits_by_reason import uncordon
 from tonnage.diagnose.simulate.changed_cluster import WaitingPod
 from tonnage.diagnose.simulate.outcomes import Waiting
 from tonnage.diagnose.simulate.pod_shapes import group_of
-from tonnage.model.layer import Layer
-from tonnage.model.reasons.pod.pods import NoNodes
 from tonnage.model.reasons.reason import Reason
-from tonnage.model.verdict import Explanation, Verdict
+from tonnage.model.verdict import Verdict
 
 MOST_ASKED: Final = 32
 """Groups of pods whose reason is worked out, those of most pods first."""
@@ -69,23 +68,6 @@ def _reason(
     actions = (remedy.action for remedy in explanation.remedies)
     remedy = next((action for action in actions if not any(part in action for part in opening)), "")
     return code, layer, explanation.verdict, explanation.message, remedy
-
-
-def leading_code(explanation: Explanation) -> tuple[str, str]:
-    """The reason of the pod as a whole, else the one that most nodes give."""
-    whole = next((r for r in explanation.reasons if not r.is_note), None)
-    if whole is not None:
-        return whole.code, whole.layer.value
-    counts: dict[tuple[str, str], tuple[int, int]] = {}
-    hopes = list(Verdict)
-    for node_class in explanation.classes:
-        reason = next((r for r in node_class.first.reasons if not r.hidden), None)
-        if reason is not None:
-            key = reason.code, reason.layer.value
-            hope, count = counts.get(key, (len(hopes), 0))
-            counts[key] = min(hope, hopes.index(node_class.first.verdict)), count + len(node_class.members)
-    best = min(counts, key=lambda key: (counts[key][0], -counts[key][1]), default=None)
-    return best or (NoNodes.code, Layer.SCHEDULER.value)
 
 
 def _name(candidate: WaitingPod) -> str:

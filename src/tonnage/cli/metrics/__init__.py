@@ -1,0 +1,1 @@
+"""`tonnage metrics`: what Prometheus needs beside the pages of the agents."""

@@ -1,0 +1,20 @@
+"""What Prometheus may read: a port of a pod, by the job under which rules know it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+JOBS: Final = {"exporter": "tonnage-exporter", "metrics": "tonnage-agent", "cluster": "tonnage-cluster"}
+"""By the name of a container's port, the job of what is served there."""
+PART_OF: Final = ("app.kubernetes.io/part-of", "tonnage")
+"""The label of pods that serve something."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapeTarget:
+    """An address as Prometheus writes it, and the node whose devices it tells of; empty for the cluster's."""
+
+    job: str
+    address: str
+    node: str = ""

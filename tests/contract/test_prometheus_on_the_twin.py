@@ -1,0 +1,143 @@
+"""A genuine Prometheus reads the twin: what the documents, a known dashboard and ours ask is answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from support.monitored_fleet import MonitoredFleet, monitored_fleet
+from support.prometheus import PATIENCE_S
+from tonnage.model.catalog.alerts import extra_counters, rule_table
+from tonnage.model.catalog.dashboards import dashboards
+
+pytestmark = pytest.mark.long
+
+REBUILT: Final[Any] = yaml.safe_load((Path(__file__).parents[1] / "data/dashboard-12239.yaml").read_text())
+PANELS: Final = [
+    pytest.param(query.expr, id=f"{board.name}: {panel.title}: {query.legend}")
+    for board in dashboards()
+    for panel in board.panels
+    if not panel.lacking
+    for query in panel.queries
+]
+NOT_HERE: Final = frozenset({"kube_node_status_capacity", "kube_node_status_allocatable", *extra_counters()})
+"""Series of kube-state-metrics, which is never needed, and of counters that no page shows by default."""
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[MonitoredFleet]:
+    with monitored_fleet() as made:
+        made.prometheus.until('count(up{job="tonnage-exporter"} == 1) == 4')
+        made.prometheus.until('DCGM_FI_DEV_FB_USED{pod="training-b"}')
+        made.prometheus.until("tonnage_cluster_pending_pods")
+        yield made
+
+
+def as_grafana_asks(expr: str) -> str:
+    """The query with everything chosen."""
+    for name in ("node", "gpu", "namespace", "instance"):
+        expr = expr.replace(f"${name}", ".*")
+    return expr.replace("$__rate_interval", "15s")
+
+
+@pytest.mark.parametrize("panel", [pytest.param(name, id=f"TEL-7: {name}") for name in REBUILT["panels"]])
+def test_a_dashboard_made_for_dcgm_exporter_shows_the_fleet(fleet: MonitoredFleet, panel: str) -> None:
+    assert fleet.prometheus.until(as_grafana_asks(REBUILT["panels"][panel]))
+
+
+@pytest.mark.parametrize("expr", PANELS)
+def test_every_query_of_our_dashboards_has_data(fleet: MonitoredFleet, expr: str) -> None:
+    assert fleet.prometheus.until(as_grafana_asks(expr))
+
+
+def test_tel_2_utilisation_by_pod(fleet: MonitoredFleet) -> None:
+    found = fleet.prometheus.values('avg(DCGM_FI_DEV_GPU_UTIL{pod=~"training-.*"}) by (pod)', "pod")
+    assert found.keys() == {"training-a", "training-b"}
+
+
+def test_tel_2_memory_percentage(fleet: MonitoredFleet) -> None:
+    expr = "(DCGM_FI_DEV_FB_USED / (DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE)) * 100"
+    found = fleet.prometheus.query(expr)
+    assert len(found) == 4 + 4 + 2 + 1  # of the divided GPUs each part
+    assert all(0 <= float(series["value"][1]) <= 100 for series in found)
+
+
+def test_tel_2_nodes_of_low_utilisation(fleet: MonitoredFleet) -> None:
+    """The driver measures no utilisation of a divided GPU, so its node is not in the answer."""
+    found = fleet.prometheus.values("avg(DCGM_FI_DEV_GPU_UTIL) by (Hostname) < 30", "Hostname")
+    assert found.keys() <= {"whole-0", "sliced-0", "mps-0"}
+    assert "sliced-0" in found
+
+
+def test_tel_2_power_of_each_node(fleet: MonitoredFleet) -> None:
+    found = fleet.prometheus.values("sum(DCGM_FI_DEV_POWER_USAGE) by (Hostname)", "Hostname")
+    assert found.keys() == {"whole-0", "mig-0", "sliced-0", "mps-0"}
+    assert all(power > 0 for power in found.values())
+
+
+def test_tel_1_rows_carry_who_holds_the_gpu_and_not_who_serves_the_page(fleet: MonitoredFleet) -> None:
+    (row,) = fleet.prometheus.query('DCGM_FI_DEV_FB_USED{pod="training-b"}')
+    labels = row["metric"]
+    assert (labels["namespace"], labels["container"], labels["node"]) == ("ml", "main", "whole-0")
+    free = fleet.prometheus.query('DCGM_FI_DEV_FB_USED{node="whole-0",pod=""}')
+    assert [series["metric"].get("namespace", "") for series in free] == [""]
+
+
+def test_tel_5_a_shared_gpu_has_one_row_and_no_pod(fleet: MonitoredFleet) -> None:
+    rows = fleet.prometheus.query('DCGM_FI_DEV_GPU_UTIL{node="sliced-0"}')
+    assert sorted(series["metric"]["gpu"] for series in rows) == ["0", "1"]
+
+
+def test_tel_8_capacity_stands_apart_by_mode(fleet: MonitoredFleet) -> None:
+    expr = (
+        "sum by (mode) (tonnage_cluster_resource_allocatable"
+        " * on (resource, node) group_left (mode) tonnage_cluster_resource_info)"
+    )
+    found = fleet.prometheus.values(expr, "mode")
+    assert found == {"exclusive": 4, "mig": 4, "time-sliced": 8, "mps": 8}
+
+
+def test_sch_8_idle_gpus_and_a_pod_that_waits(fleet: MonitoredFleet) -> None:
+    """Utilisation says nothing of it; what is advertised and asked for does."""
+    (waiting,) = fleet.prometheus.query('tonnage_cluster_pending_pods{namespace="ml"}')
+    assert (waiting["metric"]["layer"], waiting["value"][1]) == ("scheduler", "1")
+    assert fleet.prometheus.query('tonnage_cluster_queue_seconds{namespace="ml"} > 0')
+
+
+@pytest.mark.parametrize("alert", rule_table().alerts, ids=lambda alert: alert.name)
+def test_every_series_that_a_rule_reads_comes_from_a_source_that_runs(
+    fleet: MonitoredFleet, alert: Any
+) -> None:
+    missing = [name for name in alert.series if name not in NOT_HERE and not fleet.prometheus.query(name)]
+    assert missing == []
+
+
+def test_kub_2_a_gpu_fails_and_alertmanager_is_told(fleet: MonitoredFleet) -> None:
+    """One of four is lost after registration: capacity stays 4, allocatable becomes 3."""
+    fleet.tonnage("hardware", "whole-0", "--gpu", "3", "--health", "lost")
+    deadline = time.monotonic() + PATIENCE_S
+    while not (told := notices_of(fleet, "GPUCapacityAboveAllocatable")):
+        assert time.monotonic() < deadline, fleet.prometheus.alerts()
+        time.sleep(0.1)
+    labels, annotations = told[0]["labels"], told[0]["annotations"]
+    assert (labels["node"], labels["resource"], labels["severity"]) == (
+        "whole-0",
+        "nvidia.com/gpu",
+        "warning",
+    )
+    assert annotations["summary"] == "whole-0 has 1 of nvidia.com/gpu more than it can give to pods"
+    fleet.kubectl("wait", "-n", "ml", "pod/training-a", "--for=condition=Ready", "--timeout=5s")
+
+
+def notices_of(fleet: MonitoredFleet, name: str) -> list[Any]:
+    return [
+        alert
+        for notice in fleet.notices
+        for alert in notice["alerts"]
+        if alert["labels"]["alertname"] == name
+    ]

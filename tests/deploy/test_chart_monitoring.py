@@ -1,0 +1,111 @@
+"""What the chart makes for Prometheus, its operator and Grafana."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from support.helm import Helm, assert_valid
+from tonnage.cli.access.unseen import rights_of
+from tonnage.cli.main import tonnage
+from tonnage.diagnose.access import rules_of
+from tonnage.diagnose.monitoring.dashboards import dashboard_json
+from tonnage.diagnose.monitoring.rules import rules_file
+from tonnage.model.catalog.dashboards import dashboards
+from tonnage.model.kubernetes.scrape_target import JOBS
+
+ALL = """
+exporter: {enabled: true}
+podMonitor: {enabled: true, additionalLabels: {release: prometheus}}
+prometheusRule: {enabled: true, additionalLabels: {release: prometheus}}
+dashboards: {enabled: true}
+clusterMetrics: {enabled: true}
+"""
+OWN = ("PodMonitor", "PrometheusRule", "Deployment")
+
+
+def test_nothing_of_it_is_made_unasked(helm4: Helm) -> None:
+    assert [kind for kind in OWN if helm4.rendered().of(kind)] == []
+
+
+@pytest.mark.parametrize("version", ["1.31", "1.37"])
+def test_every_object_is_valid(helm4: Helm, version: str) -> None:
+    rendered = helm4.rendered(ALL)
+    for found in rendered:
+        if found["kind"] not in ("PodMonitor", "PrometheusRule"):
+            assert_valid(found, version)
+
+
+def test_a_pod_monitor_reads_all_that_is_served_under_the_jobs_of_the_rules(helm4: Helm) -> None:
+    rendered = helm4.rendered(ALL)
+    spec = rendered.one("PodMonitor")["spec"]
+    served = [
+        (port["name"], found["spec"]["template"]["metadata"]["labels"])
+        for kind in ("DaemonSet", "Deployment")
+        for found in rendered.of(kind)
+        for container in found["spec"]["template"]["spec"]["containers"]
+        for port in container["ports"]
+    ]
+    assert {name for name, _ in served} == JOBS.keys()
+    assert all(spec["selector"]["matchLabels"].items() <= labels.items() for _, labels in served)
+    jobs = {endpoint["port"]: job_of(endpoint) for endpoint in spec["podMetricsEndpoints"]}
+    assert jobs == JOBS
+    assert all(endpoint["honorLabels"] for endpoint in spec["podMetricsEndpoints"])
+
+
+def job_of(endpoint: dict[str, Any]) -> str:
+    rules = endpoint["relabelings"]
+    return str(next(rule["replacement"] for rule in rules if rule.get("targetLabel") == "job"))
+
+
+def test_tls_and_passwords_are_the_exporters_alone(helm4: Helm) -> None:
+    given = ALL.replace("podMonitor: {", "podMonitor: {exporterEndpoint: {scheme: https}, ")
+    endpoints = helm4.rendered(given).one("PodMonitor")["spec"]["podMetricsEndpoints"]
+    assert {endpoint["port"]: endpoint.get("scheme") for endpoint in endpoints} == {
+        "exporter": "https",
+        "metrics": None,
+        "cluster": None,
+    }
+
+
+def test_a_prometheus_rule_has_the_rules_but_those_left_out(helm4: Helm) -> None:
+    rule = helm4.rendered(ALL).one("PrometheusRule")
+    assert rule["spec"] == rules_file()
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    fewer = helm4.rendered("prometheusRule: {enabled: true, leaveOut: [tonnage-documents]}")
+    names = [group["name"] for group in fewer.one("PrometheusRule")["spec"]["groups"]]
+    assert names == ["tonnage-recordings", "tonnage-devices", "tonnage-health", "tonnage-sharing"]
+
+
+def test_dashboards_are_a_config_map_for_grafanas_sidecar(helm4: Helm) -> None:
+    found = next(
+        found
+        for found in helm4.rendered(ALL).of("ConfigMap")
+        if "grafana_dashboard" in found["metadata"]["labels"]
+    )
+    boards = {f"tonnage-{board.name}.json": dashboard_json(board) for board in dashboards()}
+    assert {name: json.loads(text) for name, text in found["data"].items()} == boards
+
+
+def test_the_metrics_of_a_cluster_have_the_rights_that_they_need_and_no_others(helm4: Helm) -> None:
+    rendered = helm4.rendered(ALL)
+    role = next(role for role in rendered.of("ClusterRole") if "cluster-metrics" in role["metadata"]["name"])
+    assert role["rules"] == rules_of(rights_of("metrics cluster"))
+    deployment = rendered.one("Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    binding = next(
+        found
+        for found in rendered.of("ClusterRoleBinding")
+        if found["roleRef"]["name"] == role["metadata"]["name"]
+    )
+    assert [subject["name"] for subject in binding["subjects"]] == [pod["serviceAccountName"]]
+    assert deployment["spec"]["replicas"] == 1
+
+
+def test_the_command_knows_every_option_it_is_given(helm4: Helm) -> None:
+    (container,) = helm4.rendered(ALL).one("Deployment")["spec"]["template"]["spec"]["containers"]
+    shown = CliRunner().invoke(tonnage, [*container["command"][1:], "--help"]).output
+    assert [option for option in container["args"] if option.partition("=")[0] not in shown] == []
