@@ -41,7 +41,8 @@ def _name(crd: JsonObject) -> str:
 def main() -> int:
     """Write the files, or with `--check` say which differ."""
     wanted = files()
-    there = {path: path.read_text(encoding="utf-8") for path in _FILES.glob("*/*.yaml")}
+    paths = (path for folder in (_OURS, _NVIDIAS) for path in folder.glob("*.yaml"))
+    there = {path: path.read_text(encoding="utf-8") for path in paths}
     stale = sorted(path for path in wanted.keys() | there.keys() if wanted.get(path) != there.get(path))
     if "--check" in sys.argv[1:]:
         for path in stale:
