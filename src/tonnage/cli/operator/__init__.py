@@ -1,0 +1,1 @@
+"""`tonnage operator`: what a ClusterPolicy comes to on each node."""

@@ -1,0 +1,206 @@
+"""`tonnage operator`: what a ClusterPolicy comes to on each node, now and before it is applied."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tonnage.cli.cluster import connected
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.terminal.fitted_table import fitted_table
+from tonnage.cli.terminal.output import emit, line, say, terminal_width
+from tonnage.model.errors import ApiError, ConfigError, Problem
+
+if TYPE_CHECKING:
+    from tonnage.adapters.kubernetes.http import HttpKubernetes
+    from tonnage.diagnose.operated import OperatedCluster, OperatedView
+    from tonnage.wire.objects import ClusterPolicy
+
+_NO_POLICY: Final = "no ClusterPolicy: the controller does nothing without one"
+_FEW_FIELDS: Final = 4
+
+
+@click.group(help="Show what a ClusterPolicy comes to on each node, now and before it is applied.")
+def command() -> None:
+    pass
+
+
+def _namespaces(wrapped: Callable[..., Any]) -> Callable[..., Any]:
+    operator = click.option(
+        "--operator-namespace",
+        default="gpu-operator",
+        show_default=True,
+        metavar="NAME",
+        help="Where the ConfigMaps are that a ClusterPolicy names.",
+    )
+    agents = click.option(
+        "--agents-namespace",
+        default="tonnage-system",
+        show_default=True,
+        metavar="NAME",
+        help="Where the agents run.",
+    )
+    return operator(agents(wrapped))
+
+
+@command.command(
+    "status",
+    help="Show the ClusterPolicy that counts, and what each GPU node waits for.",
+    epilog=examples("tonnage operator status", "tonnage operator status -o json"),
+)
+@_namespaces
+@common_options(output=("text", "wide", "json", "yaml"), cluster=True)
+def status(common: Common, operator_namespace: str, agents_namespace: str) -> int:
+    """Exit status 1 unless every GPU node is ready."""
+    view = asyncio.run(_view(common, (), operator_namespace, agents_namespace))
+    if view is None:
+        raise ConfigError(Problem(_NO_POLICY, remedy="apply one, or run tonnage status for the nodes"))
+    _show(view, common, planned=False)
+    return 0 if view.judgement.state == "ready" else 1
+
+
+@command.command(
+    "plan",
+    help="Show what a ClusterPolicy would change on each node, before it is applied. Nothing is changed.",
+    epilog=examples(
+        "tonnage operator plan cluster-policy.yaml",
+        "helm template gpu-operator nvidia/gpu-operator | tonnage operator plan -",
+    ),
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@_namespaces
+@common_options(output=("text", "wide", "json", "yaml"), cluster=True)
+def plan(common: Common, file: str, operator_namespace: str, agents_namespace: str) -> int:
+    """Exit status 1 where the policy would not be ready."""
+    policy = _policy_in(file)
+    view = asyncio.run(_view(common, (policy,), operator_namespace, agents_namespace))
+    assert view is not None  # there is at least the one in the file
+    _show(view, common, planned=True)
+    return 0 if view.judgement.state == "ready" else 1
+
+
+def _policy_in(file: str) -> ClusterPolicy:
+    """The one ClusterPolicy of a file. Raises ConfigError."""
+    from tonnage.cli.locations.labs_and_scenarios import read_text
+    from tonnage.reading.gpu_policy import policies_in
+
+    policies = policies_in(read_text(Path(file)), "stdin" if file == "-" else file)
+    if len(policies) != 1:
+        problem = f"{len(policies)} ClusterPolicies of nvidia.com/v1, where one is expected"
+        raise ConfigError(Problem(problem, where=file, remedy="write one, with apiVersion and kind"))
+    return policies[0]
+
+
+async def _view(
+    common: Common, added: Sequence[ClusterPolicy], operator_namespace: str, agents_namespace: str
+) -> OperatedView | None:
+    from tonnage.adapters.clock import SystemClock
+    from tonnage.diagnose.operated import operated
+
+    async with connected(common) as api:
+        cluster = await _cluster(api, added, operator_namespace, agents_namespace)
+    return operated(cluster, SystemClock().now())
+
+
+async def _cluster(
+    api: HttpKubernetes, added: Sequence[ClusterPolicy], operator_namespace: str, agents_namespace: str
+) -> OperatedCluster:
+    """What is seen of the cluster; policies that are added take the place of those of their names."""
+    from tonnage.diagnose.operated import OperatedCluster
+    from tonnage.model.gpu_policy import SeenConfigMap
+    from tonnage.model.names import AGENTS_CONFIG
+    from tonnage.reading.gpu_policy import config_map_from, gpu_policy_from, operated_node_from
+    from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, NODE, NODE_GPU_STATUS
+
+    try:
+        policies = (await api.list(CLUSTER_POLICY)).items
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        policies = []  # the kind is not served yet
+    by_name = {policy.metadata.name: policy for policy in policies}
+    for policy in added:
+        if (current := by_name.get(policy.metadata.name)) is not None:
+            policy.metadata.creation_timestamp = current.metadata.creation_timestamp
+        by_name[policy.metadata.name] = policy
+    nodes = (await api.list(NODE)).items
+    reports = {report.metadata.name: report for report in (await api.list(NODE_GPU_STATUS)).items}
+    configs = (await api.list(CONFIG_MAP, namespace=operator_namespace)).items
+    agents = [
+        config
+        for config in (await api.list(CONFIG_MAP, namespace=agents_namespace)).items
+        if config.metadata.name == AGENTS_CONFIG
+    ]
+    return OperatedCluster(
+        [gpu_policy_from(policy) for policy in by_name.values()],
+        [operated_node_from(node, reports.get(node.metadata.name)) for node in nodes],
+        [config_map_from(config) for config in configs],
+        config_map_from(agents[0]) if agents else SeenConfigMap(agents_namespace, AGENTS_CONFIG, {}),
+        operator_namespace,
+    )
+
+
+def _show(view: OperatedView, common: Common, *, planned: bool) -> None:
+    if common.output in ("json", "yaml"):
+        emit(view.to_json(), common.output)
+        return
+    state, *more = view.judgement.message.split("\n")
+    say(line(f"ClusterPolicy {view.policy.name}: {view.judgement.state}, {state}"))
+    for text in () if view.nodes else more:
+        say(line(f"  {text}"))
+    for name in view.ignored:
+        say(line(f"ClusterPolicy {name}: ignored, the older one counts"))
+    _show_nodes(view)
+    _show_changes(view, planned=planned)
+    _show_fields(view, all_of_them=common.output == "wide" or common.verbose)
+
+
+def _show_nodes(view: OperatedView) -> None:
+    if not view.nodes:
+        return
+    rows = []
+    for node in (shown.readiness for shown in view.nodes):
+        waits = node.waits_for.value if node.waits_for else "-"
+        state = "waiting" if node.waits_for else "ready"
+        rows.append([node.node, state, waits, node.why or "-", node.remedy or "-"])
+    say()
+    say(fitted_table(("NODE", "STATE", "WAITS FOR", "WHY", "WHAT TO DO"), rows, terminal_width()))
+
+
+def _show_changes(view: OperatedView, *, planned: bool) -> None:
+    """Labels and configuration that differ from what is there."""
+    changed = [(tuple(node.labels.items()), node.readiness.node) for node in view.nodes if node.labels]
+    action = view.configs.action
+    if not (changed or action or view.configs.problem):
+        return
+    say()
+    say("Would change:" if planned else "The controller has not done yet:")
+    for labels, members in groupby(sorted(changed), key=lambda change: change[0]):
+        nodes = ", ".join(node for _, node in members)
+        words = ", ".join(f"remove {key}" if value is None else f"{key}={value}" for key, value in labels)
+        say(line(f"  labels of {nodes}: {words}"))
+    if action is not None:
+        keys = ", ".join(sorted(action.contents)) or "no key"
+        source = action.source or "nothing"
+        say(line(f"  ConfigMap {action.namespace}/{action.name}: {keys}, as in {source}"))
+    if view.configs.problem:
+        say(line(f"  the agents keep their configuration: {view.configs.problem}"))
+
+
+def _show_fields(view: OperatedView, *, all_of_them: bool) -> None:
+    """Fields without effect, those with one reason together."""
+    if not view.policy.without_effect:
+        return
+    say()
+    say("Without effect here:")
+    fields = sorted(view.policy.without_effect, key=lambda field: (field.path.partition(".")[0], field.why))
+    for why, group in groupby(fields, key=lambda field: field.why):
+        paths = [field.path for field in group]
+        few = len(paths) <= _FEW_FIELDS or all_of_them
+        shown = ", ".join(paths if few else [*paths[:_FEW_FIELDS], f"{len(paths) - _FEW_FIELDS} more"])
+        say(line(f"  {shown}: {why}"))

@@ -1,0 +1,97 @@
+"""What a ClusterPolicy comes to on a cluster, now or once it is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tonnage.decide.cluster.operate.node_readiness import NodeReadiness, gpu_nodes, readiness
+from tonnage.decide.cluster.operate.operand_labels import label_changes
+from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy, config_copy
+from tonnage.decide.cluster.operate.policy_status import PolicyJudgement, in_force, judged
+from tonnage.model.gpu_policy import GpuPolicy, OperatedNode, SeenConfigMap
+from tonnage.model.json import JsonObject, JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class OperatedCluster:
+    """What is seen of a cluster; `configs` are those of the operator's namespace, `agents` is the agents'."""
+
+    policies: Sequence[GpuPolicy]
+    nodes: Sequence[OperatedNode]
+    configs: Sequence[SeenConfigMap]
+    agents: SeenConfigMap
+    operator_namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperatedNodeView:
+    """A GPU node: what it waits for, and labels that would be set or, with None, removed."""
+
+    readiness: NodeReadiness
+    labels: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatedView:
+    """The policy that counts and what it comes to; `ignored` are the names of the others."""
+
+    policy: GpuPolicy
+    judgement: PolicyJudgement
+    ignored: tuple[str, ...]
+    nodes: tuple[OperatedNodeView, ...]
+    configs: ConfigCopy
+
+    def to_json(self) -> JsonObject:
+        """As `-o json` prints it."""
+        without: list[JsonObject] = [
+            {"path": field.path, "why": field.why} for field in self.policy.without_effect
+        ]
+        return {
+            "policy": self.policy.name,
+            "state": self.judgement.state.value,
+            "reason": self.judgement.reason,
+            "message": self.judgement.message,
+            "ignored": list(self.ignored),
+            "nodes": [_node_json(node) for node in self.nodes],
+            "configuration": _copy_json(self.configs),
+            "configuration_problem": self.configs.problem,
+            "fields_without_effect": list(without),
+        }
+
+
+def _copy_json(configs: ConfigCopy) -> JsonObject | None:
+    action = configs.action
+    if action is None:
+        return None
+    keys: list[JsonValue] = [*sorted(action.contents)]
+    return {"from": action.source, "to": f"{action.namespace}/{action.name}", "keys": keys}
+
+
+def _node_json(view: OperatedNodeView) -> JsonObject:
+    node = view.readiness
+    return {
+        "node": node.node,
+        "ready": node.waits_for is None,
+        "waits_for": node.waits_for.value if node.waits_for else None,
+        "why": node.why,
+        "remedy": node.remedy,
+        "labels": dict(view.labels),
+    }
+
+
+def operated(cluster: OperatedCluster, now: datetime) -> OperatedView | None:
+    """What the policy in force comes to; None where there is none."""
+    policy = in_force(cluster.policies)
+    if policy is None:
+        return None
+    nodes = [
+        OperatedNodeView(readiness(node, now), label_changes(node.labels, policy, devices=node.devices))
+        for node in gpu_nodes(cluster.nodes)
+    ]
+    source = next((config for config in cluster.configs if config.name == policy.plugin_config.name), None)
+    configs = config_copy(policy.plugin_config, source, cluster.agents, cluster.operator_namespace)
+    judgement = judged(policy, policy, [node.readiness for node in nodes], configs.problem)
+    others = sorted(other.name for other in cluster.policies if other.name != policy.name)
+    return OperatedView(policy, judgement, tuple(others), tuple(nodes), configs)

@@ -1,0 +1,74 @@
+"""OPR-1: what a ClusterPolicy comes to, before and after it is applied."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from tonnage.diagnose.operated import OperatedCluster, OperatedView, operated
+from tonnage.model.gpu_policy import (
+    ConfigMapChoice,
+    FieldWithoutEffect,
+    GpuPolicy,
+    OperatedNode,
+    SeenConfigMap,
+)
+from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+AGENTS = SeenConfigMap("tonnage-system", "device-plugin-config", {})
+SHARING = SeenConfigMap("gpu-operator", "sharing", {"any": "version: v1"})
+T4 = OperatedNode("t4", {}, {"nvidia.com/gpu": 1}, GpuStatus("t4", (GpuDevice("GPU-1"),), heartbeat=NOW))
+SILENT = OperatedNode("lost", {}, {}, GpuStatus("lost", (GpuDevice("GPU-2"),), NOW - timedelta(minutes=9)))
+CPU = OperatedNode("cpu", {"kubernetes.io/os": "linux"}, {})
+
+
+def view(*policies: GpuPolicy, nodes: tuple[OperatedNode, ...] = (T4, CPU)) -> OperatedView:
+    found = operated(OperatedCluster(policies, nodes, [SHARING], AGENTS, "gpu-operator"), NOW)
+    assert found is not None
+    return found
+
+
+def test_without_a_policy_there_is_nothing_to_say() -> None:
+    assert operated(OperatedCluster([], [T4], [], AGENTS, "gpu-operator"), NOW) is None
+
+
+def test_gpu_nodes_alone_are_named_with_the_labels_that_they_lack() -> None:
+    [node] = view(GpuPolicy("p")).nodes
+    assert node.readiness.node == "t4"
+    assert node.labels["nvidia.com/gpu.present"] == "true"
+    assert node.labels["nvidia.com/gpu.deploy.device-plugin"] == "true"
+
+
+def test_a_configuration_that_is_named_is_what_the_agents_would_run() -> None:
+    shown = view(GpuPolicy("p", plugin_config=ConfigMapChoice("sharing", "any"))).to_json()
+    assert shown["configuration"] == {
+        "from": "gpu-operator/sharing",
+        "to": "tonnage-system/device-plugin-config",
+        "keys": ["any", "default"],
+    }
+
+
+def test_a_configuration_that_is_missing_keeps_the_policy_from_being_ready() -> None:
+    shown = view(GpuPolicy("p", plugin_config=ConfigMapChoice("typo", ""))).to_json()
+    assert (shown["state"], shown["reason"]) == ("notReady", "PrerequisiteNotMet")
+    assert "gpu-operator/typo does not exist" in str(shown["configuration_problem"])
+
+
+def test_a_node_that_waits_is_named_with_the_part_and_what_to_do() -> None:
+    shown = view(GpuPolicy("p"), nodes=(T4, SILENT))
+    assert shown.judgement.message.splitlines()[0] == "1 of 2 GPU nodes are not ready"
+    lost = next(node.readiness for node in shown.nodes if node.readiness.node == "lost")
+    assert (lost.waits_for, lost.why) == ("agent", "its agent has been silent for 9 minutes")
+    assert "spec.nodeName=lost" in lost.remedy
+
+
+def test_the_oldest_policy_counts_and_a_new_one_is_ignored() -> None:
+    old = GpuPolicy("z", created=NOW - timedelta(days=1))
+    shown = view(GpuPolicy("a"), old)
+    assert (shown.policy.name, shown.ignored) == ("z", ("a",))
+
+
+def test_fields_without_effect_are_listed_with_why() -> None:
+    field = FieldWithoutEffect("driver.version", "no drivers")
+    shown = view(GpuPolicy("p", without_effect=(field,))).to_json()
+    assert shown["fields_without_effect"] == [{"path": "driver.version", "why": "no drivers"}]
