@@ -28,6 +28,7 @@ from tonnage.model.node.entity_choice import entity_choice
 from tonnage.model.node.telemetry import CLOCK_COUNT
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend
+from tonnage.wire.objects import Node, NodeStatus
 
 TRAIN = Hold("nvidia.com/gpu", ("GPU-a",), "ml", "train", "main")
 TWO = """
@@ -149,6 +150,28 @@ async def test_with_virtual_gpus_each_pod_has_a_row(tmp_path: Path, clock: Virtu
     exporter.hold(*(Hold("nvidia.com/gpu", (f"GPU-a::{n}",), "ml", f"p{n}", "main") for n in range(2)))
     rows = exporter.rows("DCGM_FI_DEV_GPU_TEMP")
     assert [f'pod="p{n}",vgpu="{n}"' in row for n, row in enumerate(rows[:2])] == [True, True]
+
+
+async def test_facts_of_the_node_follow_what_changes(exporter: Exporter) -> None:
+    assert exporter.rows("tonnage_gpu_resource_capacity") == []
+    exporter.hold(TRAIN)
+    assert exporter.rows("tonnage_gpu_resource_held") == ['{resource="nvidia.com/gpu"} 1']
+    exporter.hold()
+    status = NodeStatus(capacity={"nvidia.com/gpu": "2", "cpu": "8"}, allocatable={"nvidia.com/gpu": "1"})
+    exporter.board.node.publish(Node(status=status))
+    exporter.board.requested.publish({"nvidia.com/gpu": 3})
+    amounts = {
+        amount: exporter.rows(f"tonnage_gpu_resource_{amount}")
+        for amount in ("capacity", "allocatable", "allocated", "held")
+    }
+    assert {amount: [row[-1] for row in rows] for amount, rows in amounts.items()} == {
+        "capacity": ["2"], "allocatable": ["1"], "allocated": ["3"], "held": ["0"],
+    }  # fmt: skip
+    healthy = exporter.rows("tonnage_gpu_health")
+    assert [row.partition('state="')[2].partition('"')[0] for row in healthy] == ["healthy"] * 4
+    exporter.rewrite(TWO.replace("model: A100-80, util", "model: A100-80, health: unhealthy, util"))
+    await exporter.read()
+    assert 'state="unhealthy",reason="unhealthy"' in exporter.rows("tonnage_gpu_health")[0]
 
 
 async def test_the_last_xid_stands_with_its_words(exporter: Exporter) -> None:
