@@ -12,6 +12,7 @@ from typing import Any, Final, cast, get_args
 
 import pytest
 
+from agent.conftest import FastClock
 from support.agent_context import world_of
 from support.agent_scenes import Driver, KillPoint, Place, Scene, lives, refuses_2g, refuses_resets
 from support.sampling import Sampler
@@ -57,6 +58,7 @@ BESIDE: Final = ("1g.10gb", "2g.20gb")
 T4: Final = "{uuid: GPU-0, model: T4}"
 MIG: Final = {"mig_config_map": "ns/mig"}
 ON_HOST: Final = {**MIG, "mig_host_root": Path("/")}
+SPEED: Final = 60
 STATE: Final = "nvidia.com/mig.config.state"
 SPEC: Final = "var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
 LINES: Final = "etc/kubernetes/node-feature-discovery/features.d/gfd"
@@ -349,9 +351,9 @@ def test_every_kind_of_action_has_a_scene_in_which_agents_are_killed_at_it() -> 
 
 @pytest.mark.parametrize("scene", [pytest.param(scene, id=scene.name) for scene in SCENES])
 async def test_killed_before_or_after_any_action_the_next_agent_ends_it(
-    scene: Scene, tmp_path: Path, cluster: Any, clock: Any, sample: Sampler
+    scene: Scene, tmp_path: Path, cluster: Any, sample: Sampler
 ) -> None:
-    count = 0
+    count, clock = 0, FastClock(SPEED)
 
     def place() -> Place:
         nonlocal count

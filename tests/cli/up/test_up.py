@@ -84,10 +84,37 @@ def test_up_and_down(bench: Bench) -> None:
     assert f"process {StateFolder(bench.state).owner()}" in again.stderr
     assert "tonnage down" in again.stderr
 
+    _its_version_is_told(bench)
+    _a_lab_runs_on_it(bench)
+    _another_starts_once_it_was_killed(bench)
     assert bench.tonnage("down").returncode == 0
     assert not bench.state.exists()
     assert list(bench.runtime.iterdir()) == []
     assert bench.tonnage("down").returncode == 0
+
+
+def _its_version_is_told(bench: Bench) -> None:
+    said = bench.tonnage("version", "-o", "json", "--kubeconfig", str(bench.state / "kubeconfig"))
+    assert json.loads(said.stdout)["server"].startswith("v1.35.")
+
+
+def _a_lab_runs_on_it(bench: Bench) -> None:
+    folder = bench.state.parent / "lab"
+    folder.mkdir()
+    steps = "[{run: kubectl get node t4-0 -o name, expect: {equals: node/t4-0}}]"
+    (folder / "lab.yaml").write_text(f"name: x\ntitle: X\nscenario: small\nsteps: {steps}\n")
+    ended = bench.tonnage("lab", "run", str(folder), "-o", "json")
+    assert ended.returncode == 0, ended.stdout
+    assert json.loads(ended.stdout)["passed"] is True
+    assert "Starting" not in ended.stderr
+
+
+def _another_starts_once_it_was_killed(bench: Bench) -> None:
+    pid = _kill(bench)
+    assert (bench.state / "kubeconfig").exists()
+    started = bench.up()
+    assert started.returncode == 0, started.stderr
+    assert StateFolder(bench.state).owner() != pid
 
 
 def test_who_takes_the_name_of_the_folder_of_sockets_hinders_nobody(bench: Bench) -> None:
@@ -115,25 +142,14 @@ def test_a_scenario_that_cannot_be_used_is_refused_in_the_background_as_in_the_f
     assert not bench.state.exists()
 
 
-def test_a_killed_cluster_leaves_nothing_in_the_way(bench: Bench) -> None:
-    assert bench.up().returncode == 0
+def _kill(bench: Bench) -> int:
+    """The process that was the cluster."""
     pid = StateFolder(bench.state).owner()
     assert pid
     os.kill(pid, signal.SIGKILL)
     while StateFolder(bench.state).owner() is not None:
         pass
-    assert (bench.state / "kubeconfig").exists()
-    started = bench.up()
-    assert started.returncode == 0, started.stderr
-    assert StateFolder(bench.state).owner() != pid
-
-
-def _kill(bench: Bench) -> None:
-    pid = StateFolder(bench.state).owner()
-    assert pid
-    os.kill(pid, signal.SIGKILL)
-    while StateFolder(bench.state).owner() is not None:
-        pass
+    return pid
 
 
 def test_a_cluster_that_is_kept_goes_on_after_it_was_killed(bench: Bench) -> None:
@@ -215,24 +231,6 @@ def test_a_lab_without_a_terminal_ends_with_the_labs_status(bench: Bench) -> Non
     assert ended.returncode == 1
     assert "✗ prints 99 lines" in ended.stdout
     assert not bench.state.exists()
-
-
-def test_a_lab_runs_on_the_cluster_that_is_up(bench: Bench) -> None:
-    assert bench.up().returncode == 0
-    folder = bench.state.parent / "lab"
-    folder.mkdir()
-    steps = "[{run: kubectl get node t4-0 -o name, expect: {equals: node/t4-0}}]"
-    (folder / "lab.yaml").write_text(f"name: x\ntitle: X\nscenario: small\nsteps: {steps}\n")
-    ended = bench.tonnage("lab", "run", str(folder), "-o", "json")
-    assert ended.returncode == 0, ended.stdout
-    assert json.loads(ended.stdout)["passed"] is True
-    assert "Starting" not in ended.stderr
-
-
-def test_the_version_of_the_server_is_told(bench: Bench) -> None:
-    assert bench.up().returncode == 0
-    said = bench.tonnage("version", "-o", "json", "--kubeconfig", str(bench.state / "kubeconfig"))
-    assert json.loads(said.stdout)["server"].startswith("v1.35.")
 
 
 def test_without_its_programs_a_genuine_control_plane_is_refused_with_the_remedy(bench: Bench) -> None:
