@@ -18,7 +18,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from scripts.extract_schema import DISCOVERY, module_folder
+from scripts.go_types import DISCOVERY, module_folder
 from tonnage.wire.schema import load_schema
 
 TARGET: Final = Path(__file__).parents[1] / "src/tonnage/wire/schema/go_names.json"
