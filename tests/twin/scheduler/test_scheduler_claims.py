@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from support.scheduled_pods import Api, running
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.ports.kubernetes import WatchEvent
@@ -16,7 +17,6 @@ from tonnage.wire import kinds
 from tonnage.wire import objects as w
 from tonnage.wire.claims import ResourceClaim
 from tonnage.wire.kinds import Kind
-from twin.scheduler.test_scheduler import Api, running
 
 _BROKE = 'running PreBind plugin "DynamicResources": '
 _LACKING = "device class gpu does not exist"
