@@ -42,6 +42,7 @@ WRITERS = {
     "cli/doctor/command.py": "asks whether stderr is a terminal",
     "cli/up/foreground.py": "asks whether stdin, stdout and stderr are terminals",
     "cli/up/embedded.py": "gives stderr to the logs, whose formatter makes them printable",
+    "cli/controller.py": "gives stderr to the logs, whose formatter makes them printable",
     "cli/node/command.py": "gives stderr to the logs, whose formatter makes them printable",
     "agent/main.py": "gives stdout to the writer of labels for feature discovery, which have no such letters",
     "adapters/vendors/nvml_child.py": "speaks to its parent over a pipe",
