@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -120,6 +121,28 @@ def test_a_pending_pod_is_explained_out_of_the_file_as_it_is_live(cluster: Clust
     plain = cluster.tonnage("snapshot").stdout
     assert '"name":"train"' in plain
     assert TOKEN not in plain
+
+
+def test_pseudonyms_change_no_answer(cluster: Cluster) -> None:
+    cluster.kubectl("apply", "-f", "-", manifest=WAITING)
+
+    def told(*where: str) -> tuple[Any, ...]:
+        pending = json.loads(cluster.tonnage("explain", "--all-pending", "-o", "json", *where).stdout)
+        rows = json.loads(cluster.tonnage("status", "-o", "json", *where).stdout)["items"]
+        links = json.loads(cluster.tonnage("topo", "-o", "json", *where).stdout)
+        causes = [(cause["code"], cause["verdict"], cause["pods"]) for cause in pending["causes"]]
+        amounts = [(row["resource"], row["mode"], row["capacity"], row["allocated"]) for row in rows]
+        return pending["pending"], causes, amounts, len(links["items"]), len(links["unknown"])
+
+    plain, redacted = cluster.folder / "plain.jsonl.gz", cluster.folder / "redacted.jsonl.gz"
+    deadline = time.monotonic() + PATIENCE_S
+    while not (before := told())[0]:
+        assert time.monotonic() < deadline, before
+    for file, level in ((plain, "values"), (redacted, "names")):
+        taken = cluster.tonnage("snapshot", "--file", str(file), "--redact", level)
+        assert taken.returncode == 0, taken.stderr
+    assert told("--snapshot", str(redacted)) == told("--snapshot", str(plain))
+    assert b"train" not in gzip.decompress(redacted.read_bytes())
 
 
 def test_a_kind_that_rbac_hides_is_missing_and_the_answer_unknown(cluster: Cluster) -> None:

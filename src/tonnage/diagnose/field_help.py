@@ -13,8 +13,10 @@ def field_help(kind: str, field: str) -> str:
 
     >>> field_help("Pod", "spec.containers[0].resources.limits[cpu]")
     'kubectl explain pod.spec.containers.resources.limits'
+    >>> field_help("GPUCluster", "")
+    'kubectl explain gpucluster'
     """
-    return f"kubectl explain {kind.lower()}.{_BRACKETS.sub('', field)}"
+    return f"kubectl explain {kind.lower()}.{_BRACKETS.sub('', field)}".rstrip(".")
 
 
 def kind_help(kind: str) -> str:

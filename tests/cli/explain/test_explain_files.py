@@ -139,3 +139,50 @@ def test_no_answer_shows_a_regular_expression(
     answer = json.loads(capsys.readouterr().out)
     assert answer["reasons"][0]["message"].startswith("a quantity must be a number")
     assert "expression" in answer["upstream_message"]
+
+
+def test_an_object_of_a_kind_defined_in_the_files_is_judged_by_its_definition(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    size = {"size": {"type": "integer", "maximum": 8}}
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": size}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    widget = {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": "w"},
+        "spec": {"size": 9},
+    }
+    defined = written(tmp_path / "crd.yaml", definition)
+    files = ["-f", written(tmp_path / "w.yaml", widget, pod("p"))]
+    assert run([*asked, *files], "tonnage") == 0
+    capsys.readouterr()
+    assert run([*asked, *files, "-f", defined], "tonnage") == 1
+    first, _ = json.loads(capsys.readouterr().out)["items"]
+    assert first["upstream_message"] == (
+        'Widget.example.com "w" is invalid: spec.size: Invalid value: 9: '
+        "spec.size in body should be less than or equal to 8"
+    )
+
+
+def test_a_rule_about_the_whole_object_names_no_field(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec: dict[str, Any] = {"draDriver": {}}
+    cluster = {
+        "apiVersion": "nvidia.com/v1alpha1",
+        "kind": "GPUCluster",
+        "metadata": {"name": "a"},
+        "spec": spec,
+    }
+    assert run([*asked, "-f", written(tmp_path / "c.yaml", cluster)], "tonnage") == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert "<nil>" in answer["upstream_message"]
+    assert "<nil>" not in json.dumps([answer["message"], answer["reasons"], answer["remedies"]])

@@ -317,3 +317,9 @@ def test_asking_for_less_counts_what_other_manifests_of_the_files_take() -> None
     first, second = workload("Job", "first", 4), workload("Deployment", "web", 10, replicas=3)
     answers = explained([first, second], node("h", H100, devices=EIGHT))
     assert effects(answers[1])["ask for 4 nvidia.com/gpu"] == "fits h; 1 of 3 pods fits"
+
+
+def test_remedies_of_many_workloads_are_tried_with_one_pod_each() -> None:
+    many = [workload("Deployment", f"web-{number}", 10, replicas=2) for number in range(40)]
+    answers = explained(many, node("h", H100, devices=EIGHT))
+    assert {effects(answer)["ask for 8 nvidia.com/gpu"] for answer in answers} == {"fits h"}

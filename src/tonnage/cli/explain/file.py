@@ -12,6 +12,7 @@ from tonnage.diagnose.explain.admission.refused_objects import explain_objects, 
 from tonnage.diagnose.explain.admission.wrong_types import WrongTypes, with_places, wrong_types
 from tonnage.diagnose.explain.replicas.answers import explain_together
 from tonnage.diagnose.lint.manifest_objects import items_of, pods_of
+from tonnage.diagnose.lint.rule_inputs import KindFields
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
@@ -41,22 +42,24 @@ def explain_files(
         raise ConfigError(*read.problems)
     for note in read.notes:
         say(note, err=True)
-    by_file, server = _documents(read.texts), api_server()
+    by_file = _documents(read.texts)
     documents = [document for _, some in by_file for document in some]
-    refused = refused_objects(objects_in(documents), namespace, server)
+    objects = [*objects_in(documents)]
+    server = api_server(objects)
+    refused = refused_objects(objects, namespace, server)
     try:
         manifests, snapshot = added_manifests(documents, snapshot, namespace, refused)
     except ConfigError as error:
-        _say_unjudged(read.texts, documents, namespace)
+        _say_unjudged(read.texts, objects, namespace)
         raise in_files(error, [(name, len(some)) for name, some in by_file]) from None
-    _say_unjudged(read.texts, documents, namespace)
+    _say_unjudged(read.texts, objects, namespace)
     explanations = (
         *explain_objects(refused, manifests),
         *explain_together(manifests, snapshot, version=version, server=server),
     )
     if all(answer.faults for _, answer in refused):
         return explanations
-    return tuple(with_places(explanations, _places(read.texts, refused, namespace)))
+    return tuple(with_places(explanations, _places(read.texts, refused, shapes(objects), namespace)))
 
 
 def _documents(texts: Iterable[ReadableFile]) -> list[tuple[str, list[JsonValue]]]:
@@ -73,10 +76,10 @@ def _documents(texts: Iterable[ReadableFile]) -> list[tuple[str, list[JsonValue]
     return by_file
 
 
-def _say_unjudged(texts: Iterable[ReadableFile], documents: Iterable[JsonValue], namespace: str) -> None:
+def _say_unjudged(texts: Iterable[ReadableFile], objects: Iterable[JsonObject], namespace: str) -> None:
     """Name on stderr what makes pods in a way that only its own controller knows."""
     kinds = shapes()
-    versions = {(str(obj.get("apiVersion", "")), str(obj.get("kind", ""))) for obj in objects_in(documents)}
+    versions = {(str(obj.get("apiVersion", "")), str(obj.get("kind", ""))) for obj in objects}
     if all(kinds.knows(*version) for version in versions):
         return
     subjects = [
@@ -92,10 +95,13 @@ def _say_unjudged(texts: Iterable[ReadableFile], documents: Iterable[JsonValue],
 
 
 def _places(
-    texts: Iterable[ReadableFile], refused: Sequence[tuple[JsonObject, ApiAnswer]], namespace: str
+    texts: Iterable[ReadableFile],
+    refused: Sequence[tuple[JsonObject, ApiAnswer]],
+    kinds: KindFields,
+    namespace: str,
 ) -> WrongTypes:
     """What cannot be decoded, with its place in its file."""
     places: dict[tuple[str, str], tuple[ObjectRefused, ...]] = {}
     for text in texts:
-        places |= wrong_types(Sheet(text.name, text.content), refused, namespace, shapes())
+        places |= wrong_types(Sheet(text.name, text.content), refused, namespace, kinds)
     return places

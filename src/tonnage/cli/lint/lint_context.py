@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tonnage.cli.api_rules import api_server
+from tonnage.cli.api_rules import api_server, custom_definitions
 from tonnage.cli.options import Common
 from tonnage.cli.terminal.output import say
 from tonnage.diagnose.lint.lint import LintContext
 from tonnage.diagnose.lint.manifest_objects import items_of
-from tonnage.diagnose.lint.rule_inputs import KindFields, LintCluster
+from tonnage.diagnose.lint.rule_inputs import FieldShape, KindFields, LintCluster
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Manifest
@@ -39,7 +39,8 @@ async def given_for(common: Common, sheets: Sequence[Sheet]) -> LintContext:
 
             minor = profile_for(common.server_version).minor
         namespace = common.namespace or "default"
-        return LintContext(shapes(), read_pod, None, minor, namespace, server=api_server())
+        objects = [entry.value for entry in _items(sheets, namespace)]
+        return LintContext(shapes(objects), read_pod, None, minor, namespace, server=api_server(objects))
     from tonnage.diagnose.lint.named_objects import named_objects
 
     if common.snapshot is not None:
@@ -89,17 +90,21 @@ def _context(
     kinds, only = (names.kinds, names.namespace) if names is not None else (None, "")
     cluster = LintCluster(ground, existing, kinds, only)
     minor = ground.view.profile.minor
-    return LintContext(shapes(), read_pod, cluster, minor, namespace, server=api_server())
+    objects = [entry.value for entry in items]
+    return LintContext(shapes(objects), read_pod, cluster, minor, namespace, server=api_server(objects))
 
 
-def shapes() -> KindFields:
-    """The tables of built-in kinds."""
+def shapes(objects: Iterable[JsonObject] = ()) -> KindFields:
+    """The tables of built-in kinds, and of the custom kinds whose definitions are at hand."""
     schema = load_schema()
-    return KindFields(
-        {key: row.type for key, row in schema.index.items()},
-        {name: row.fields for name, row in schema.types.items()},
-        int(schema.source["k8s.io/kubernetes"].split(".")[1]),
-    )
+    kinds = {key: row.type for key, row in schema.index.items()}
+    types: dict[str, Mapping[str, FieldShape]] = {name: row.fields for name, row in schema.types.items()}
+    for key, definition in custom_definitions(objects).items():
+        from tonnage.decide.kubernetes.api.custom.definitions import fields_of
+
+        kinds[key] = definition.type_name
+        types |= fields_of(definition)
+    return KindFields(kinds, types, int(schema.source["k8s.io/kubernetes"].split(".")[1]))
 
 
 def read_pod(pod: JsonObject) -> Manifest | None:

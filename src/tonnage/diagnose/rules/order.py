@@ -8,6 +8,7 @@ from tonnage.diagnose.case import ManifestRule, Rule
 from tonnage.diagnose.rules.admission import ineffective_quotas, pod_fields
 from tonnage.diagnose.rules.devices import (
     device_faults,
+    false_labels,
     gpu_config,
     hami,
     idle_gpus,
@@ -52,6 +53,7 @@ RULES: Final[tuple[Rule, ...]] = (
     shared_replicas,
     numa,
     product_choice,
+    false_labels,
     link_choice,
     missing_labels,
     idle_gpus,

@@ -10,10 +10,15 @@ from tonnage.model.json import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class ApiFault:
-    """A field that is refused; `field` as `spec.containers[0].name`."""
+    """A field that is refused; `field` as `spec.containers[0].name`, empty for the object as a whole."""
 
     field: str
     text: str
+
+    @property
+    def words(self) -> str:
+        """As the server lists it."""
+        return f"{self.field}: {self.text}" if self.field else self.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.decide.kubernetes.api.custom.definitions import CustomDefinition, CustomDefinitions
 from tonnage.decide.kubernetes.api.defaults.apply import apply_defaults
 from tonnage.decide.kubernetes.api.encoding.body import BodyError
 from tonnage.decide.kubernetes.api.encoding.decode import decode
@@ -35,20 +36,29 @@ _READABLE_VERBS: Final = frozenset({"create", "get"})
 _UID: Final = "00000000-5eed-4000-8000-000000000000"
 _SUFFIX: Final = "zzzzz"
 _NOW: Final = "2026-01-01T00:00:00Z"
+_WHOLE: Final = "<nil>"
+"""The field of what is wrong with an object as a whole."""
+_UNCHECKED: Final = "some validation rules were not checked"
 _OPEN: Final = "…"
 """For what the server makes up: the end of a generated name, a uid."""
 
 
-def answer_to_create(body: JsonObject, namespace: str) -> ApiAnswer | None:
+def answer_to_create(
+    body: JsonObject, namespace: str, definitions: CustomDefinitions | None = None
+) -> ApiAnswer | None:
     """What the server answers to a strict request; None for a kind that is never created.
 
-    `namespace` is that of the request where the object names none. Of an object of a custom kind only the
-    metadata is judged, and nothing of what has no name, which is no object but a program's configuration.
+    `namespace` is that of the request where the object names none. An object of a custom kind is judged by
+    its definition, where `definitions` have that; else only its metadata is, and nothing of what has no name,
+    which is no object but a program's configuration.
     """
     group, _, version = text(body, "apiVersion").rpartition("/")
     schema = load_schema()
     row = schema.kind(group, version, text(body, "kind"))
     if row is None:
+        definition = (definitions or {}).get((group, version, text(body, "kind")))
+        if definition is not None:
+            return _answer_by_definition(body, definition, namespace)
         return _answer_to_custom(body, KindRow(group, version, text(body, "kind"), "", "", True, (), ""))
     if not row.type or not _READABLE_VERBS.issubset(row.verbs):
         return None
@@ -72,8 +82,28 @@ def _answer(
     if not errors:
         return ApiAnswer(warnings=warnings, namespace=space)
     message = invalid_message(row, text(obj, "metadata", "name"), errors)
-    faults = tuple(ApiFault(error.field, _opened(error.body, prefix)) for error in errors)
+    faults = tuple(
+        ApiFault(error.field.removeprefix(_WHOLE), _opened(error.body, prefix))
+        for error in errors
+        if not error.detail.startswith(_UNCHECKED)
+    )
     return ApiAnswer(_opened(message, prefix), faults, warnings, space)
+
+
+def _answer_by_definition(body: JsonObject, definition: CustomDefinition, namespace: str) -> ApiAnswer:
+    """The answer by the schema and its rules; CEL is loaded for these alone."""
+    from tonnage.decide.kubernetes.api.custom.creation import decoded_object, problems_of
+
+    space = text(body, "metadata", "namespace") or namespace if definition.namespaced else ""
+    try:
+        obj = decoded_object(definition, body)
+    except BodyError as error:
+        return ApiAnswer(error.message, namespace=space)
+    prefix = _identify(obj, space)
+    plural, namespaced = definition.plural, definition.namespaced
+    row = KindRow(definition.group, definition.version, definition.kind, plural, "", namespaced, (), "")
+    errors = (*custom_metadata(obj), *problems_of(definition, obj))
+    return _answer(row, obj, errors, prefix, (), space)
 
 
 def _answer_to_custom(body: JsonObject, row: KindRow) -> ApiAnswer | None:

@@ -96,8 +96,8 @@ def explain_answer(subject: Subject, answer: ApiAnswer) -> Explanation:
 
 
 def _reason(subject: Subject, fault: ApiFault) -> Reason:
-    message = without_pattern(f"{fault.field}: {fault.text}")
-    remedy = f"correct {fault.field}: {field_help(subject.kind, fault.field)}"
+    message = without_pattern(fault.words)
+    remedy = f"correct {fault.field or 'the object'}: {field_help(subject.kind, fault.field)}"
     return ObjectRefused(
         subject=str(subject),
         message=message,

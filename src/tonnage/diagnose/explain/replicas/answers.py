@@ -24,6 +24,8 @@ from tonnage.model.layer import Layer
 from tonnage.model.verdict import Explanation, Placement, PodCounts, PodGroup, Remedy, Subject, Verdict
 
 _MOST_NAMES = 100
+_MOST_SERIES = 32
+"""Workloads that are placed anew for each remedy of each; of more, a remedy is tried with one pod."""
 _ADMISSION = (Layer.ADMISSION, Layer.QUOTA)
 
 
@@ -212,7 +214,7 @@ class _Answer:
     def _fit_after(self, remedy: Remedy) -> int | None:
         """How many pods have a place after a remedy, with all others of the files; None if not tried."""
         series, changed = self.series, remedy.changed
-        if changed is None or series.nodes is not None:
+        if changed is None or series.nodes is not None or len(self.all_series) > _MOST_SERIES:
             return None
         if isinstance(changed, Snapshot):
             return self._fit_on(changed)

@@ -43,7 +43,7 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     pod_faults, sketch = _pod_faults(manifest), _is_sketch(manifest)
     for fault in answer.faults:
         path = _path(manifest.value, fault.field)
-        message = f"{fault.field}: {fault.text}"
+        message = fault.words
         if message in pod_faults or _holds_variable(at_path(manifest.value, path)):
             continue
         written = _written(manifest.value, path)

@@ -172,6 +172,20 @@ class ReplicasNotDevices(SchedulerReason, ManifestReason):
 
 
 @reason
+class LabelNotTrue(SchedulerReason):
+    """A node that the pod may get by labels of GPUs has others, as its agent reads them."""
+
+    code: ClassVar[str] = "label-not-true"
+    is_note: ClassVar[bool] = True
+    advice: ClassVar[str] = "correct the label, or restart what publishes it"
+    severity: ClassVar[Severity] = Severity.WARNING
+    layer: Layer = Layer.PLUGIN
+    lasting: bool = False
+    node: str
+    differences: tuple[str, ...]
+
+
+@reason
 class LinksBelowFamily(SchedulerReason):
     """A running pod's GPUs are joined far worse than as many on nodes of another family."""
 
@@ -256,6 +270,7 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     ConditionDiffers,
     LabelOfNobody,
     LinksUndecided,
+    LabelNotTrue,
     ReplicasNotDevices,
     LinksBelowFamily,
     ProductUndecided,
