@@ -15,7 +15,7 @@ from typing import Final, TextIO
 
 import yaml
 
-from benchmarks.prometheus_server import Server, promtool, serving
+from benchmarks.prometheus_server import Server, page_server, promtool, serving
 from tonnage.diagnose.monitoring.rules import RECORDINGS, rules_file
 from tonnage.documents.exporter_counters import default_counters
 from tonnage.model.catalog.dashboards import dashboards
@@ -27,6 +27,8 @@ HOUR_S: Final = 3600
 INTERVAL_S: Final = 30
 STEP_S: Final = 60
 RUNS: Final = 10
+SCRAPES: Final = 20
+"""At a sixth of the interval, before memory is looked at."""
 _OF_DEVICES: Final = (
     ("tonnage_gpu_info", 'product="NVIDIA H100 80GB HBM3",sharing="none",mig_mode="disabled"'),
     ("tonnage_gpu_health", 'state="healthy"'),
@@ -51,14 +53,36 @@ def measure(rounds: int) -> dict[str, list[float]]:
         with serving(folder) as server:
             taken = {panel: _ask(server, expr, end_s) for panel, expr in _queries()}
             memory_mib = server.memory_mib()
+        head_series, head_mib = _scraped(folder)
     ordered = sorted(taken.items(), key=lambda pair: -statistics.median(pair[1]))
     figures = {f"{panel} over {NODES * GPUS:,} GPUs, s": runs for panel, runs in ordered}
     return {
         "worst panel: " + next(iter(figures)): ordered[0][1],
         **figures,
         f"series of {NODES * GPUS:,} GPUs": [float(series)],
-        "memory of Prometheus after all panels, MiB": [memory_mib],
+        "memory of Prometheus after all panels, of blocks alone, MiB": [memory_mib],
+        f"series that it scrapes of {NODES * GPUS:,} GPUs": [head_series],
+        "memory of Prometheus that scrapes them, MiB": [head_mib],
     }
+
+
+def _scraped(folder: Path) -> tuple[float, float]:
+    """Series and memory of a Prometheus that has scraped every node's page for a while."""
+    pages = {f"/{node}": _page(node) for node in range(NODES)}
+    with (
+        page_server(pages) as address,
+        serving(folder, pages=[f"{address}{path}" for path in pages]) as server,
+    ):
+        time.sleep(SCRAPES * INTERVAL_S / 6)
+        return server.head_series(), server.memory_mib()
+
+
+def _page(node: int) -> str:
+    """What an exporter of the node shows."""
+    lines = []
+    for name, rows in _families():
+        lines += [f"{name}{{{row.rstrip(',')}}} 1" for row in rows if f'node="node-{node}"' in row]
+    return "\n".join(lines) + "\n"
 
 
 def _queries() -> Iterator[tuple[str, str]]:

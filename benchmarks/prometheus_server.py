@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import re
 import subprocess
+import threading
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +41,11 @@ class Server:
         match = re.search(r"VmRSS:\s+(\d+) kB", status)
         return int(match[1]) / 1024 if match else 0.0
 
+    def head_series(self) -> float:
+        """Series that it holds in memory."""
+        with urllib.request.urlopen(f"{self.url}/api/v1/status/tsdb", timeout=30) as answer:
+            return float(json.load(answer)["data"]["headStats"]["numSeries"])
+
 
 def promtool(*arguments: str) -> None:
     """Run it; what it has to say against them is printed."""
@@ -46,9 +53,12 @@ def promtool(*arguments: str) -> None:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Server]:
-    """Prometheus over `folder`/data, which scrapes nothing."""
-    (folder / "prometheus.yaml").write_text("{}\n")
+def serving(folder: Path, pages: Sequence[str] = ()) -> Iterator[Server]:
+    """Prometheus over `folder`/data, which scrapes the pages every five seconds."""
+    targets = [page.split("/", 1) for page in pages]
+    found = [{"targets": [host], "labels": {"__metrics_path__": f"/{path}"}} for host, path in targets]
+    job = {"job_name": "pages", "scrape_interval": "5s", "honor_labels": True, "static_configs": found}
+    (folder / "prometheus.yaml").write_text(json.dumps({"scrape_configs": [job]}))
     arguments = (
         f"--config.file={folder / 'prometheus.yaml'}",
         f"--storage.tsdb.path={folder / 'data'}",
@@ -62,6 +72,30 @@ def serving(folder: Path) -> Iterator[Server]:
     finally:
         process.terminate()
         process.wait(30)
+
+
+@contextmanager
+def page_server(pages: Mapping[str, str]) -> Iterator[str]:
+    """Serves texts by path; the address."""
+    bodies = {path: text.encode() for path, text in pages.items()}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(bodies[self.path])
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def _until_ready(process: subprocess.Popen[bytes]) -> None:
