@@ -27,7 +27,7 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     if manifest.group != _GROUP or manifest.kind != "ServiceMonitor":
         return
     spec = mapping(manifest.value.get("spec"))
-    services = [item for item in world.items if item.kind == "Service" and _selects(manifest, spec, item)]
+    services = [body for body in world.items if body.kind == "Service" and _selects(manifest, spec, body)]
     if not services:
         return
     ports = sorted({name for service in services for name in _port_names(service)})
