@@ -12,6 +12,7 @@ from benchmarks import (
     cdi,
     cluster,
     command_line,
+    dashboards,
     doctor,
     exporter,
     genuine,
@@ -29,7 +30,7 @@ from benchmarks import (
 from benchmarks.table import Benchmark, print_figures
 
 ROUNDS = 5
-LONG = ("migcrash",)
+LONG = ("dashboards", "migcrash")
 """Only when they are asked for."""
 
 
@@ -41,6 +42,7 @@ def main() -> int:
         "genuine": genuine.measure,
         "agent": agent.measure,
         "cdi": cdi.measure,
+        "dashboards": dashboards.measure,
         "doctor": doctor.measure,
         "exporter": exporter.measure,
         "health": health.measure,

@@ -106,6 +106,7 @@ def test_labs_cover_their_cases() -> None:
     assert covered["mig-reconfigure"] >= {"MIG-3", "MIG-4", "SCH-7"}
     assert covered["cdi-injection"] >= {"RUN-1", "RUN-4"}
     assert covered["failing-gpu"] >= {"KUB-2", "SCH-3"}
+    assert covered["telemetry"] >= {"TEL-1", "TEL-2", "SCH-8"}
     assert "inference-sharing" in covered
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from scripts.find_prometheus import monitoring_programs
 from tonnage.cli.locations.kubectl import kubectl_binary
-from tonnage.cli.locations.labs_and_scenarios import lab_names
+from tonnage.cli.locations.labs_and_scenarios import lab_names, load_lab
 
 VERSIONS = ("1.35", "1.37")
 LONGEST = frozenset(
@@ -31,6 +32,7 @@ LONGEST = frozenset(
         "restricted-user",
         "sharing-by-tier",
         "slow-placement",
+        "telemetry",
         "whole-workload",
     }
 )
@@ -47,6 +49,8 @@ def test_the_longest_labs_exist() -> None:
 
 @pytest.mark.parametrize(("name", "version"), RUNS)
 def test_a_lab_passes(tonnage: Path, name: str, version: str, tmp_path: Path) -> None:
+    if load_lab(name).lab.servers:
+        monitoring_programs()
     process = subprocess.run(
         [tonnage, "lab", "run", name, "-o", "json"],
         capture_output=True,

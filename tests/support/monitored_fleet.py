@@ -23,7 +23,7 @@ from support.prometheus import (
     free_port,
     running_alertmanager,
     running_prometheus,
-    until_answered,
+    serving_tonnage,
 )
 from tonnage.cli.locations.kubectl import kubectl_binary
 from tonnage.diagnose.monitoring.rules import rules_file
@@ -120,7 +120,7 @@ def monitored_fleet() -> Iterator[MonitoredFleet]:
         _run([*program, "up", "--detach", "--scenario", str(folder / "scenario.yaml")], environment)
         stack.callback(_run, [*program, "down"], environment)
         sources = {
-            name: stack.enter_context(_serving(["metrics", *words], folder))
+            name: stack.enter_context(serving_tonnage(["metrics", *words], folder, environment))
             for name, words in {
                 "targets": ["targets"],
                 "cluster": ["cluster", "--interval", "5"],
@@ -205,29 +205,6 @@ def _rules_at_once() -> Any:
         for rule in group["rules"]:
             rule.pop("for", None)
     return rules
-
-
-@contextmanager
-def _serving(words: Sequence[str], folder: Path) -> Iterator[str]:
-    """A command of Tonnage that serves at a free port; the address."""
-    address = f"127.0.0.1:{free_port()}"
-    log = folder / f"{words[1]}.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tonnage", *words, "--address", address],
-            env=environment_of(folder),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-        )
-    try:
-        until_answered(f"http://{address}/healthz", process, log)
-        yield address
-        process.terminate()
-        assert process.wait(20) == 0, log.read_text()
-    finally:
-        process.kill()
-        process.wait()
 
 
 @contextmanager

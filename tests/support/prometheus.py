@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.parse
@@ -157,3 +158,26 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port: int = listening.getsockname()[1]
         return port
+
+
+@contextmanager
+def serving_tonnage(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
+    """A command of Tonnage that serves at a free port; the address. It ends in order when it is asked to."""
+    address = f"127.0.0.1:{free_port()}"
+    log = folder / f"{'-'.join(words[:2])}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tonnage", *words, "--address", address],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        until_answered(f"http://{address}/healthz", process, log)
+        yield address
+        process.terminate()
+        assert process.wait(20) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()

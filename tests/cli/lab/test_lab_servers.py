@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.cli.lab.servers import lab_servers
+from tonnage.cli.lab.servers import PAGES, lab_servers
 from tonnage.documents.lab.steps import parse_lab
 from tonnage.model.errors import ConfigError, HardwareError
 
@@ -57,7 +57,8 @@ async def test_a_server_is_ready_on_this_machine_alone_and_ends_with_the_lab(fol
         assert options["web.listen-address"] == address.removeprefix("http://")
         assert Path(options["storage.tsdb.path"]).parent.is_dir()
         assert not {"SECRET", "PROMETHEUS"} & variables.keys()
-        assert (folder / "config").read_text().count("targets") == 1
+        config = (folder / "config").read_text()
+        assert (config.count("targets"), PAGES in config) == (1, True)
         with urllib.request.urlopen(f"{address}/-/ready") as answer:  # noqa: ASYNC210 - a pretended server's
             assert answer.status == 200
     with pytest.raises(ProcessLookupError):

@@ -108,6 +108,7 @@ CASES: dict[str, list[str]] = {
     ],
     "metrics targets": ["--kubeconfig {kubeconfig}", "--address {nasty}"],
     "metrics scrape-config": ["--targets-url http://{nasty}", "--targets-url {nasty}", "-n {nasty}"],
+    "metrics query": ["up --url {nasty}", "{nasty} --url http://127.0.0.1:1/{nasty}"],
     "metrics rules": ["--operator -n {nasty}"],
     "version": ["--kubeconfig {kubeconfig_of_version}", "--kubeconfig {broken}"],
     "completion": ["bash", "{nasty}"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -10,8 +9,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from scripts.find_prometheus import monitoring_programs
 from scripts.generate_monitoring import counters_csv, files
+from support.promtool import promtool
 from tonnage.diagnose.monitoring.rules import prometheus_rule, rules_file
 from tonnage.documents.exporter_counters import read_counters
 from tonnage.model.catalog.alerts import Alert, rule_table
@@ -29,21 +28,6 @@ DOCUMENTS: Final = {
     "GPUXidError": ("DCGM_FI_DEV_XID_ERRORS != 0", "1m", "critical"),
     "GPUUnderutilized": ("DCGM_FI_DEV_GPU_UTIL < 10", "30m", "info"),
 }
-
-
-def promtool(*arguments: str, folder: Path) -> str:
-    """What it prints; the test fails when it ends with another status than 0."""
-    program = monitoring_programs()["promtool"]
-    ended = subprocess.run(
-        [program, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
 
 
 @pytest.fixture

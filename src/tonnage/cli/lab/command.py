@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -179,8 +180,10 @@ async def run_on(
         context=common.context if not own else None,
         own=own,
     )
-    with inside as place:
-        async with lab_servers(lab_folder.lab.servers, os.environ) as variables:
+    with inside as programs:
+        # What a server reads of a cluster are pages of Tonnage, and of an embedded one alone.
+        async with lab_servers(lab_folder.lab.servers, os.environ, kubeconfig if own else None) as variables:
+            place = replace(programs, environment={**programs.environment, **variables})
             if not quiet:
                 where = line("export KUBECONFIG=", shell_word(str(kubeconfig)))
                 say(render_head(lab_folder.lab, shell_word(str(lab_folder.folder)), where))

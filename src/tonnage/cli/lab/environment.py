@@ -24,7 +24,7 @@ from tonnage.documents.lab.review import review
 from tonnage.documents.lab.steps import Lab
 from tonnage.model.errors import ConfigError, Problem
 
-_LEFT_OUT: Final = ("KUBE", "HELM", "KREW", "TONNAGE", "EDITOR", "VISUAL")
+_LEFT_OUT: Final = ("KUBE", "HELM", "KREW", "TONNAGE", "PROMETHEUS", "EDITOR", "VISUAL")
 """How variables begin that change what the programs do."""
 _FOLDERS: Final = ("CONFIG", "DATA", "CACHE", "STATE")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -21,10 +22,13 @@ from typing import Final
 
 from tonnage.cli.locations.folders import cache_folder
 from tonnage.documents.lab.steps import SERVERS
-from tonnage.model.errors import ConfigError, HardwareError, Problem
+from tonnage.model.errors import ConfigError, HardwareError, Problem, TonnageError
 
+PAGES: Final = "pages.json"
+"""File in a server's folder: what of the cluster it reads."""
 _READY_S: Final = 30
 _STOP_S: Final = 10
+_LOOK_S: Final = 1.0
 _PAUSE_S: Final = 0.05
 _TAIL_BYTES: Final = 2000
 
@@ -41,11 +45,13 @@ class Server:
 
 
 def _prometheus(folder: Path, port: int) -> Sequence[str]:
-    """It scrapes itself alone: what of a cluster it may ask is not the lab's to say."""
+    """It scrapes itself and the pages of Tonnage: what of a cluster it may ask is not the lab's to say."""
     address, config = f"127.0.0.1:{port}", folder / "prometheus.yml"
     config.write_text(
         "global: {scrape_interval: 1s}\n"
-        f"scrape_configs: [{{job_name: prometheus, static_configs: [{{targets: ['{address}']}}]}}]\n"
+        "scrape_configs:\n"
+        f"- {{job_name: prometheus, static_configs: [{{targets: ['{address}']}}]}}\n"
+        f"- {{job_name: tonnage, honor_labels: true, file_sd_configs: [{{files: [{PAGES}]}}]}}\n"
     )
     return (
         f"--config.file={config}",
@@ -61,8 +67,10 @@ _TABLE: Final[Mapping[str, Server]] = {
 
 
 @asynccontextmanager
-async def lab_servers(names: Sequence[str], environment: Mapping[str, str]) -> AsyncIterator[dict[str, str]]:
-    """The servers, ready; the values of their variables.
+async def lab_servers(
+    names: Sequence[str], environment: Mapping[str, str], kubeconfig: Path | None = None
+) -> AsyncIterator[dict[str, str]]:
+    """The servers, ready; the values of their variables. They read pages of the cluster of `kubeconfig`.
 
     Raises:
         ConfigError: a program is not here.
@@ -72,14 +80,19 @@ async def lab_servers(names: Sequence[str], environment: Mapping[str, str]) -> A
     values: dict[str, str] = {}
     async with contextlib.AsyncExitStack() as stack:
         for name, program in programs.items():
-            port = await stack.enter_async_context(_running(_TABLE[name], program))
+            port, folder = await stack.enter_async_context(_running(_TABLE[name], program))
             values[SERVERS[name]] = f"http://127.0.0.1:{port}"
+            if kubeconfig is not None:
+                await stack.enter_async_context(_following(kubeconfig, folder / PAGES))
         yield values
 
 
 def _program(server: Server, environment: Mapping[str, str]) -> Path:
     cached = cache_folder(environment) / server.program
-    program = shutil.which(server.program, path=environment.get("PATH")) or shutil.which(str(cached))
+    places = (cached, cached.parent / "monitoring" / server.program)
+    program = shutil.which(server.program, path=environment.get("PATH")) or next(
+        filter(None, (shutil.which(str(place)) for place in places)), None
+    )
     if program is None:
         remedy = f"{server.install}, then put it into PATH or at {cached}"
         raise ConfigError(
@@ -89,7 +102,35 @@ def _program(server: Server, environment: Mapping[str, str]) -> Path:
 
 
 @asynccontextmanager
-async def _running(server: Server, program: Path) -> AsyncIterator[int]:
+async def _following(kubeconfig: Path, file: Path) -> AsyncIterator[None]:
+    """Keep the list of pages as it is in the cluster: agents come and go while a lab runs."""
+    from tonnage.adapters.kubernetes.client import connect
+    from tonnage.cli.metrics.serving import read_targets
+
+    async def follow() -> None:
+        before: object = None
+        async with connect(kubeconfig) as api:
+            while True:
+                with contextlib.suppress(TonnageError):  # the next look may succeed
+                    pages = await read_targets(api, None)
+                    if pages != before:
+                        fresh = file.with_suffix(".new")
+                        fresh.write_text(json.dumps(pages), encoding="utf-8")
+                        fresh.replace(file)
+                        before = pages
+                await asyncio.sleep(_LOOK_S)
+
+    task = asyncio.create_task(follow())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+@asynccontextmanager
+async def _running(server: Server, program: Path) -> AsyncIterator[tuple[int, Path]]:
     with tempfile.TemporaryDirectory(prefix="tonnage-server-") as name:
         folder, port = Path(name), _free_port()
         with (folder / "log").open("wb") as log:
@@ -105,7 +146,7 @@ async def _running(server: Server, program: Path) -> AsyncIterator[int]:
             )
         try:
             await _until_ready(server, process, port, folder / "log")
-            yield port
+            yield port, folder
         finally:
             await _end(process)
 

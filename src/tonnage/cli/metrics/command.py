@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tonnage.cli.cluster import connected, snapshot_of
+from tonnage.cli.metrics.query import command as query
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, lines, say
 from tonnage.model.errors import Problem
@@ -53,6 +54,9 @@ def _interval_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., 
 )
 def command() -> None:
     pass
+
+
+command.add_command(query, "query")
 
 
 @command.command(

@@ -14,6 +14,7 @@ from tonnage.diagnose.lint.rules import (
     fields,
     kubelet_configuration,
     mig_parted,
+    monitors,
     names,
     node_labels,
     placement,
@@ -31,6 +32,7 @@ ITEM_RULES: Final[tuple[ItemRule, ...]] = (
     cluster_policy,
     kubelet_configuration,
     claims,
+    monitors,
     fields,
     api_server,
 )

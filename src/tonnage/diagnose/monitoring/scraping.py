@@ -47,26 +47,35 @@ def scrape_config(options: ScrapeOptions) -> JsonObject:
 
     `honor_labels`: the pod of a row is who holds the device, not who serves the page. Targets have no labels
     `pod` and `namespace`, since rows of devices that nobody holds would take those on.
+    TLS and a password are of the exporters alone: nothing else is sent the password.
     """
+    if not options.ca_file and not options.user:
+        return {"scrape_configs": [_job("tonnage", options, [])]}
+    only: JsonValue = {"source_labels": ["job"], "regex": JOBS["exporter"], "action": "keep"}
+    others: JsonValue = {"source_labels": ["job"], "regex": JOBS["exporter"], "action": "drop"}
+    exporters = _job(JOBS["exporter"], options, [only])
+    if options.ca_file:
+        exporters |= {"scheme": "https", "tls_config": {"ca_file": options.ca_file}}
+    if options.user:
+        exporters["basic_auth"] = {"username": options.user, "password_file": options.password_file}
+    return {"scrape_configs": [exporters, _job("tonnage", options, [others])]}
+
+
+def _job(name: str, options: ScrapeOptions, chosen: list[JsonValue]) -> JsonObject:
+    """A job for the targets that `chosen` leaves."""
     job: JsonObject = {
-        "job_name": "tonnage",
+        "job_name": name,
         "honor_labels": True,
         "scrape_interval": f"{options.interval_s}s",
     }
-    if options.ca_file:
-        job |= {"scheme": "https", "tls_config": {"ca_file": options.ca_file}}
-    if options.user:
-        job["basic_auth"] = {"username": options.user, "password_file": options.password_file}
     if options.targets_url:
         often = f"{min(options.interval_s, _REFRESH_S)}s"
         job["http_sd_configs"] = [{"url": options.targets_url, "refresh_interval": often}]
-        return {"scrape_configs": [job]}
+        return {**job, "relabel_configs": chosen} if chosen else job
     pods: JsonObject = {"role": "pod"}
     if options.namespace:
         pods["namespaces"] = {"names": [options.namespace]}
-    job["kubernetes_sd_configs"] = [pods]
-    job["relabel_configs"] = _relabelled()
-    return {"scrape_configs": [job]}
+    return {**job, "kubernetes_sd_configs": [pods], "relabel_configs": [*_relabelled(), *chosen]}
 
 
 def _relabelled() -> list[JsonValue]:

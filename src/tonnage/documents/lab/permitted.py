@@ -323,6 +323,8 @@ _TONNAGE: Final = {
     ),
     "cdi validate": _looks(_ANSWER, Arguments.FILES),
     "hardware": _looks({**_ANSWER, **_switches("--reboot"), **_texts("--gpu --xid --health --mig")}),
+    "metrics query": _looks(_ANSWER),
+    "metrics targets": _looks({**_NAMESPACE, **_switches("-v --verbose")}, Arguments.NONE),
     "version": _looks({**_ANSWER, **_switches("--client")}, Arguments.NONE),
 }
 

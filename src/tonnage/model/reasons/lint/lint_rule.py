@@ -18,6 +18,8 @@ MIG_PARTED: Final = "NVIDIA/mig-parted, api/spec/v1"
 KUBELET: Final = "kubelet, validation of its configuration"
 GPU_OPERATOR: Final = "NVIDIA/gpu-operator, nvidia.com/v1"
 
+PROMETHEUS_OPERATOR: Final = "prometheus-operator, monitoring.coreos.com/v1"
+
 
 @dataclass(frozen=True, slots=True)
 class LintRule:

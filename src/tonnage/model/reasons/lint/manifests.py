@@ -11,6 +11,7 @@ from tonnage.model.reasons.lint.lint_rule import (
     DECODING,
     LIMIT_RANGES,
     POD_VALIDATION,
+    PROMETHEUS_OPERATOR,
     QUOTAS,
     SCHEDULER,
     VALIDATION,
@@ -247,6 +248,21 @@ class VolumeClaimUnknown(NameMissing, ManifestFault):
     layer: Layer = Layer.SCHEDULER
 
 
+@reason
+class MonitorPortMissing(ObjectReason):
+    """A ServiceMonitor names a port that the Services it selects do not have: Prometheus reads nothing."""
+
+    code: ClassVar[str] = "monitor-port-missing"
+    advice: ClassVar[str] = "name a port as the Service does"
+    severity: ClassVar[Severity] = Severity.WARNING
+    rule: ClassVar[LintRule] = LintRule(
+        "A port of a ServiceMonitor that its Services lack.", PROMETHEUS_OPERATOR
+    )
+    layer: Layer = Layer.APPLICATION
+    port: str
+    ports: tuple[str, ...]
+
+
 REASONS: Final[tuple[type[Reason], ...]] = (
     ApiWarning,
     ObjectUnreadable,
@@ -267,4 +283,5 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     SelectorDoubtful,
     ConfigMapUnknown,
     VolumeClaimUnknown,
+    MonitorPortMissing,
 )
