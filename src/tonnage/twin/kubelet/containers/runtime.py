@@ -123,7 +123,7 @@ class PretendedRuntime:
         stdio = _ContainerStdio(log, work, has_stdin=config.container.stdin)
         program = self._programs.for_container(config.container.image, config.argv)
         context = self._context(container, config.argv, stdio, interactive=config.container.tty)
-        context = replace(context, serving=container.serving, main=True)
+        context = replace(context, serving=container.serving, ports=container.ports, main=True)
         self._forget_older(uid, container.name)
         self._containers.setdefault(uid, []).append(container)
         self._stdio[container_id] = stdio

@@ -48,6 +48,30 @@ class Stdio(Protocol):
     def write_error(self, content: bytes) -> None: ...
 
 
+class ServedPorts:
+    """Ports at which a container's programs are reached, and the loopback port of this machine for each.
+
+    Pretended pods have no network of their own. `on_change` is called after every change.
+    """
+
+    def __init__(self) -> None:
+        self._own: dict[int, int] = {}
+        self.on_change: Callable[[], None] = lambda: None
+
+    def open(self, port: int, own: int) -> None:
+        """What the container serves at `port` is reached at `own`."""
+        self._own[port] = own
+        self.on_change()
+
+    def own(self, port: int) -> int | None:
+        """Where the container's port is reached; None: nobody serves there."""
+        return self._own.get(port)
+
+    def ports(self) -> tuple[int, ...]:
+        """Those of the container."""
+        return tuple(self._own)
+
+
 TokenSource: TypeAlias = Callable[[], Awaitable[str]]
 """A token of the pod's service account, as its volume would hold it; empty when there is none."""
 
@@ -63,7 +87,8 @@ class ContainerContext:
 
     A program is stopped by cancelling it, which stands for SIGTERM; it may catch that to end in order. It
     returns its exit code. `interactive` says that somebody types at it, `main` that it is what the
-    container was started for. A server, or what stands for one, sets `serving`.
+    container was started for. A server, or what stands for one, sets `serving`, and opens `ports` if others
+    are to reach it.
     """
 
     pod: Pod
@@ -82,6 +107,7 @@ class ContainerContext:
     main: bool = False
     files: FileTree = field(default_factory=FileTree)
     work: Work = field(default_factory=Work)
+    ports: ServedPorts = field(default_factory=ServedPorts)
 
 
 Program: TypeAlias = Callable[[ContainerContext], Awaitable[int]]
@@ -124,6 +150,7 @@ class RunningContainer:
         self.exit_code: int | None = None
         self.exited = asyncio.Event()
         self.serving = asyncio.Event()
+        self.ports = ServedPorts()
 
     @property
     def name(self) -> str:
