@@ -28,14 +28,17 @@ from tonnage.documents.mig.hooks import parse_gpu_clients, parse_mig_hooks
 from tonnage.documents.mig.layouts import parse_mig_parted
 from tonnage.documents.node.kubelet_config import CPU, MEMORY, kubelet_config, manager_policy
 from tonnage.documents.node.runtime_config import containerd_config, crio_config, imports_of, toolkit_config
+from tonnage.documents.pretended_load import parse_load
 from tonnage.documents.scheduler.config import scheduler_profiles
 from tonnage.documents.trace import jobs_from, machines_from
 from tonnage.documents.web_config import read_web_config
 from tonnage.model.devices.cdi import SpecFile
+from tonnage.model.devices.pretended_load import PretendedLoad
 from tonnage.model.errors import ConfigError
 from tonnage.model.node.runtime_change import ConfigFile, RuntimeSeen
 from tonnage.model.node.runtime_config import RuntimeKind
 from tonnage.reading.manifests import read_manifests
+from tonnage.twin.devices.load.activity import RunningLoad, activity
 
 Target = Callable[[bytes], None]
 _CONTAINERD: Final = "/etc/containerd/config.toml"
@@ -126,6 +129,17 @@ def web_config(data: bytes) -> None:
 
 def exporter_counters(data: bytes) -> None:
     read_counters(data, "x")
+
+
+def pretended_load(data: bytes) -> None:
+    """The annotation of a pod's load; what is taken keeps its memory and its demand within bounds."""
+    load = parse_load(data.decode("utf-8", "replace"))
+    if isinstance(load, PretendedLoad):
+        for age_s in (-1.0, 0.0, 19.0, 1e7):
+            used = activity([RunningLoad(load, age_s, seed=3)] * 3, 81920)
+            assert 0 <= used.busy <= 1
+            assert 0 <= used.active <= 1
+            assert 0 <= used.memory_mib <= 81920
 
 
 def messages(data: bytes) -> None:

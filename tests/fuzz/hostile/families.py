@@ -107,6 +107,7 @@ HOSTILE: Final[Mapping[str, tuple[Family, ...]]] = MappingProxyType(
         "trace-machines": (documents.csv,),
         "trace-jobs": (documents.csv,),
         "exporter-counters": (documents.csv,),
+        "pretended-load": (documents.words,),
         "trace-packed": (documents.packed, documents.csv),
         "cluster-file": (*_YAML, documents.objects, documents.snapshot_lines, documents.packed),
         "cluster-file-packed": (documents.packed, documents.snapshot_lines),

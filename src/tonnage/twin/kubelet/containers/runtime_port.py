@@ -81,6 +81,12 @@ async def no_token() -> str:
     return ""
 
 
+def no_report(latency_s: float) -> str:
+    """Nothing."""
+    del latency_s
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerContext:
     """All that a program may know: its pod, its node, its own arguments and streams, and injected devices.
@@ -88,7 +94,8 @@ class ContainerContext:
     A program is stopped by cancelling it, which stands for SIGTERM; it may catch that to end in order. It
     returns its exit code. `interactive` says that somebody types at it, `main` that it is what the
     container was started for. A server, or what stands for one, sets `serving`, and opens `ports` if others
-    are to reach it.
+    are to reach it. `load_report` says how the workload fares on its GPUs, and how its services would meet a
+    latency; empty without a workload.
     """
 
     pod: Pod
@@ -108,9 +115,22 @@ class ContainerContext:
     files: FileTree = field(default_factory=FileTree)
     work: Work = field(default_factory=Work)
     ports: ServedPorts = field(default_factory=ServedPorts)
+    load_report: Callable[[float], str] = no_report
 
 
 Program: TypeAlias = Callable[[ContainerContext], Awaitable[int]]
+
+
+class ContainerLoads(Protocol):
+    """What containers do to the GPUs that they are given."""
+
+    def around(self, program: Program, context: ContainerContext) -> Program:
+        """What really runs in the place of a container's program."""
+        ...
+
+    def report(self, context: ContainerContext, latency_s: float) -> str:
+        """`ContainerContext.load_report` of a container."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,9 +150,10 @@ def pod_and_port(name: str) -> tuple[str, int]:
 
 def _first_port(pod: JsonObject) -> int:
     """The first that its containers name, else HTTP's."""
-    containers = mappings(pod, "spec", "containers")
-    ports = [number(entry, "containerPort") for each in containers for entry in mappings(each, "ports")]
-    return next(iter(ports), _HTTP)
+    for container in mappings(pod, "spec", "containers"):
+        for port in mappings(container, "ports"):
+            return number(port, "containerPort")
+    return _HTTP
 
 
 def _not_reached(pod: JsonObject, port: int, why: str) -> ApiError:
