@@ -22,7 +22,12 @@ from tonnage.diagnose.messages import match_lines, matches_in
 from tonnage.diagnose.pasted.refusals import refusal_json, refusals_in
 from tonnage.diagnose.pasted.scheduling import scheduling_texts
 from tonnage.diagnose.pasted.text import refusal_lines, scheduling_lines
+from tonnage.diagnose.top.columns import View
+from tonnage.diagnose.top.layout import screen
+from tonnage.diagnose.top.screen_state import ScreenState
+from tonnage.diagnose.top.usage import fleet_usage
 from tonnage.documents.changes import amount_of, chosen_nodes, parse_changes
+from tonnage.documents.device_page import parse_page
 from tonnage.documents.exporter_counters import read_counters
 from tonnage.documents.mig.hooks import parse_gpu_clients, parse_mig_hooks
 from tonnage.documents.mig.layouts import parse_mig_parted
@@ -35,6 +40,7 @@ from tonnage.documents.web_config import read_web_config
 from tonnage.model.devices.cdi import SpecFile
 from tonnage.model.devices.pretended_load import PretendedLoad
 from tonnage.model.errors import ConfigError
+from tonnage.model.node.device_usage import DevicePage
 from tonnage.model.node.runtime_change import ConfigFile, RuntimeSeen
 from tonnage.model.node.runtime_config import RuntimeKind
 from tonnage.reading.manifests import read_manifests
@@ -129,6 +135,16 @@ def web_config(data: bytes) -> None:
 
 def exporter_counters(data: bytes) -> None:
     read_counters(data, "x")
+
+
+def device_page(data: bytes) -> None:
+    """A page of device metrics, and the screen that shows it."""
+    page = parse_page(data.decode("utf-8", "replace"), "x")
+    if isinstance(page, DevicePage):
+        usage = fleet_usage({}, {"n": page})
+        for view in View:
+            lines = screen(usage, ScreenState(view), ("a note",), (60, 20), {})
+            assert all(len(line) <= 60 and line.isprintable() for line in lines)
 
 
 def pretended_load(data: bytes) -> None:
