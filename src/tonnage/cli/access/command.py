@@ -31,7 +31,7 @@ _OF_COMMANDS: Final = ", ".join(COMMAND_KINDS)
     help="Print the ClusterRole that the commands need, or check your own rights.\n\n"
     f"COMMAND is one of {_OF_COMMANDS}; without it the role covers all of them. It grants get and list, "
     "never on Secrets or ConfigMaps. With --namespace it is a Role for that namespace. For top there is a "
-    "Role with get on pods/proxy, too, for the agents' namespace; the role of all commands has not that right.",
+    "Role with get on pods/proxy, too, for the agents' namespace, which the role of all commands has not.",
     epilog=examples(
         "tonnage access | kubectl apply -f -",
         "tonnage access explain --user jane | kubectl apply -f -   # role and binding",
