@@ -295,3 +295,17 @@ def test_a_group_needs_a_user_and_neither_a_second_line(
     kubeconfig.write_text("{}")
     assert run([*words.split(" "), "--kubeconfig", str(kubeconfig)], "tonnage") == 2
     assert "--as" in capsys.readouterr().err
+
+
+def test_the_pages_of_agents_are_a_right_of_their_own_for_their_namespace_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    top = printed(capsys, "top", "--user", "jane")
+    assert [(obj["kind"], obj["metadata"].get("namespace")) for obj in top] == [
+        ("ClusterRole", None),
+        ("ClusterRoleBinding", None),
+        ("Role", "tonnage-system"),
+        ("RoleBinding", "tonnage-system"),
+    ]
+    assert top[2]["rules"] == [{"apiGroups": [""], "resources": ["pods/proxy"], "verbs": ["get"]}]
+    assert not any("proxy" in name for role in printed(capsys) for _, name in granted(role))

@@ -142,12 +142,12 @@ def checkpoint_files() -> Iterator[Target]:
 
 @contextmanager
 def pretended_devices() -> Iterator[Target]:
-    """What pretended devices remember of their modes and layouts."""
+    """What pretended devices remember of their modes, layouts and workloads."""
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder, asyncio.Runner() as runner:
         file = Path(folder) / "hardware.yaml"
         file.write_text("devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n")
         backend = ScenarioBackend(file, FastClock())
-        kept = (backend._modes, backend._layouts._file)
+        kept = (backend._modes, backend._layouts._file, backend._loads._file._file)
 
         def target(data: bytes) -> None:
             for each in kept:
@@ -155,6 +155,7 @@ def pretended_devices() -> Iterator[Target]:
             backend.modes()
             runner.run(backend.scan())
             runner.run(backend.divided())
+            runner.run(backend.sample(("energy_mj", "power_w", "memory_used_mib")))
 
         yield target
 

@@ -22,20 +22,29 @@ from tonnage.diagnose.messages import match_lines, matches_in
 from tonnage.diagnose.pasted.refusals import refusal_json, refusals_in
 from tonnage.diagnose.pasted.scheduling import scheduling_texts
 from tonnage.diagnose.pasted.text import refusal_lines, scheduling_lines
+from tonnage.diagnose.top.columns import View
+from tonnage.diagnose.top.layout import screen
+from tonnage.diagnose.top.screen_state import ScreenState
+from tonnage.diagnose.top.usage import fleet_usage
 from tonnage.documents.changes import amount_of, chosen_nodes, parse_changes
+from tonnage.documents.device_page import parse_page
 from tonnage.documents.exporter_counters import read_counters
 from tonnage.documents.mig.hooks import parse_gpu_clients, parse_mig_hooks
 from tonnage.documents.mig.layouts import parse_mig_parted
 from tonnage.documents.node.kubelet_config import CPU, MEMORY, kubelet_config, manager_policy
 from tonnage.documents.node.runtime_config import containerd_config, crio_config, imports_of, toolkit_config
+from tonnage.documents.pretended_load import parse_load
 from tonnage.documents.scheduler.config import scheduler_profiles
 from tonnage.documents.trace import jobs_from, machines_from
 from tonnage.documents.web_config import read_web_config
 from tonnage.model.devices.cdi import SpecFile
+from tonnage.model.devices.pretended_load import PretendedLoad
 from tonnage.model.errors import ConfigError
+from tonnage.model.node.device_usage import DevicePage
 from tonnage.model.node.runtime_change import ConfigFile, RuntimeSeen
 from tonnage.model.node.runtime_config import RuntimeKind
 from tonnage.reading.manifests import read_manifests
+from tonnage.twin.devices.load.activity import RunningLoad, activity
 
 Target = Callable[[bytes], None]
 _CONTAINERD: Final = "/etc/containerd/config.toml"
@@ -126,6 +135,27 @@ def web_config(data: bytes) -> None:
 
 def exporter_counters(data: bytes) -> None:
     read_counters(data, "x")
+
+
+def device_page(data: bytes) -> None:
+    """A page of device metrics, and the screen that shows it."""
+    page = parse_page(data.decode("utf-8", "replace"), "x")
+    if isinstance(page, DevicePage):
+        usage = fleet_usage({}, {"n": page})
+        for view in View:
+            lines = screen(usage, ScreenState(view), ("a note",), (60, 20), {})
+            assert all(len(line) <= 60 and line.isprintable() for line in lines)
+
+
+def pretended_load(data: bytes) -> None:
+    """The annotation of a pod's load; what is taken keeps its memory and its demand within bounds."""
+    load = parse_load(data.decode("utf-8", "replace"))
+    if isinstance(load, PretendedLoad):
+        for age_s in (-1.0, 0.0, 19.0, 1e7):
+            used = activity([RunningLoad(load, age_s, seed=3)] * 3, 81920)
+            assert 0 <= used.busy <= 1
+            assert 0 <= used.active <= 1
+            assert 0 <= used.memory_mib <= 81920
 
 
 def messages(data: bytes) -> None:

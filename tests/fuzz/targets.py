@@ -44,6 +44,8 @@ TARGETS: Final[Mapping[str, Callable[[], AbstractContextManager[Target]]]] = Map
         "explained-manifests": settings.explained,
         "web-config": lambda: nullcontext(settings.web_config),
         "exporter-counters": lambda: nullcontext(settings.exporter_counters),
+        "device-page": lambda: nullcontext(settings.device_page),
+        "pretended-load": lambda: nullcontext(settings.pretended_load),
         "messages": lambda: nullcontext(settings.messages),
         "trace-machines": settings.trace_machines,
         "trace-jobs": settings.trace_jobs,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from tonnage import __version__
 from tonnage.adapters.checkpoints import FolderCheckpoints
-from tonnage.adapters.http.address import Address, listen, parse_address
+from tonnage.adapters.http.address import Address, listen, parse_address, somebody_connects
 from tonnage.adapters.node_lock import alone_on
 from tonnage.agent.options import STATE, AgentOptions, wrong_options, wrong_overrides
 from tonnage.model.errors import ConfigError, Problem
@@ -57,11 +57,12 @@ class AgentHost:
     """What the agent may do on its host beside reading and writing files.
 
     `programs` run there; None: those below `--mig-host-root` are really run. `output` is what the agent calls
-    its standard output; None: that of this process.
+    its standard output; None: that of this process. Device metrics are served at `exporting` if it is given.
     """
 
     programs: HostPrograms | None = None
     output: TextOutput | None = None
+    exporting: socket.socket | None = None
 
 
 async def run_agent(
@@ -71,7 +72,7 @@ async def run_agent(
     clock: Clock,
     metrics: AgentMetrics | None = None,
     started: asyncio.Event | None = None,
-    host: AgentHost | None = None,
+    host: AgentHost = AgentHost(),
 ) -> None:
     """Run until cancelled; without `api` the configuration is `options.config` and nothing is published.
 
@@ -91,9 +92,9 @@ async def run_agent(
             listen(address) if address else nullcontext() as listening,
             listen(exporter_address, "--exporter-address")
             if exporter_address
-            else nullcontext() as exporting,
+            else nullcontext(host.exporting) as exporting,
         ):
-            ports = _ports(options, backend, api, host or AgentHost())
+            ports = _ports(options, backend, api, host)
             world = _world(options, ports, clock, metrics, started or asyncio.Event())
             try:
                 await _run(options, ports, world, (listening, exporting))
@@ -303,7 +304,6 @@ async def _export(
     """Sample the devices and serve their page, once kubelet knows them."""
     if listening is None:
         return
-    await world.started.wait()
     from tonnage.adapters.config_file import MountedConfigFile
     from tonnage.adapters.job_files import JobFiles
     from tonnage.agent.exporter.collectors import Collectors
@@ -311,8 +311,11 @@ async def _export(
     from tonnage.agent.exporter.sampling import DeviceSampler
 
     settings = options.exporter
+    await world.started.wait()
+    if settings.on_demand:
+        await somebody_connects(listening)
     collectors = Collectors(world, MountedConfigFile(settings.collectors) if settings.collectors else None)
-    sampler = DeviceSampler(world, backend, collectors.fields, settings.interval_s)
+    sampler = DeviceSampler(world, backend, collectors.fields, settings)
     page = ExporterPage(settings, board, world.clock, sampler, JobFiles(settings.jobs).contents)
 
     def server_of() -> HttpServer:
@@ -321,11 +324,10 @@ async def _export(
 
         web, root = settings.web_config, settings.web_root
         access = None if web is None else WebConfigFile(web, world.clock, root=root)
-        return exporter_server(listening, lambda: page.text(collectors.counters), access)
+        return exporter_server(listening, lambda: page.text(collectors.counters), access, page.refresh)
 
     server = await asyncio.to_thread(server_of)
-    host, port = listening.getsockname()[:2]
-    _LOG.info("device metrics served: node=%s address=%s", world.node, Address(host, port))
+    _LOG.info("exporter serves: node=%s at=%s", world.node, Address(*listening.getsockname()[:2]))
     async with asyncio.TaskGroup() as group:
         for run in (collectors.run, sampler.run, server.run):
             group.create_task(run())
@@ -345,7 +347,6 @@ def _server(
     from tonnage.agent.metrics.families import agent_families
 
     build = {"version": __version__, "python": platform.python_version()}
-
     page = MetricsPage(lambda: agent_families(metrics, probes.facts(streams()), build))
     routes = {
         "/metrics": Route(page),

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 
 import click
 
 from tonnage.cli.options import STATE_HELP, Common, common_options, examples
-from tonnage.cli.terminal.output import emit, say, table
+from tonnage.cli.terminal.fitted_table import fitted_table
+from tonnage.cli.terminal.output import emit, say, terminal_width
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
 
 if TYPE_CHECKING:
     from tonnage.documents.hardware import Hardware
+    from tonnage.model.devices.inventory import Sample
     from tonnage.twin.machines import HardwareFile
 
 Health = Literal["healthy", "unhealthy", "lost", "hung"]
@@ -25,6 +28,8 @@ _HEALTH: Final[tuple[Health, ...]] = ("healthy", "unhealthy", "lost", "hung")
 _PART: Final = re.compile(r"(?P<profile>[^,:]{1,40})(:(?P<count>[0-9]{1,2}))?")
 _WHOLE: Final = "off"
 _MOST_PARTS: Final = 56
+_FIELDS: Final = ("utilization_percent", "memory_used_mib", "power_w", "temperature_c")
+_HEAD: Final = ("GPU", "MODEL", "UUID", "HEALTH", "XIDS", "MIG", "UTIL", "MEMORY", "POWER", "TEMP")
 
 
 class Deed(TypedDict):
@@ -83,7 +88,7 @@ def command(
         _check(gpus, file.read(), node)
         for place in _places(gpus, file.read()):
             act(file, place)
-    _show(file.read(), common.output)
+    _show(file.read(), readings_of(file.path), common.output)
 
 
 def _deed(deed: Deed) -> Callable[[HardwareFile, int], None] | None:
@@ -153,16 +158,25 @@ def _places(gpus: tuple[int, ...], hardware: Hardware) -> list[int]:
     return [n for n, device in enumerate(hardware.devices) if not gpus or indices[device.uuid] in gpus]
 
 
-def _show(hardware: Hardware, output: str) -> None:
+def readings_of(file: Path) -> Mapping[str, Sample]:
+    """What the devices read now, by uuid: the numbers that `nvidia-smi` in their containers shows."""
+    from tonnage.adapters.clock import SystemClock
+    from tonnage.twin.devices.scenario import ScenarioBackend
+
+    samples = asyncio.run(ScenarioBackend(file, SystemClock()).sample(_FIELDS))
+    return {sample.uuid: sample for sample in samples}
+
+
+def _show(hardware: Hardware, readings: Mapping[str, Sample], output: str) -> None:
     rows = hardware.indexed()
     if output != "text":
         items: list[JsonValue] = [
-            {**device.model_dump(mode="json", by_alias=True), "index": index} for device, index in rows
+            {**device.model_dump(mode="json", by_alias=True), "index": index, **_read(readings, device.uuid)}
+            for device, index in rows
         ]
         answer: JsonObject = {"boot": hardware.boot, "devices": items}
         emit(answer, output)
         return
-    head = ("GPU", "MODEL", "UUID", "HEALTH", "XIDS", "MIG")
     lines = [
         (
             str(index),
@@ -171,7 +185,23 @@ def _show(hardware: Hardware, output: str) -> None:
             device.health,
             ",".join(map(str, device.xids)) or "-",
             "off" if device.mig is None else layout(device.mig) or "nothing made",
+            *_cells(readings.get(device.uuid)),
         )
         for device, index in rows
     ]
-    say(table(head, lines) if lines else "No GPU.")
+    say(fitted_table(_HEAD, lines, terminal_width()) if lines else "No GPU.")
+
+
+def _read(readings: Mapping[str, Sample], uuid: str) -> JsonObject:
+    """The readings of a device that answers."""
+    return {"readings": dict(readings[uuid].values)} if uuid in readings else {}
+
+
+def _cells(sample: Sample | None) -> tuple[str, ...]:
+    """Utilisation, memory, power and temperature; `-` for what is not read."""
+    values = {} if sample is None else sample.values
+    units = ("%", " MiB", " W", " C")
+    return tuple(
+        f"{values[name]:.0f}{unit}" if name in values else "-"
+        for name, unit in zip(_FIELDS, units, strict=True)
+    )

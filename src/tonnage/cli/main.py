@@ -25,6 +25,7 @@ COMMANDS: Final = {
         "tonnage.cli.status",
         "Show the fleet or some of its nodes: a row for each GPU resource of a node, and totals.",
     ),
+    "top": ("tonnage.cli.top.command", "Watch what runs on the GPUs now, by node, device and pod."),
     "explain": (
         "tonnage.cli.explain.command",
         "Explain why a pod is pending or where it would run, and what keeps pods off a node.",

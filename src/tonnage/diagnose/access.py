@@ -15,11 +15,12 @@ _GROUP: Final = "rbac.authorization.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class ReadRight:
-    """The right to get and list one resource."""
+    """The right to read one resource."""
 
     group: str
     resource: str
     namespaced: bool
+    verbs: tuple[str, ...] = VERBS
 
     @property
     def name(self) -> str:
@@ -50,14 +51,18 @@ class Subjects:
         return [*named, *accounts]
 
 
+PAGES: Final = ReadRight("", "pods/proxy", namespaced=True, verbs=("get",))
+"""The right to read what pods serve: for the namespace of the agents alone, as it reaches every port."""
+
+
 def rules_of(rights: Iterable[ReadRight]) -> list[JsonValue]:
     """The rules that grant them, one for each API group."""
-    by_group: dict[str, set[str]] = {}
+    by_group: dict[tuple[str, tuple[str, ...]], set[str]] = {}
     for right in rights:
-        by_group.setdefault(right.group, set()).add(right.resource)
+        by_group.setdefault((right.group, right.verbs), set()).add(right.resource)
     return [
-        {"apiGroups": [group], "resources": [*sorted(resources)], "verbs": [*VERBS]}
-        for group, resources in sorted(by_group.items())
+        {"apiGroups": [group], "resources": [*sorted(resources)], "verbs": [*verbs]}
+        for (group, verbs), resources in sorted(by_group.items())
     ]
 
 

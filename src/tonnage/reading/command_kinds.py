@@ -26,6 +26,7 @@ CLUSTER_METRICS_KINDS: Final[tuple[Kind[Any], ...]] = tuple(
 COMMAND_KINDS: Final[Mapping[str, tuple[Kind[Any], ...]]] = {
     "explain": (*READ_KINDS, kinds.EVENT),
     "status": STATUS_KINDS,
+    "top": STATUS_KINDS,
     "topo": TOPOLOGY_KINDS,
     "mig plan": MIG_KINDS,
     "doctor": (kinds.NODE, kinds.POD, kinds.RUNTIME_CLASS, kinds.NODE_GPU_STATUS),
@@ -35,6 +36,10 @@ COMMAND_KINDS: Final[Mapping[str, tuple[Kind[Any], ...]]] = {
     "snapshot": tuple(kind for kind in READ_KINDS if kind is not kinds.DEVICE_TAINT_RULE),
 }
 """By command."""
+AGENTS_NAMESPACE: Final = "tonnage-system"
+"""Where the chart installs the agents."""
+WITH_PAGES: Final = frozenset({"top"})
+"""Commands that read what the agents' pods serve, too."""
 
 
 def kinds_of(command: str = "") -> tuple[Kind[Any], ...]:

@@ -28,6 +28,7 @@ from tonnage.twin.kubelet.programs.program_table import Programs
 from tonnage.twin.kubelet.server import KubeletServer
 from tonnage.twin.machines import HardwareFile, MachineSpec, machines_of
 from tonnage.twin.mps_control import MpsProgram
+from tonnage.twin.pretended_loads import PretendedLoads
 
 _LOG: Final = logging.getLogger(__name__)
 _SOCKET_PATH_BYTES: Final = 107
@@ -62,6 +63,7 @@ class TwinNode:
     runtime: PretendedRuntime
     hardware: HardwareFile
     mps: MpsProgram
+    devices: ScenarioBackend
     disk: FaultyDisk
     root: Path
 
@@ -103,10 +105,11 @@ class TwinNodes:
         disk = FaultyDisk(LocalDisk(), self._clock)
         hardware = HardwareFile(root)
         devices = ScenarioBackend(hardware.path, self._clock)
-        runtime = PretendedRuntime(machine.spec.name, root, self._clock, programs, devices)
+        loads = PretendedLoads(devices, hardware)
+        runtime = PretendedRuntime(machine.spec.name, root, self._clock, programs, devices, loads)
         own = kubelet_client(api, machine.spec.name, machine.spec.labels)
         kubelet = Kubelet(machine.spec, own, self._clock, root, runtime, disk=disk)
-        return TwinNode(machine, kubelet, runtime, hardware, MpsProgram(root), disk, root)
+        return TwinNode(machine, kubelet, runtime, hardware, MpsProgram(root), devices, disk, root)
 
     async def start(self, authority: CertificateAuthority, loops: Loops) -> None:
         """Let every kubelet listen and run; nodes are Ready within seconds."""
@@ -121,6 +124,7 @@ class TwinNodes:
             config.write_text(node.machine.spec.kubelet_config, encoding="ascii")
             node.hardware.write(node.machine.hardware)
             if node.machine.hardware.devices:
+                node.devices.start_load()
                 node.mps.install()
                 install_driver(node.root, node.machine.hardware.driver_version)
             await self._servers.listen(node.kubelet)

@@ -29,6 +29,7 @@ from tonnage.wire.objects import Object
 SYSTEM_NAMESPACE: Final = "tonnage-system"
 OPERATOR_NAMESPACE: Final = "gpu-operator"
 CONFIG_MAP_NAME: Final = "device-plugin-config"
+EXPORTER_PORT: Final = 9400
 AGENT_IMAGE: Final = "tonnage.invalid/agent"
 """No registry can carry it: names in `.invalid` resolve nowhere (RFC 2606). Nodes of the twin have it."""
 
@@ -99,6 +100,9 @@ def agent_daemon_set(kubeconfig: Path, *, light: bool = False) -> JsonObject:
         # No node feature discovery runs there, so the agent keeps the labels that a node has from the start.
         # What people write over them in an exercise stays for longer than a minute.
         items(container, "args").extend(("--labels=direct", "--sleep-interval=10m"))
+        # Served at a loopback address of this machine, which an annotation of the pod names.
+        items(container, "args").append(f"--exporter-address=:{EXPORTER_PORT}")
+        container["ports"] = [{"name": "exporter", "containerPort": EXPORTER_PORT}]
     if light:  # where not all nodes have a kubelet
         required = at(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
         for term in mappings(required, "nodeSelectorTerms"):

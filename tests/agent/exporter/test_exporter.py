@@ -64,7 +64,7 @@ class Exporter:
         world = world_of("node-1", None, clock, FolderCheckpoints(folder))
         self.board = NodeBoard.blank(clock)
         self.collectors = Collectors(world, MountedConfigFile(csv) if csv else None)
-        self.sampler = DeviceSampler(world, self.backend, self.collectors.fields, settings.interval_s)
+        self.sampler = DeviceSampler(world, self.backend, self.collectors.fields, settings)
         self._page = ExporterPage(settings, self.board, clock, self.sampler, JobFiles(settings.jobs).contents)
 
     async def read(self) -> None:

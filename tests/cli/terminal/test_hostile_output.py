@@ -36,6 +36,12 @@ CASES: dict[str, list[str]] = {
         "--snapshot {broken}",
         "--context {nasty}",
     ],
+    "top": [
+        "--kubeconfig {kubeconfig}",
+        "--once --view pods --filter {nasty} --kubeconfig {kubeconfig}",
+        "--node-address {nasty}",
+        "--agents-namespace {nasty} --kubeconfig {kubeconfig}",
+    ],
     "explain": [
         "pod train --snapshot {cluster}",
         "pod train{nasty} -n default{nasty} --snapshot {cluster}",

@@ -57,6 +57,8 @@ def _node_files() -> tuple[Family, ...]:
     return tuple(found)
 
 
+_PAGE_ROW: Final = b'DCGM_FI_DEV_GPU_UTIL{UUID="'
+"""Where a row of a page of device metrics goes on with what others write."""
 _YAML: Final = (documents.yaml, documents.json_text)
 _JSON: Final = (documents.json_text, documents.words)
 _PATCHED: Final = tuple(_after(requests.object_patches, place) for place in (0, 1, 4))
@@ -107,6 +109,8 @@ HOSTILE: Final[Mapping[str, tuple[Family, ...]]] = MappingProxyType(
         "trace-machines": (documents.csv,),
         "trace-jobs": (documents.csv,),
         "exporter-counters": (documents.csv,),
+        "pretended-load": (documents.words,),
+        "device-page": (documents.words, _after(documents.words, *_PAGE_ROW)),
         "trace-packed": (documents.packed, documents.csv),
         "cluster-file": (*_YAML, documents.objects, documents.snapshot_lines, documents.packed),
         "cluster-file-packed": (documents.packed, documents.snapshot_lines),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import ipaddress
 import socket
@@ -64,6 +65,16 @@ def listen(address: Address, flag: str = "--metrics-address") -> socket.socket:
         return _listening(address)
     except OSError as error:
         raise ConfigError(_refused(address, error, flag)) from None
+
+
+async def somebody_connects(listening: socket.socket) -> None:
+    """Return once somebody waits in the socket's queue."""
+    loop, waits = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(listening, waits.set)
+    try:
+        await waits.wait()
+    finally:
+        loop.remove_reader(listening)
 
 
 def _listening(address: Address) -> socket.socket:

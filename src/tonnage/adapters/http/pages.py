@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from tonnage.adapters.http.server import HttpRequest, Response, Route, lines
 
@@ -17,10 +17,17 @@ def probe_page(problems: Callable[[], tuple[str, ...]]) -> Route:
     return Route(answer)
 
 
-def text_page(text: Callable[[], str], content_type: str) -> Route:
-    """The text as it is then."""
+async def at_once() -> None:
+    """Nothing has to come first."""
+
+
+def text_page(
+    text: Callable[[], str], content_type: str, before: Callable[[], Awaitable[None]] = at_once
+) -> Route:
+    """The text as it is after `before`."""
 
     async def answer(_: HttpRequest) -> Response:
+        await before()
         return Response(200, text().encode(), content_type)
 
     return Route(answer)

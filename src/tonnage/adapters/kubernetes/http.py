@@ -76,6 +76,24 @@ class HttpKubernetes:
         """Whatever the server has at a path, such as `/version`."""
         return cast(JsonValue, decoded(msgspec.json.Decoder(), await self._send("GET", path)))
 
+    async def get_text(self, path: str, most_bytes: int) -> str:
+        """The text at a path, such as a page that a pod serves, of at most so many bytes.
+
+        Raises ApiError, ClusterError.
+        """
+        content = bytearray()
+        try:
+            async with self._client.stream("GET", path, headers={"Accept": "*/*"}) as response:
+                async for piece in response.aiter_bytes():
+                    content += piece
+                    if len(content) > most_bytes:
+                        break
+        except httpx2.HTTPError as error:
+            raise unreachable(error, self._client) from None
+        if response.status_code >= 400:
+            raise refusal(response.status_code, bytes(content))
+        return content.decode("utf-8", "replace")
+
     async def list(
         self,
         kind: Kind[T],

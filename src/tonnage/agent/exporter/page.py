@@ -54,6 +54,10 @@ class ExporterPage:
             replace_blanks=settings.replace_blanks,
         )
 
+    async def refresh(self) -> None:
+        """Have the devices read first, where they are read on demand."""
+        await self._sampler.when_due()
+
     def text(self, counters: Sequence[ExportedCounter]) -> str:
         """The page now. Raises what a failure of ours raises, which is counted."""
         try:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from tonnage.agent.context import AgentWorld
+from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.exporter.facts import DeviceAge
 from tonnage.decide.node.exporter.readings import CLOCK_REASONS, TimedSample, counters_of
 from tonnage.model.devices.inventory import Inventory, Sample
@@ -19,6 +20,7 @@ _INTERVALS: Final = 2
 _GRACE_S: Final = 5.0
 _MOST_READINGS: Final = 3600
 """Of the longest window, an hour, at the shortest interval."""
+_DEMAND_S: Final = 0.5
 
 
 class DeviceSampler:
@@ -29,14 +31,16 @@ class DeviceSampler:
         world: AgentWorld,
         backend: DeviceReader,
         fields: Callable[[], Collection[str]],
-        interval_s: float,
+        settings: ExporterSettings,
     ) -> None:
         self._backend = backend
         self._clock = world.clock
         self._node = world.node
         self._started = world.started
         self._fields = fields
-        self._interval_s = interval_s
+        self._interval_s = settings.interval_s
+        self._on_demand = settings.on_demand
+        """Devices are read when a page is asked for: they are pretended, and answer at once."""
         self._samples: dict[str, TimedSample] = {}
         self._answered_s: dict[str, float] = {}
         """When each device last answered, by the monotonic clock."""
@@ -46,13 +50,19 @@ class DeviceSampler:
         self._complaint = ""
         self._lacking: dict[str, frozenset[str]] = {}
         """Fields that each GPU was told to lack."""
+        self._sampled_s = float("-inf")
 
     async def run(self) -> None:
-        """Sample until cancelled."""
+        """Sample until cancelled, unless it is done on demand."""
         await self._started.wait()
-        while True:
+        while not self._on_demand:
             await self.sample()
             await self._clock.sleep(self._interval_s)
+
+    async def when_due(self) -> None:
+        """Sample if that is done on demand, and not done just now."""
+        if self._on_demand and self._clock.monotonic() - self._sampled_s >= _DEMAND_S:
+            await self.sample()
 
     def fresh(self) -> Mapping[str, TimedSample]:
         """By uuid, the samples of devices that answered lately; of one that hangs there is none."""
@@ -87,7 +97,7 @@ class DeviceSampler:
                 _LOG.warning("devices not sampled: node=%s error=%s", self._node, error)
             return
         self._complaint = ""
-        now = self._clock.monotonic()
+        now = self._sampled_s = self._clock.monotonic()
         for sample in samples:
             before = self._samples.get(sample.uuid)
             earlier = None if before is None else TimedSample(before.sample, before.seen_s)

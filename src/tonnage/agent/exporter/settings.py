@@ -14,7 +14,7 @@ class ExporterSettings:
 
     `choice` is which devices have rows. `kubernetes`: rows say whose a device is. `each_holder`, `resources`,
     `old_namespace` and `replace_blanks`: see `Attribution`, `holders_of` and `LabelOptions`. `jobs` is a
-    folder of HPC jobs.
+    folder of HPC jobs. `on_demand`: nothing is read before a page is asked for.
     `hostname_label` is `Hostname` or `hostname`; `hostname` empty for no such label. `web_config` is a file
     of TLS and users, whose paths are below `web_root`.
     """
@@ -35,3 +35,4 @@ class ExporterSettings:
     clock_window_ms: int = 300_000
     web_config: Path | None = None
     web_root: Path = Path("/")
+    on_demand: bool = False

@@ -12,10 +12,10 @@ from tonnage.cli.access.unseen import rights_of
 from tonnage.cli.cluster import connected
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, lines, say, table, yaml_text
-from tonnage.diagnose.access import Subjects, role_lines, role_name, role_objects
+from tonnage.diagnose.access import PAGES, Subjects, role_lines, role_name, role_objects
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.reading.command_kinds import COMMAND_KINDS, kinds_of
+from tonnage.reading.command_kinds import AGENTS_NAMESPACE, COMMAND_KINDS, WITH_PAGES, kinds_of
 
 if TYPE_CHECKING:
     from tonnage.wire.kinds import Kind
@@ -30,7 +30,8 @@ _OF_COMMANDS: Final = ", ".join(COMMAND_KINDS)
 @click.command(
     help="Print the ClusterRole that the commands need, or check your own rights.\n\n"
     f"COMMAND is one of {_OF_COMMANDS}; without it the role covers all of them. It grants get and list, "
-    "never on Secrets or ConfigMaps. With --namespace it is a Role for that namespace.",
+    "never on Secrets or ConfigMaps. With --namespace it is a Role for that namespace. For top there is a "
+    "Role with get on pods/proxy, too, for the agents' namespace, which the role of all commands has not.",
     epilog=examples(
         "tonnage access | kubectl apply -f -",
         "tonnage access explain --user jane | kubectl apply -f -   # role and binding",
@@ -75,6 +76,8 @@ def command(
 
 def _show_role(common: Common, name: str, subjects: Subjects) -> None:
     objects = role_objects(role_name(name), rights_of(name), subjects, common.namespace or "")
+    if name in WITH_PAGES:
+        objects += role_objects(f"{role_name(name)}-pages", [PAGES], subjects, AGENTS_NAMESPACE)
     if common.output == "json":
         items: list[JsonValue] = [*objects]
         emit(

@@ -23,6 +23,11 @@ from tonnage.model.printable import is_printable, printable_line, printable_text
 _DELETE: Final = b"\x7f"
 _ERASE_LINE: Final = "\r\x1b[K"
 _CLEAR: Final = "\x1b[H\x1b[2J"
+_OTHER_SCREEN: Final = "\x1b[?1049h\x1b[?25l"
+_FIRST_SCREEN: Final = "\x1b[?25h\x1b[?1049l"
+_HOME: Final = "\x1b[H"
+_LINE_END: Final = "\x1b[K"
+_SCREEN_END: Final = "\x1b[J"
 _LEAST_COLUMNS: Final = 60
 _PLAIN: Final = frozenset(range(0x20, 0x7F)) - frozenset(b"'\\")
 
@@ -61,6 +66,19 @@ def redraw(content: str) -> None:
     """Print a text in place of all that is on the terminal; elsewhere below what was printed before."""
     clear = _CLEAR if sys.stdout.isatty() else ""
     click.echo(f"{clear}{printable(content)}", color=colour_wanted(sys.stdout, os.environ))
+
+
+def switch_screen(*, other: bool) -> None:
+    """Go to the terminal's other screen, without a cursor; or back to what was there before, with it."""
+    click.echo(_OTHER_SCREEN if other else _FIRST_SCREEN, nl=False, color=True)
+
+
+def paint(rows: Sequence[str]) -> None:
+    """Put the lines in the place of all that is on the screen, the first one bold where that is wanted."""
+    bold = colour_wanted(sys.stdout, os.environ)
+    shown = [styled(row, bold=True) if bold and not number else line(row) for number, row in enumerate(rows)]
+    ended = f"{_LINE_END}\n".join(shown)
+    click.echo(f"{_HOME}{ended}{_LINE_END}{_SCREEN_END}", nl=False, color=True)
 
 
 def terminal_width() -> int | None:

@@ -108,7 +108,8 @@ def told_on_the_twin(context: ContainerContext, kubeconfig: Path) -> NodeArgumen
     exporter = arguments["exporter"]
     arguments["exporter"] = replace(
         exporter,
-        address=_served(exporter.address),
+        on_demand=True,
+        address=exporter.address if exporter_port(exporter.address) else _served(exporter.address),
         collectors=exporter.collectors and below(root, exporter.collectors),
         jobs=exporter.jobs and below(root, exporter.jobs),
         web_config=exporter.web_config and below(root, exporter.web_config),
@@ -156,6 +157,19 @@ def _devices(source: str, node: Path) -> str:
     if not source.startswith(_SCENARIO) or not (file := source.removeprefix(_SCENARIO).strip()):
         return source  # the agent refuses it
     return f"{_SCENARIO}{below(node, file)}"
+
+
+def exporter_port(text: str) -> int:
+    """The port of the pod at which an exporter is to be served at every address; 0: it is not.
+
+    >>> exporter_port(":9400"), exporter_port("127.0.0.1:9400"), exporter_port("")
+    (9400, 0, 0)
+    """
+    address = parse_address(text) if text else None
+    if address is None or isinstance(address, Problem):
+        return 0
+    every = not address.host or ipaddress.ip_address(address.host).is_unspecified
+    return address.port if every else 0
 
 
 def _served(text: str) -> str:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from tonnage.adapters.http.address import Address, listen
 from tonnage.adapters.logging import LineFormatter
 from tonnage.agent.main import AgentHost, run_agent
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
 from tonnage.cli.terminal.failure import USAGE
-from tonnage.cli.up.pretended_options import told_on_the_twin
+from tonnage.cli.up.pretended_options import exporter_port, told_on_the_twin
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import parsed_json
 from tonnage.twin.host_programs import PretendedPrograms
@@ -49,7 +52,6 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
     from tonnage.adapters.kubernetes.client import connect
 
     clock, metrics = context.clock, AgentMetrics(context.clock)
-    host = AgentHost(PretendedPrograms(), _ContainerOutput(context.stdio))
     with _logged_to(context.stdio):
         try:
             options = AgentOptions(**told_on_the_twin(context, kubeconfig))
@@ -57,8 +59,11 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
             context.stdio.write_error(f"error: {error.format_message()}\n".encode())
             return USAGE
         own = await _own_kubeconfig(context, kubeconfig)
-        async with connect(own, program="tonnage-agent", on_answer=metrics.api_answered) as api:
-            await run_agent(options, api=api, clock=clock, metrics=metrics, host=host)
+        options, exporting = _with_exporter(options, context)
+        host = AgentHost(PretendedPrograms(), _ContainerOutput(context.stdio), exporting)
+        with closing(exporting) if exporting else nullcontext():
+            async with connect(own, program="tonnage-agent", on_answer=metrics.api_answered) as api:
+                await run_agent(options, api=api, clock=clock, metrics=metrics, host=host)
     return 0
 
 
@@ -81,6 +86,18 @@ async def _run_cluster_controller(context: ContainerContext, kubeconfig: Path) -
         async with connect(own, program="tonnage-controller", on_answer=counters.api_answered) as api:
             await run_controller(options, api=api, clock=context.clock, counters=counters)
     return 0
+
+
+def _with_exporter(
+    options: AgentOptions, context: ContainerContext
+) -> tuple[AgentOptions, socket.socket | None]:
+    """An exporter that would serve a port of the pod serves a free one of 127.0.0.1."""
+    port = exporter_port(options.exporter.address)
+    if not port:
+        return options, None
+    listening = listen(Address("127.0.0.1", 0))
+    context.ports.open(port, listening.getsockname()[1])
+    return replace(options, exporter=replace(options.exporter, address="")), listening
 
 
 async def _own_kubeconfig(context: ContainerContext, source: Path) -> Path:

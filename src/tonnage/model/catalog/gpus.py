@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class GpuModel:
-    """A product; `key` is its short name, `product` and `memory_mib` are what NVML reports."""
+    """A product; `key` is its short name, `product` and `memory_mib` what NVML says, clocks the highest."""
 
     key: str
     product: str
@@ -23,6 +23,8 @@ class GpuModel:
     mig: bool
     pci_device: str
     source: str
+    sm_clock_mhz: int = 1500
+    memory_clock_mhz: int = 1500
     nvswitch_links: int = 0
 
 

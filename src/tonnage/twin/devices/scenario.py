@@ -32,6 +32,8 @@ from tonnage.model.mig.layouts import DividedGpu
 from tonnage.model.mig.profile_names import parse_profile
 from tonnage.ports.clock import Clock
 from tonnage.twin.devices.bounded_files import bounded_bytes
+from tonnage.twin.devices.load.load_file import LoadRun
+from tonnage.twin.devices.load.readings import DeviceLoads
 from tonnage.twin.devices.scenario_mig import ScenarioLayout, ScenarioLayouts, part_name
 from tonnage.twin.devices.scenario_readings import samples_of
 
@@ -47,6 +49,7 @@ class ScenarioBackend:
         self._file = file
         self._modes = file.with_name(f"{file.name}.modes")
         self._layouts = ScenarioLayouts(file.with_name(f"{file.name}.mig"))
+        self._loads = DeviceLoads(file.with_name(f"{file.name}.load"))
         self._clock = clock
         self._last_identity: bytes | None = None
         """The file as `events` knows it: a later scan must not hide from it what befell meanwhile."""
@@ -73,19 +76,37 @@ class ScenarioBackend:
 
     async def sample(self, fields: Collection[str]) -> tuple[Sample, ...]:
         hardware, modes = self._read(), self.modes()
-        layouts = self._layouts.read(hardware)
-        return tuple(
-            sample
-            for entry, index in hardware.indexed()
-            if entry.health not in ("lost", "hung")
-            for sample in samples_of(
-                hardware,
-                entry,
-                _device(entry, index, layouts.get(entry.uuid)),
-                modes.get(entry.uuid, ComputeMode.DEFAULT),
-                fields,
-            )
-        )
+        layouts, now_s = self._layouts.read(hardware), self._clock.now().timestamp()
+        samples: list[Sample] = []
+        for entry, index in hardware.indexed():
+            if entry.health in ("lost", "hung"):
+                continue
+            device = _device(entry, index, layouts.get(entry.uuid))
+            load = self._loads.of(hardware, device, entry.temperature_c, now_s)
+            mode = modes.get(entry.uuid, ComputeMode.DEFAULT)
+            samples += samples_of(hardware, entry, device, mode, load, fields)
+        return tuple(samples)
+
+    def start_load(self) -> None:
+        """The node has booted: from here on its devices count energy."""
+        self._loads.start(self._read().boot, self._clock.now().timestamp())
+
+    def begin_load(self, run: LoadRun) -> None:
+        """A workload begins to run on the devices that it names."""
+        hardware = self._read()
+        self._loads.begin(hardware, self._devices(hardware), run, self._clock.now().timestamp())
+
+    def finish_load(self, key: str) -> None:
+        """A workload has ended."""
+        hardware = self._read()
+        self._loads.finish(hardware, self._devices(hardware), key, self._clock.now().timestamp())
+
+    def load_runs(self) -> tuple[LoadRun, ...]:
+        """The workloads that run now."""
+        return self._loads.runs()
+
+    def _devices(self, hardware: Hardware) -> tuple[Device, ...]:
+        return inventory_of(hardware, self._layouts.read(hardware)).devices
 
     async def apply(self, step: SetComputeMode | MigStep) -> None:
         hardware = self._read()

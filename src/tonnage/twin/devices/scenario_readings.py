@@ -1,22 +1,39 @@
-"""What pretended devices read: what their file says, and for the rest what an idle device would."""
+"""What pretended devices read: what their file says, and what follows from the workloads on them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import Final
 
 from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.metrics import fields_named
 from tonnage.model.devices.health import RecoveryAction
 from tonnage.model.devices.inventory import MEMORY_IN_USE, ComputeMode, Device, Sample
+from tonnage.twin.devices.load.activity import DeviceActivity
+from tonnage.twin.devices.load.readings import DeviceLoad
+
+_ENERGY: Final = "energy_mj"
+_WARMER_MEMORY_C: Final = 6
+_GPM_SINCE: Final = 9.0
+_ROWS_SINCE: Final = 8.0
+_TENSOR_PART: Final = 0.55
+"""Of the time in which multiprocessors compute, where matrices are multiplied."""
 
 
 def samples_of(
-    hardware: Hardware, entry: HardwareDevice, device: Device, mode: ComputeMode, fields: Collection[str]
+    hardware: Hardware,
+    entry: HardwareDevice,
+    device: Device,
+    mode: ComputeMode,
+    load: DeviceLoad,
+    fields: Collection[str],
 ) -> Iterator[Sample]:
     """The device, then its MIG devices if a field is theirs. Raises Bug: there is no such field."""
     requested = fields_named([*fields])
-    values = {**_readings(entry, device), **_states(entry, device), "compute_mode": int(mode)}
+    values = {**_readings(entry, device, load), **_states(entry, device), "compute_mode": int(mode)}
+    if _ENERGY in fields and (energy_j := load.energy_j()) is not None:
+        values[_ENERGY] = round(1000 * energy_j)
     texts = {"driver_version": hardware.driver_version}
     yield Sample(
         device.uuid,
@@ -25,22 +42,52 @@ def samples_of(
     )
     if any(field.mig for field in requested):
         for part in device.migs:
-            own = _memory(part.memory_mib, 0)
+            activity = load.parts.get(part.uuid, DeviceActivity())
+            own = {**_memory(part.memory_mib, activity.memory_mib), **_profile(device, activity)}
             yield Sample(part.uuid, {name: own[name] for name in fields if name in own})
 
 
-def _readings(entry: HardwareDevice, device: Device) -> dict[str, int | float]:
+def _readings(entry: HardwareDevice, device: Device, load: DeviceLoad) -> dict[str, int | float]:
     """What changes all the time. The driver measures no utilisation of a divided device."""
-    limit_w = float(gpu_models()[entry.model].power_limit_w)
-    busy = {} if device.mig_enabled else {"utilization_percent": entry.utilization_percent}
+    model, whole = gpu_models()[entry.model], load.whole
+    limit_w = float(model.power_limit_w)
+    used = min(device.memory_mib, entry.memory_used_mib + whole.memory_mib)
+    utilization = {
+        "utilization_percent": min(100, entry.utilization_percent + round(100 * whole.busy)),
+        "memory_utilization_percent": round(100 * whole.memory),
+        "encoder_percent": 0,
+        "decoder_percent": 0,
+    }
     return {
-        **_memory(device.memory_mib, entry.memory_used_mib),
-        MEMORY_IN_USE: entry.memory_used_mib,
-        "temperature_c": entry.temperature_c,
-        "power_w": limit_w / 6,
+        **_memory(device.memory_mib, used),
+        MEMORY_IN_USE: used,
+        "temperature_c": load.physics.temperature_c,
+        "power_w": round(load.physics.power_w, 3),
         "power_limit_w": limit_w,
         "enforced_power_limit_w": limit_w,
-        **busy,
+        "clock_sm_mhz": load.physics.sm_clock_mhz,
+        "clock_memory_mhz": model.memory_clock_mhz,
+        "clock_sm_most_mhz": model.sm_clock_mhz,
+        "clock_memory_most_mhz": model.memory_clock_mhz,
+        "clock_event_reasons": load.physics.clock_reasons,
+        "performance_state": 0,
+        "pcie_replays": 0,
+        **({"memory_temperature_c": load.physics.temperature_c + _WARMER_MEMORY_C} if model.mig else {}),
+        **({} if device.mig_enabled else utilization),
+        **_profile(device, whole),
+    }
+
+
+def _profile(device: Device, activity: DeviceActivity) -> dict[str, int | float]:
+    """What GPM measures, on Hopper and later."""
+    if float(device.compute_capability or 0) < _GPM_SINCE:
+        return {}
+    return {
+        "graphics_active_ratio": round(activity.busy, 4),
+        "sm_active_ratio": round(activity.active, 4),
+        "sm_occupancy_ratio": round(activity.active / 2, 4),
+        "tensor_active_ratio": round(activity.active * _TENSOR_PART, 4),
+        "dram_active_ratio": round(activity.memory, 4),
     }
 
 
@@ -48,11 +95,17 @@ def _states(entry: HardwareDevice, device: Device) -> dict[str, int | float]:
     divisible = {} if device.mig_enabled is None else {"mig_mode": int(device.mig_enabled)}
     return {
         "ecc_uncorrected_volatile": entry.ecc_uncorrected,
+        **({"remapped_rows_uncorrected": 0, "remapped_rows_corrected": 0} if _remaps_rows(device) else {}),
         "row_remap_pending": int(entry.row_remap == "pending"),
         "row_remap_failed": int(entry.row_remap == "failed"),
         "recovery_action": int(RecoveryAction[entry.recovery_action.replace("-", "_").upper()]),
         **divisible,
     }
+
+
+def _remaps_rows(device: Device) -> bool:
+    """Ampere and later do; older devices retire pages."""
+    return float(device.compute_capability or 0) >= _ROWS_SINCE
 
 
 def _memory(total_mib: int, used_mib: int) -> dict[str, int | float]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tonnage.loop.events import reference_to
+from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
@@ -21,6 +22,8 @@ from tonnage.wire.objects import Container, Pod
 
 _DEFAULT_GRACE_S: Final = 30
 _LOST_EXIT: Final = 255
+LOOPBACK_ANNOTATION: Final = "tonnage.dev/loopback-"
+"""With a port of the pod behind it: the address of this machine at which that port is reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class LivePod:
         self.pod = pod
         self.node = node
         self._changed = asyncio.Event()
+        self._ports: set[int] = set()
         self.progress = PodProgress(
             [ContainerSlot(c, "initContainers", waiting=POD_INITIALIZING) for c in pod.spec.init_containers],
             [ContainerSlot(c) for c in pod.spec.containers],
@@ -158,7 +162,22 @@ class LivePod:
         self._changed.set()
         self._changed = asyncio.Event()
         now = timestamp(self.node.clock.now())
-        self.node.statuses.put(self.pod, status_of(self.pod, self.progress, now))
+        self.node.statuses.put(self.pod, status_of(self.pod, self.progress, now), self._loopback())
+
+    def served_at(self, port: int) -> int | None:
+        """The loopback port of this machine at which a port of the pod is reached; None: nobody serves it."""
+        running = (slot.current for slot in self.progress.slots() if slot.current and slot.current.running)
+        return next((own for current in running if (own := current.ports.own(port)) is not None), None)
+
+    def _loopback(self) -> JsonObject:
+        """Annotations that say where the pod's ports are reached; None takes one away."""
+        containers = (slot.current or slot.last for slot in self.progress.slots())
+        self._ports |= {port for container in containers if container for port in container.ports.ports()}
+        owns = {port: self.served_at(port) for port in sorted(self._ports)}
+        return {
+            f"{LOOPBACK_ANNOTATION}{port}": None if own is None else f"{self.node.host_ip}:{own}"
+            for port, own in owns.items()
+        }
 
     def tell(self, event_type: str, reason: str, message: str, slot: ContainerSlot | None = None) -> None:
         """Have an Event written, about the pod or one of its containers."""

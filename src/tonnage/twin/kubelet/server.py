@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final, cast
+from urllib.parse import quote
 
 import h11
 import msgspec
@@ -31,6 +32,7 @@ from tonnage.model.key_pair import KeyPair
 from tonnage.twin.kubelet.containers.runtime_port import RunningContainer
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.streams.container_logs import LogQuery, log_refusal, read_log
+from tonnage.twin.kubelet.streams.pod_ports import page_at
 from tonnage.twin.kubelet.streams.remote import RemoteRequest
 from tonnage.twin.kubelet.streams.spdy_session import SpdyUpgrade
 from tonnage.twin.kubelet.streams.websocket import choose_subprotocol, serve_websocket
@@ -173,6 +175,7 @@ def _routes() -> list[BaseRoute]:
         Route("/pods", _pods),
         Route("/runningpods/", _pods),
         Route(f"/containerLogs/{pod}/{{container}}", _container_logs),
+        Route(f"/podPort/{pod}/{{port:int}}/{{rest:path}}", _pod_port),
         *(
             WebSocketRoute(f"/{verb}/{pod}{uid}/{{container}}", _remote)
             for verb in ("exec", "attach")
@@ -194,6 +197,21 @@ async def _pods(request: Request) -> Response:
     kubelet: Kubelet = request.state.kubelet
     listing = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": kubelet.pods.pods()}
     return Response(msgspec.json.encode(listing), media_type="application/json")
+
+
+async def _pod_port(request: Request) -> Response:
+    """What a pod serves at one of its ports. A genuine kubelet has no such path: its pods have a network."""
+    kubelet: Kubelet = request.state.kubelet
+    names = request.path_params
+    worker = kubelet.pods.find(names["namespace"], names["pod"])
+    own = None if worker is None else worker.live.served_at(names["port"])
+    if own is None:
+        return _plain("connection refused", 502)
+    path = f"/{quote(names['rest'])}" + (f"?{request.url.query}" if request.url.query else "")
+    try:
+        return await page_at(own, path, request.headers.get("accept", "*/*"))
+    except OSError as error:
+        return _plain((error.strerror or "i/o timeout").lower(), 502)
 
 
 async def _container_logs(request: Request) -> Response:

@@ -27,23 +27,23 @@ class StatusWriter:
     def __init__(self, api: KubernetesApi, clock: Clock) -> None:
         self._api = api
         self._queue: WorkQueue[str] = WorkQueue(clock)
-        self._pending: dict[str, tuple[Pod, JsonObject]] = {}
-        self._written: dict[str, JsonObject] = {}
+        self._pending: dict[str, tuple[Pod, JsonObject, JsonObject]] = {}
+        self._written: dict[str, tuple[JsonObject, JsonObject]] = {}
         self._idle: dict[str, asyncio.Event] = {}
 
-    def put(self, pod: Pod, status: JsonObject) -> None:
-        """Have this status written, unless it is the one that stands."""
-        uid = pod.metadata.uid
-        if self._written.get(uid) == status and uid not in self._pending:
+    def put(self, pod: Pod, status: JsonObject, annotations: JsonObject | None = None) -> None:
+        """Have this status written, unless it is the one that stands, and these annotations beside it."""
+        uid, notes = pod.metadata.uid, annotations or {}
+        if self._written.get(uid) == (status, notes) and uid not in self._pending:
             return
-        self._pending[uid] = (pod, status)
+        self._pending[uid] = (pod, status, notes)
         self._idle.setdefault(uid, asyncio.Event()).clear()
         self._queue.add(uid)
 
     def newest(self, pod_uid: str) -> JsonObject:
         """What was put last; empty where nothing was."""
         waiting = self._pending.get(pod_uid)
-        return waiting[1] if waiting is not None else self._written.get(pod_uid, {})
+        return waiting[1] if waiting is not None else self._written.get(pod_uid, ({}, {}))[0]
 
     async def flush(self, pod_uid: str) -> None:
         """Return once nothing waits to be written for the pod."""
@@ -67,9 +67,10 @@ class StatusWriter:
         pending = self._pending.get(uid)
         if pending is None:
             return
-        pod, status = pending
+        pod, status, notes = pending
         meta = pod.metadata
-        patch: JsonObject = {"metadata": {"uid": meta.uid}, "status": _in_order(pod, status)}
+        head: JsonObject = {"uid": meta.uid, "annotations": notes} if notes else {"uid": meta.uid}
+        patch: JsonObject = {"metadata": head, "status": _in_order(pod, status)}
         try:
             await self._api.patch(
                 kinds.POD,
@@ -86,7 +87,7 @@ class StatusWriter:
             _LOG.info("pod status not written: pod=%s/%s error=%s", meta.namespace, meta.name, error)
         if uid not in self._idle:
             return
-        self._written[uid] = status
+        self._written[uid] = status, notes
         if self._pending.get(uid) is pending:
             del self._pending[uid]
             self._idle[uid].set()

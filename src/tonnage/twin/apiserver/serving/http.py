@@ -136,6 +136,9 @@ class ApiApplication:
             address, method = custom_route(served, address, method)
         if address.rest and address.subresource != "proxy":
             raise unserved(self._verbs.registry, address)
+        if exchange.method == "GET" and address.subresource == "proxy" and served.row.kind == "Pod":
+            await self._proxy.page(exchange, address)
+            return
         if address.subresource in UNROUTED:
             raise unrouted(self._verbs.store, served, address)
         if exchange.method not in _KUBELET.get(address.subresource, (exchange.method,)):

@@ -22,6 +22,7 @@ async def keep(live: LivePod, slot: ContainerSlot) -> None:
         current = slot.current
         if current is None:
             continue
+        current.ports.on_change = live.publish
         live.publish()
         async with probing(live, slot, current):
             await current.exited.wait()

@@ -12,6 +12,7 @@ import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from tonnage.twin.kubelet.containers.images import full_image, image_bytes, pull
 from tonnage.twin.kubelet.containers.logs import ContainerLog
 from tonnage.twin.kubelet.containers.runtime_port import (
     ContainerContext,
+    ContainerLoads,
     ContainerStart,
     ExecError,
     ImageError,
@@ -83,17 +85,24 @@ class _Attached:
 class PretendedRuntime:
     """Containers of one node. It outlives restarts of the kubelet, as containerd does.
 
-    Its programs see the node's `devices`, as far as they were injected.
+    Its programs see the node's `devices`, as far as they were injected; `loads` is what they do to these.
     """
 
     def __init__(
-        self, node_name: str, node_root: Path, clock: Clock, programs: Programs, devices: DeviceBackend
+        self,
+        node_name: str,
+        node_root: Path,
+        clock: Clock,
+        programs: Programs,
+        devices: DeviceBackend,
+        loads: ContainerLoads | None = None,
     ) -> None:
         self._node_name = node_name
         self._node_root = node_root
         self._clock = clock
         self._programs = programs
         self._devices = devices
+        self._loads = loads
         self.space = Space(NODE_BYTES, programs.space)
         self._images: dict[str, int] = {}
         self._containers: dict[str, list[RunningContainer]] = {}
@@ -123,7 +132,8 @@ class PretendedRuntime:
         stdio = _ContainerStdio(log, work, has_stdin=config.container.stdin)
         program = self._programs.for_container(config.container.image, config.argv)
         context = self._context(container, config.argv, stdio, interactive=config.container.tty)
-        context = replace(context, serving=container.serving, main=True)
+        context = replace(context, serving=container.serving, ports=container.ports, main=True)
+        program = program if self._loads is None else self._loads.around(program, context)
         self._forget_older(uid, container.name)
         self._containers.setdefault(uid, []).append(container)
         self._stdio[container_id] = stdio
@@ -232,8 +242,8 @@ class PretendedRuntime:
     def _context(
         self, container: RunningContainer, argv: tuple[str, ...], stdio: Stdio, *, interactive: bool
     ) -> ContainerContext:
-        config = container.config
-        return ContainerContext(
+        config, loads = container.config, self._loads
+        context = ContainerContext(
             config.pod,
             config.container,
             self._node_name,
@@ -249,6 +259,7 @@ class PretendedRuntime:
             files=config.files,
             work=container.work,
         )
+        return context if loads is None else replace(context, load_report=partial(loads.report, context))
 
     async def _run(self, container: RunningContainer, program: Program, context: ContainerContext) -> None:
         code = SIGTERM_EXIT

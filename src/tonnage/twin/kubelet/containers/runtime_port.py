@@ -48,6 +48,30 @@ class Stdio(Protocol):
     def write_error(self, content: bytes) -> None: ...
 
 
+class ServedPorts:
+    """Ports at which a container's programs are reached, and the loopback port of this machine for each.
+
+    Pretended pods have no network of their own. `on_change` is called after every change.
+    """
+
+    def __init__(self) -> None:
+        self._own: dict[int, int] = {}
+        self.on_change: Callable[[], None] = lambda: None
+
+    def open(self, port: int, own: int) -> None:
+        """What the container serves at `port` is reached at `own`."""
+        self._own[port] = own
+        self.on_change()
+
+    def own(self, port: int) -> int | None:
+        """Where the container's port is reached; None: nobody serves there."""
+        return self._own.get(port)
+
+    def ports(self) -> tuple[int, ...]:
+        """Those of the container."""
+        return tuple(self._own)
+
+
 TokenSource: TypeAlias = Callable[[], Awaitable[str]]
 """A token of the pod's service account, as its volume would hold it; empty when there is none."""
 
@@ -57,13 +81,21 @@ async def no_token() -> str:
     return ""
 
 
+def no_report(latency_s: float) -> str:
+    """Nothing."""
+    del latency_s
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerContext:
     """All that a program may know: its pod, its node, its own arguments and streams, and injected devices.
 
     A program is stopped by cancelling it, which stands for SIGTERM; it may catch that to end in order. It
     returns its exit code. `interactive` says that somebody types at it, `main` that it is what the
-    container was started for. A server, or what stands for one, sets `serving`.
+    container was started for. A server, or what stands for one, sets `serving`, and opens `ports` if others
+    are to reach it. `load_report` says how the workload fares on its GPUs, and how its services would meet a
+    latency; empty without a workload.
     """
 
     pod: Pod
@@ -82,9 +114,23 @@ class ContainerContext:
     main: bool = False
     files: FileTree = field(default_factory=FileTree)
     work: Work = field(default_factory=Work)
+    ports: ServedPorts = field(default_factory=ServedPorts)
+    load_report: Callable[[float], str] = no_report
 
 
 Program: TypeAlias = Callable[[ContainerContext], Awaitable[int]]
+
+
+class ContainerLoads(Protocol):
+    """What containers do to the GPUs that they are given."""
+
+    def around(self, program: Program, context: ContainerContext) -> Program:
+        """What really runs in the place of a container's program."""
+        ...
+
+    def report(self, context: ContainerContext, latency_s: float) -> str:
+        """`ContainerContext.load_report` of a container."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +170,7 @@ class RunningContainer:
         self.exit_code: int | None = None
         self.exited = asyncio.Event()
         self.serving = asyncio.Event()
+        self.ports = ServedPorts()
 
     @property
     def name(self) -> str:

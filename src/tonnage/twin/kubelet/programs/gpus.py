@@ -12,7 +12,10 @@ from tonnage.model.errors import TonnageError
 from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
 
 _MOUNTS: Final = "/var/run/nvidia-container-devices"
-FIELDS: Final = ("memory_used_mib", "utilization_percent", "temperature_c", "power_w")
+FIELDS: Final = (
+    *("memory_used_mib", "utilization_percent", "memory_utilization_percent", "temperature_c", "power_w"),
+    *("clock_sm_mhz", "clock_memory_mhz", "clock_sm_most_mhz", "clock_memory_most_mhz"),
+)
 """What programs show of a GPU."""
 ALL: Final = "all"
 """As the value of NVIDIA_VISIBLE_DEVICES: every GPU of the node."""
@@ -78,8 +81,8 @@ class GpuReading:
 
     @property
     def memory_percent(self) -> int | None:
-        busy = self.busy
-        return None if busy is None else 0 if not self.used_mib else busy // 2
+        """Percent of the time in which its memory moves data."""
+        return self.sample.whole("memory_utilization_percent")
 
 
 def injected_ids(context: ContainerContext) -> tuple[str, ...]:

@@ -53,12 +53,17 @@ def _fields() -> dict[str, _Field]:
         "temperature.gpu": ("", lambda r: r.temperature_c),
         "power.draw": ("W", lambda r: None if r.power_w is None else f"{r.power_w:.2f}"),
         "power.limit": ("W", lambda r: f"{r.model.power_limit_w:.2f}" if r.model else None),
+        "clocks.current.sm": ("MHz", lambda r: r.sample.whole("clock_sm_mhz")),
+        "clocks.current.memory": ("MHz", lambda r: r.sample.whole("clock_memory_mhz")),
+        "clocks.max.sm": ("MHz", lambda r: r.sample.whole("clock_sm_most_mhz")),
+        "clocks.max.memory": ("MHz", lambda r: r.sample.whole("clock_memory_most_mhz")),
         "compute_mode": ("", lambda r: "Default"),
         "mig.mode.current": ("", lambda r: r.mig_mode),
         "mig.mode.pending": ("", lambda r: r.mig_mode),
         "ecc.mode.current": ("", lambda r: "Enabled"),
     }
     aliases = {"gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id", "pstate": "pstate"}
+    aliases |= {"clocks.sm": "clocks.current.sm", "clocks.mem": "clocks.current.memory"}
     return table | {alias: table[name] for alias, name in aliases.items()}
 
 

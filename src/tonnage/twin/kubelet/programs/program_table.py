@@ -16,6 +16,7 @@ from tonnage.twin.kubelet.programs.cuda import SAMPLES, sample_at
 from tonnage.twin.kubelet.programs.file_commands import FILING
 from tonnage.twin.kubelet.programs.filters import FILTERS
 from tonnage.twin.kubelet.programs.gpus import sees_gpus
+from tonnage.twin.kubelet.programs.load_report import tonnage_load
 from tonnage.twin.kubelet.programs.machine import MACHINE, chroot_with
 from tonnage.twin.kubelet.programs.mps import mps_control
 from tonnage.twin.kubelet.programs.nvidia_smi import nvidia_smi
@@ -28,7 +29,7 @@ _EVERYWHERE: Final[Mapping[str, Program]] = MappingProxyType(
     {**COMMANDS, **FILING, **FILTERS, **MACHINE, **SAMPLES}
 )
 _NVIDIAS: Final[Mapping[str, Program]] = MappingProxyType(
-    {"nvidia-smi": nvidia_smi, "nvidia-cuda-mps-control": mps_control}
+    {"nvidia-smi": nvidia_smi, "nvidia-cuda-mps-control": mps_control, "tonnage-load": tonnage_load}
 )
 _SHELLS: Final = frozenset({"sh", "bash", "ash", "dash"})
 
@@ -41,7 +42,7 @@ def command_name(context: ContainerContext) -> str:
 def find_command(context: ContainerContext) -> Program | None:
     """The program that `argv[0]` names inside this container, or None when there is no such file.
 
-    NVIDIA's own are there only if devices were injected, because they come with them.
+    NVIDIA's own and `tonnage-load` are there only if devices were injected, because they come with them.
     """
     if not context.argv:
         return None

@@ -25,10 +25,12 @@ class UnreachableError(Exception):
 class KubeletResponse:
     """The answer; `chunks` reads its body once."""
 
-    def __init__(self, connection: h11.Connection, reader: asyncio.StreamReader, code: int) -> None:
+    def __init__(self, connection: h11.Connection, reader: asyncio.StreamReader, head: h11.Response) -> None:
         self._connection = connection
         self._reader = reader
-        self.code = code
+        self.code = head.status_code
+        kinds = [value.decode("latin-1") for name, value in head.headers if name == b"content-type"]
+        self.content_type = next(iter(kinds), "")
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Parts of the body."""
@@ -51,9 +53,9 @@ class KubeletResponse:
 
 @asynccontextmanager
 async def open_response(
-    host: str, port: int, path: str, context: ssl.SSLContext
+    host: str, port: int, path: str, context: ssl.SSLContext, accept: str = ""
 ) -> AsyncIterator[KubeletResponse]:
-    """The answer to `GET https://host:port/path`.
+    """The answer to `GET https://host:port/path`; with `accept` that header is sent.
 
     Raises:
         UnreachableError: nobody answers.
@@ -62,6 +64,7 @@ async def open_response(
     try:
         connection = h11.Connection(h11.CLIENT)
         headers = [("host", f"{host}:{port}"), ("connection", "close")]
+        headers += [("accept", accept)] if accept else []
         request = connection.send(h11.Request(method="GET", target=path, headers=headers))
         writer.write((request or b"") + (connection.send(h11.EndOfMessage()) or b""))
         try:
@@ -72,7 +75,7 @@ async def open_response(
             raise UnreachableError("EOF") from None
         if not isinstance(event, h11.Response):
             raise UnreachableError("EOF")
-        yield KubeletResponse(connection, reader, event.status_code)
+        yield KubeletResponse(connection, reader, event)
     finally:
         writer.close()
 

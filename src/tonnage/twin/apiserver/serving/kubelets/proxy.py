@@ -1,4 +1,4 @@
-"""Logs and exec, passed on to the kubelet of the pod's node.
+"""Logs, exec and pages of pods, passed on to the kubelet of the pod's node.
 
 Source: pkg/registry/core/pod/strategy.go (LogLocation, streamLocation) and registry/rest/streamer (v1.35).
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, NoReturn
 from urllib.parse import quote, urlencode
 
@@ -31,6 +32,8 @@ _PREFERRED: Final = ("InternalIP", "Hostname", "InternalDNS", "ExternalDNS", "Ex
 """Addresses of a node. A genuine server tries its names first; those of the twin's nodes nobody resolves."""
 _PORT: Final = 10250
 """A kubelet's, where its node names none."""
+_SCHEME_NAME_PORT: Final = 3
+_HTTP: Final = 80
 
 
 class KubeletProxy:
@@ -62,6 +65,27 @@ class KubeletProxy:
                 await until_either(_copy(response, exchange), exchange.gone())
         except UnreachableError as error:
             raise StatusError(500, "", f'Get "https://{host}:{port}{path}": {error}') from None
+
+    async def page(self, exchange: Exchange, address: ResourcePath) -> None:
+        """Relay what a pod serves at one of its ports. Raises ApiError: nobody does."""
+        pod_name, port = pod_and_port(address.name)
+        pod = self._pod(replace(address, name=pod_name))
+        port = port or _first_port(pod)
+        host, kubelet_port = self._kubelet(pod)
+        where = "/".join(quote(part, safe="") for part in (address.namespace, pod_name))
+        path = f"/podPort/{where}/{port}/" + "/".join(quote(part, safe="") for part in address.rest)
+        path += f"?{urlencode(exchange.pairs)}" if exchange.pairs else ""
+        accept = exchange.headers.get("accept", "") or "*/*"
+        try:
+            async with open_response(host, kubelet_port, path, self._trust(), accept) as response:
+                if response.code == 502:
+                    why = (await response.whole()).decode(errors="replace").strip()
+                    raise _not_reached(pod, port, f"connect: {why}")
+                await exchange.start(response.code, response.content_type)
+                await exchange.chunk(b"")
+                await until_either(_copy(response, exchange), exchange.gone())
+        except UnreachableError as error:
+            raise _not_reached(pod, port, str(error)) from None
 
     async def stream(self, exchange: Exchange, address: ResourcePath) -> None:
         """Relay the WebSocket of exec or attach. Raises ApiError before the connection is accepted."""
@@ -109,6 +133,33 @@ class KubeletProxy:
             raise StatusError(500, "", f"no preferred addresses found; known addresses: [{shown}]")
         port = number(node.object, "status", "daemonEndpoints", "kubeletEndpoint", "Port")
         return host, port or _PORT
+
+
+def pod_and_port(name: str) -> tuple[str, int]:
+    """What a proxy calls a pod, as its name and port; 0 for none. Raises ApiError.
+
+    >>> pod_and_port("http:web:8080"), pod_and_port("web:8080"), pod_and_port("web")
+    (('web', 8080), ('web', 8080), ('web', 0))
+    """
+    parts = name.split(":")
+    pod, port = parts[-2:] if len(parts) > 1 else (name, "")
+    if len(parts) > _SCHEME_NAME_PORT or not (port == "" or (port.isascii() and port.isdigit())):
+        raise bad_request(f'invalid pod request "{name}"')
+    return pod, int(port[:5] or 0)
+
+
+def _first_port(pod: JsonObject) -> int:
+    """The first that its containers name, else HTTP's."""
+    for container in mappings(pod, "spec", "containers"):
+        for port in mappings(container, "ports"):
+            return number(port, "containerPort")
+    return _HTTP
+
+
+def _not_reached(pod: JsonObject, port: int, why: str) -> ApiError:
+    address = f"{text(pod, 'status', 'podIP')}:{port}"
+    message = f"error trying to reach service: dial tcp {address}: {why}"
+    return StatusError(503, "ServiceUnavailable", message)
 
 
 def _container(pod: JsonObject, requested: str) -> str:

@@ -1,0 +1,1 @@
+"""`tonnage top`: where usage is read, the screen and its keys."""

@@ -1,0 +1,175 @@
+"""Where `tonnage top` reads: the agents of a cluster by the API server, or the page of one node."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import quote
+
+from tonnage.cli.cluster import seen_of
+from tonnage.documents.device_page import MOST_BYTES, parse_page
+from tonnage.model.errors import ApiError, ClusterError, ConfigError, Problem
+from tonnage.model.name_lists import listed
+from tonnage.model.node.device_usage import DevicePage
+from tonnage.model.node.gpu_status import GpuStatus
+from tonnage.wire.kinds import POD
+
+if TYPE_CHECKING:
+    from tonnage.adapters.kubernetes.http import HttpKubernetes
+    from tonnage.wire.objects import Pod
+
+_PART_OF: Final = "app.kubernetes.io/part-of=tonnage"
+_PORT: Final = "exporter"
+_AT_ONCE: Final = 16
+_PAGE_S: Final = 5.0
+_REPORTS_S: Final = 10.0
+_MOST_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What was read at one moment; `notes` are what a person must know of it."""
+
+    reports: Mapping[str, GpuStatus] = field(default_factory=dict)
+    pages: Mapping[str, DevicePage] = field(default_factory=dict)
+    now: datetime | None = None
+    notes: tuple[str, ...] = ()
+
+
+class UsageSource(Protocol):
+    """Something that can be read again and again."""
+
+    async def read(self) -> Moment:
+        """Everything now. Raises ClusterError, ConfigError: nothing can be read."""
+        ...
+
+
+class ClusterSource:
+    """The agents in one namespace, by the API server's proxy to their pods; the rest by NodeGPUStatus.
+
+    Reports are read every ten seconds, pages each time.
+    """
+
+    def __init__(self, api: HttpKubernetes, agents: str, namespace: str) -> None:
+        self._api = api
+        self._agents = agents
+        self._namespace = namespace
+        self._read_s = float("-inf")
+        self._reports: Mapping[str, GpuStatus] = {}
+        self._pods: Sequence[Pod] = ()
+        self._now: datetime | None = None
+        self._unread: tuple[str, ...] = ()
+
+    async def read(self) -> Moment:
+        seconds = asyncio.get_running_loop().time()
+        if seconds - self._read_s >= _REPORTS_S:
+            await self._read_reports()
+            self._read_s = seconds
+        served = [pod for pod in self._pods if _exporter_port(pod)]
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def page(pod: Pod) -> DevicePage | str:
+            async with room:
+                return await self._page(pod)
+
+        answers = await asyncio.gather(*map(page, served))
+        pages = {
+            pod.spec.node_name: answer
+            for pod, answer in zip(served, answers, strict=True)
+            if isinstance(answer, DevicePage)
+        }
+        refusals = [answer for answer in answers if isinstance(answer, str)]
+        return Moment(self._reports, pages, self._now, (*self._unread, *self._notes(served, refusals)))
+
+    async def _read_reports(self) -> None:
+        snapshot = await seen_of(self._api, "top", self._namespace)
+        self._reports, self._now = snapshot.gpu, snapshot.now
+        missing = sorted(snapshot.missing & {"NodeGPUStatus"})
+        self._unread = tuple(f"{kind} was not read: health and holders are unknown" for kind in missing)
+        try:
+            pods = await self._api.list(POD, namespace=self._agents, label_selector=_PART_OF)
+        except ApiError as error:
+            if error.code != HTTPStatus.FORBIDDEN:
+                raise
+            self._pods = ()
+        else:
+            running = [pod for pod in pods.items if pod.status.phase == "Running" and pod.spec.node_name]
+            self._pods = [pod for pod in running if pod.metadata.deletion_timestamp is None]
+
+    async def _page(self, pod: Pod) -> DevicePage | str:
+        """The pod's page, or why there is none."""
+        name, port = quote(pod.metadata.name, safe=""), _exporter_port(pod)
+        path = f"/api/v1/namespaces/{quote(self._agents, safe='')}/pods/{name}:{port}/proxy/metrics"
+        try:
+            async with asyncio.timeout(_PAGE_S):
+                text = await self._api.get_text(path, MOST_BYTES)
+        except ApiError as error:
+            return "forbidden" if error.code == HTTPStatus.FORBIDDEN else error.message
+        except ClusterError as error:
+            return error.problems[0].why or error.problems[0].what
+        except TimeoutError:
+            return f"no answer within {_PAGE_S:.0f} s"
+        page = parse_page(text, pod.metadata.name)
+        return page.what if isinstance(page, Problem) else page
+
+    def _notes(self, served: Sequence[Pod], refusals: Sequence[str]) -> list[str]:
+        """Why readings are those of reports."""
+        if not served:
+            return [f"no agent in namespace {self._agents} serves device metrics: shown is NodeGPUStatus"]
+        if "forbidden" in refusals:
+            return ["you may not read the agents' pages: shown is NodeGPUStatus; see tonnage access top"]
+        if refusals:
+            why = listed(list(dict.fromkeys(refusals)), _MOST_NAMED)
+            return [f"{len(refusals)} of {len(served)} agents do not answer: {why}"]
+        return []
+
+
+def _exporter_port(pod: Pod) -> int:
+    """The port at which the pod serves device metrics; 0: none."""
+    ports = (port for container in pod.spec.containers for port in container.ports)
+    return next((port.container_port for port in ports if port.name == _PORT), 0)
+
+
+class PageSource:
+    """The page of one node's agent, or of a dcgm-exporter, at an address."""
+
+    def __init__(self, address: str) -> None:
+        self._url = page_url(address)
+
+    async def read(self) -> Moment:
+        page = parse_page(await asyncio.to_thread(self._text), self._url)
+        if isinstance(page, Problem):
+            raise ClusterError(page)
+        return Moment(pages={page.host or self._url.split("/")[2]: page})
+
+    def _text(self) -> str:
+        try:
+            with urllib.request.urlopen(self._url, timeout=_PAGE_S) as answer:  # noqa: S310 - page_url
+                content: bytes = answer.read(MOST_BYTES + 1)
+        except (OSError, ValueError, urllib.error.URLError) as error:
+            why = str(getattr(error, "reason", "") or error)
+            remedy = "check that an agent serves there: tonnage node --exporter-address"
+            raise ClusterError(Problem("no device metrics", self._url, why, remedy)) from None
+        return content.decode("utf-8", "replace")
+
+
+def page_url(address: str) -> str:
+    """The URL of the page at `HOST:PORT`, or of a URL. Raises ConfigError.
+
+    >>> page_url("127.0.0.1:9400"), page_url("https://gpu-0:9400/metrics")
+    ('http://127.0.0.1:9400/metrics', 'https://gpu-0:9400/metrics')
+    """
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        scheme, rest = "http", address
+    host, _, path = rest.partition("/")
+    if scheme not in ("http", "https") or not host or not address.isprintable() or " " in address:
+        fault, remedy = f"not the address of a page: {address[:100]!r}", "write HOST:PORT, such as gpu-0:9400"
+        raise ConfigError(Problem(fault, "--node-address", remedy=remedy))
+    return f"{scheme}://{host}/{path or 'metrics'}"

@@ -1,0 +1,1 @@
+"""What pretended devices read while pretended workloads run on them. All but the file is pure."""

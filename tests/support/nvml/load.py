@@ -1,0 +1,40 @@
+"""A pretended workload's readings, as the pretended driver's state has them: the same model behind both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from support.nvml.state import DriverState
+from tonnage.model.devices.inventory import Sample
+
+_WORDS: Final[Mapping[str, tuple[str, float]]] = MappingProxyType(
+    {
+        "utilization_percent": ("gpu-utilization", 1),
+        "memory_utilization_percent": ("memory-utilization", 1),
+        "memory_used_mib": ("memory-used-mib", 1),
+        "memory_reserved_mib": ("memory-reserved-mib", 1),
+        "temperature_c": ("temperature", 1),
+        "memory_temperature_c": ("memory-temperature", 1),
+        "power_w": ("power-mw", 1000),
+        "energy_mj": ("energy-mj", 1),
+        "clock_sm_mhz": ("clock-sm", 1),
+        "clock_memory_mhz": ("clock-memory", 1),
+        "clock_event_reasons": ("clock-reasons", 1),
+    }
+)
+"""Word of the state file and its unit in ours, by field."""
+FIELDS: Final = tuple(_WORDS)
+
+
+def loaded(state: DriverState, samples: Iterable[Sample]) -> DriverState:
+    """The state with what those samples read, of GPUs with the same uuids."""
+    by_uuid = {sample.uuid: sample.values for sample in samples}
+    gpus = []
+    for gpu in state.gpus:
+        values = by_uuid.get(gpu.identity, {})
+        facts = {word: round(values[name] * unit) for name, (word, unit) in _WORDS.items() if name in values}
+        gpus.append(replace(gpu, facts={**gpu.facts, **facts}))
+    return replace(state, gpus=tuple(gpus))
