@@ -30,6 +30,7 @@ from tonnage.twin.kubelet.node_disk import LocalDisk
 from tonnage.twin.kubelet.node_spec import NodePaths
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods
+from tonnage.wire.kubelet.claim_methods import GET_INFO
 from tonnage.wire.objects import ObjectMeta, Pod
 
 Target = Callable[[bytes], None]
@@ -45,6 +46,8 @@ def plugin_messages() -> Iterator[Target]:
         def target(data: bytes) -> None:
             with suppress(DecodeError):
                 _refusal(methods.REGISTER.request.FromString(data))
+            with suppress(DecodeError):
+                str(GET_INFO.response.FromString(data).name)
             with suppress(DecodeError):
                 runner.run(_listed(node.paths, methods.LIST_AND_WATCH.response.FromString(data)))
             with suppress(DecodeError, StartError):

@@ -15,12 +15,16 @@ from tonnage.model.actions.cluster import (
     CreateEvent,
     CreateNodeFeature,
     CreateNodeGpuStatus,
+    CreateSlice,
+    DeleteSlice,
     EvictPod,
     PatchNode,
     PatchNodeGpuStatus,
     PatchNodeStatus,
     PatchPolicyStatus,
     ReplaceNodeFeature,
+    ReplaceSlice,
+    SliceAction,
 )
 from tonnage.model.actions.devices import DeviceAction
 from tonnage.model.actions.host import HostAction, RestartNode, RunHook, StartService, StopService
@@ -30,7 +34,16 @@ from tonnage.model.json import JsonObject
 from tonnage.model.names import COPIED_FROM
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.ports.node import CdiFiles, Checkpoints, DeviceBackend, HostPrograms, LabelLines, MpsDaemons
-from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, EVENT, NODE, NODE_FEATURE, NODE_GPU_STATUS, POD
+from tonnage.wire.kinds import (
+    CLUSTER_POLICY,
+    CONFIG_MAP,
+    EVENT,
+    NODE,
+    NODE_FEATURE,
+    NODE_GPU_STATUS,
+    POD,
+    RESOURCE_SLICE,
+)
 
 _T = TypeVar("_T")
 _HOOK_S: Final = 300.0
@@ -152,6 +165,8 @@ async def _in_cluster(api: KubernetesApi, action: ClusterAction) -> None:
             await api.patch(
                 CONFIG_MAP, name, _config_map(action), namespace=namespace, patch_type=PatchType.APPLY
             )
+        case CreateSlice() | ReplaceSlice() | DeleteSlice():
+            await _on_slices(api, action)
         case CreateEvent(namespace, event):
             await api.create(EVENT, event, namespace=namespace)
         case CountEvent(namespace, name, patch):
@@ -171,6 +186,18 @@ def _config_map(action: ApplyConfigMap) -> JsonObject:
         "metadata": metadata,
         "data": contents,
     }
+
+
+async def _on_slices(api: KubernetesApi, action: SliceAction) -> None:
+    match action:
+        case CreateSlice(body):
+            await api.create(RESOURCE_SLICE, body)
+        case ReplaceSlice(body):
+            await api.replace(RESOURCE_SLICE, body)
+        case DeleteSlice(name, uid):
+            await api.delete(RESOURCE_SLICE, name, uid=uid)
+        case _:
+            assert_never(action)
 
 
 def _eviction(pod: EvictPod) -> JsonObject:

@@ -115,6 +115,34 @@ class ApplyConfigMap:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateSlice:
+    """Publish a ResourceSlice of the node that is missing."""
+
+    retry: ClassVar[Retry] = Retry.LOOK_FIRST
+
+    slice: JsonObject = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceSlice:
+    """Have a ResourceSlice be this, if it still is the one that was seen."""
+
+    retry: ClassVar[Retry] = Retry.LOOK_FIRST
+
+    slice: JsonObject = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSlice:
+    """Delete a ResourceSlice, if it still is that one."""
+
+    retry: ClassVar[Retry] = Retry.LOOK_FIRST
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
 class CreateEvent:
     """Write an Event, under its name."""
 
@@ -135,6 +163,7 @@ class CountEvent:
     patch: JsonObject = field(repr=False)
 
 
+SliceAction: TypeAlias = CreateSlice | ReplaceSlice | DeleteSlice
 ClusterAction: TypeAlias = (
     PatchNode
     | PatchNodeStatus
@@ -145,6 +174,7 @@ ClusterAction: TypeAlias = (
     | PatchNodeGpuStatus
     | PatchPolicyStatus
     | ApplyConfigMap
+    | SliceAction
     | CreateEvent
     | CountEvent
 )
