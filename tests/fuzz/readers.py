@@ -142,7 +142,7 @@ BEHIND: Final[dict[str, str]] = {
     "adapters/kubelet/plugin_folder.py:PluginFolder.register": "plugin-messages",
     "adapters/kubelet/claim_sockets.py:_name_at": "plugin-messages",
     "twin/kubelet/devices/plugins.py:PluginEndpoint._follow": "plugin-messages",
-    "twin/kubelet/devices/plugins.py:_call": "plugin-messages",
+    "twin/kubelet/devices/plugins.py:ask_plugin": "plugin-messages",
     "twin/kubelet/devices/unix_grpc.py:unary_handler": "plugin-messages",
     "twin/machines.py:HardwareFile.read": "hardware",
     "twin/machines.py:HardwareFile.write": "hardware",

@@ -22,7 +22,7 @@ from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.names import ResourceName
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.ports.node import CdiView, DeviceBackend, HostPrograms
+from tonnage.ports.node import CdiView, ClaimSockets, DeviceBackend, HostPrograms
 
 if TYPE_CHECKING:
     from tonnage.adapters.cdi.files import FolderCdi
@@ -183,8 +183,7 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
     devices = NodeDevices(world, board, backend)
     config = _node_config(options, world, board)
     ledger = HoldLedger(world, board, boot=boot_id(options.root))
-    holders = Holders(world, board, kubelet_holds, ledger)
-    specs = CdiSpecs(world, board, spec_folder)
+    holders, specs = Holders(world, board, kubelet_holds, ledger), CdiSpecs(world, board, spec_folder)
     plugin = DevicePlugin(world, board, sockets, ledger, holders, specs)
     cdi, mps = NodeCdi(world, board, specs), NodeMps(world, board, daemons)
     conditions = NodeConditions(world, board)
@@ -210,12 +209,15 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
 
 
 def _claim_ports(options: AgentOptions, specs: CdiView) -> ClaimPorts:
-    from tonnage.adapters.kubelet.claim_sockets import ClaimFolder
     from tonnage.adapters.boot import boot_id
     from tonnage.adapters.machine import pcie_roots
     from tonnage.agent.claims.start import ClaimPorts
 
-    sockets = ClaimFolder(options.root, options.kubelet_root_dir)
+    def sockets() -> ClaimSockets:
+        from tonnage.adapters.kubelet.claim_sockets import ClaimFolder
+
+        return ClaimFolder(options.root, options.kubelet_root_dir)
+
     return ClaimPorts(sockets, specs, partial(pcie_roots, options.root), boot_id(options.root))
 
 

@@ -73,6 +73,8 @@ async def have_effect(ports: ActionPorts, action: Action) -> bool:
         return await _on_disk(_there(ports.checkpoints, action), action)
     if isinstance(action, ClusterAction):
         await _in_cluster(_there(ports.api, action), action)
+    elif isinstance(action, SliceAction):
+        await _on_slices(_there(ports.api, action), action)
     elif isinstance(action, DeviceAction):
         await _there(ports.devices, action).apply(action)
     elif isinstance(action, MpsAction):
@@ -165,8 +167,6 @@ async def _in_cluster(api: KubernetesApi, action: ClusterAction) -> None:
             await api.patch(
                 CONFIG_MAP, name, _config_map(action), namespace=namespace, patch_type=PatchType.APPLY
             )
-        case CreateSlice() | ReplaceSlice() | DeleteSlice():
-            await _on_slices(api, action)
         case CreateEvent(namespace, event):
             await api.create(EVENT, event, namespace=namespace)
         case CountEvent(namespace, name, patch):

@@ -17,6 +17,7 @@ from support.claim_kubelet import ClaimKubelet, eventually
 from tonnage.adapters.clock import SystemClock
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import STATE, AgentOptions
+from tonnage.decide.node.cdi.rules import spec_problems
 from tonnage.decide.node.claims.slices import MARK
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.model.devices.claims import DRIVER, ClaimRef
@@ -176,6 +177,7 @@ async def test_a_claim_is_prepared_once_and_given_back(scene: Scene) -> None:
         ids = [name for device in answer.devices for name in device.cdi_device_ids]
         assert ids == [f"k8s.gpu.nvidia.com/claim={claim.uid}-gpu-{n}" for n in (0, 2)]
         spec = scene.spec(claim)
+        assert spec_problems(spec) == ()
         nodes = {d["name"]: [n["path"] for n in d["containerEdits"]["deviceNodes"]] for d in spec["devices"]}
         assert nodes == {f"{claim.uid}-gpu-{n}": [f"/dev/nvidia{n}"] for n in (0, 2)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from tonnage.agent.board import NodeBoard
     from tonnage.agent.claims.driver import ClaimDriver
     from tonnage.agent.context import AgentWorld
+    from tonnage.agent.holds.claim_book import ClaimBook
     from tonnage.agent.holds.hold_ledger import HoldLedger
     from tonnage.ports.node import CdiView, ClaimSockets
 
@@ -21,9 +23,9 @@ _OFF: Final = "the configuration offers GPUs as claims, and the agent runs witho
 
 @dataclass(frozen=True, slots=True)
 class ClaimPorts:
-    """What the driver has of its node: sockets, specs, PCIe root complexes by PCI address, and the boot."""
+    """What the driver has of its node: sockets once it serves, specs, PCIe roots by address, and the boot."""
 
-    sockets: ClaimSockets
+    sockets: Callable[[], ClaimSockets]
     specs: CdiView
     roots: Callable[[Sequence[str]], Mapping[str, str]]
     boot: str = ""
@@ -31,25 +33,66 @@ class ClaimPorts:
 
 async def claims_of(
     served: bool, world: AgentWorld, board: NodeBoard, ledger: HoldLedger, ports: Callable[[], ClaimPorts]
-) -> ClaimDriver | None:
-    """The driver, which knows what an earlier agent prepared; None unless `served`, or without a cluster."""
+) -> NodeClaims | None:
+    """What serves claims, once there are any to serve; None unless `served`, or without a cluster."""
     if not served or world.api is None:
         board.configuration.subscribe(lambda: _warn(world, board))
         return None
-    from tonnage.agent.claims.claim_specs import ClaimSpecs
-    from tonnage.agent.claims.devices import ClaimableDevices
-    from tonnage.agent.claims.driver import ClaimDriver
-    from tonnage.agent.claims.preparation import ClaimPreparation
-    from tonnage.agent.holds.claim_book import ClaimBook
+    claims = NodeClaims(world, board, ledger, ports)
+    await claims.restore()
+    return claims
 
-    node = ports()
-    devices = ClaimableDevices(world, board, node.roots)
-    book = ClaimBook(world, ledger, boot=node.boot)
-    await ledger.restore()
-    await book.restore()
-    specs = ClaimSpecs(world, board, node.specs)
-    preparation = ClaimPreparation(world, board, ledger, book, specs, devices)
-    return ClaimDriver(world, board, node.sockets, devices, book, preparation)
+
+class NodeClaims:
+    """Loads the driver when the configuration offers claims first, or an earlier agent prepared some.
+
+    Slices that an earlier agent left on a node without either are kubelet's to remove.
+    """
+
+    def __init__(
+        self, world: AgentWorld, board: NodeBoard, ledger: HoldLedger, ports: Callable[[], ClaimPorts]
+    ) -> None:
+        self._world = world
+        self._board = board
+        self._ledger = ledger
+        self._ports = ports
+        self._driver: ClaimDriver | None = None
+        self._wake = asyncio.Event()
+        board.configuration.subscribe(self._wake.set)
+
+    async def restore(self) -> None:
+        """Know what an earlier agent prepared, before anybody is given a device."""
+        from tonnage.agent.holds.claim_book import ClaimBook
+
+        node = self._ports()
+        book = ClaimBook(self._world, self._ledger, boot=node.boot)
+        if await book.restore():
+            self._driver = self._made(book, node)
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        from tonnage.agent.holds.claim_book import ClaimBook
+
+        while self._driver is None:
+            await self._wake.wait()
+            self._wake.clear()
+            current = self._board.configuration.value
+            if current is not None and current.config.claimed:
+                node = self._ports()
+                self._driver = self._made(ClaimBook(self._world, self._ledger, boot=node.boot), node)
+        await self._driver.run()
+
+    def _made(self, book: ClaimBook, node: ClaimPorts) -> ClaimDriver:
+        from tonnage.agent.claims.claim_specs import ClaimSpecs
+        from tonnage.agent.claims.devices import ClaimableDevices
+        from tonnage.agent.claims.driver import ClaimDriver
+        from tonnage.agent.claims.preparation import ClaimPreparation
+
+        world, board = self._world, self._board
+        devices = ClaimableDevices(world, board, node.roots)
+        specs = ClaimSpecs(world, board, node.specs)
+        preparation = ClaimPreparation(world, board, self._ledger, book, specs, devices)
+        return ClaimDriver(world, board, node.sockets(), devices, book, preparation)
 
 
 def _warn(world: AgentWorld, board: NodeBoard) -> None:

@@ -52,30 +52,27 @@ class ClaimBook:
         """By `namespace/name`, the uid of the claim that holds devices under it."""
         return {str(noted.claim): uid for uid, noted in self._claims.items() if noted.boot == self.boot}
 
-    async def restore(self) -> None:
-        """What an earlier agent noted, once the ledger is restored.
+    async def restore(self) -> bool:
+        """Know what an earlier agent noted; whether there is anything of it.
 
-        The ledger keeps its holds where the file is damaged, which is set aside then.
+        Where the file is damaged, which is set aside then, the ledger still has the holds.
         """
         try:
             payload = await self._checkpoints.load(CHECKPOINT)
-        except HardwareError as error:
-            _LOG.error("claims not readable: node=%s error=%s", self._node, error)
-            self._events.post(
-                "Warning", "ClaimsForgotten", f"prepared claims are not known any more: {error}"
-            )
-            return
-        if payload is None:
-            return
-        try:
+            if payload is None:
+                return False
             self._claims = {prepared.claim.uid: prepared for prepared in claims_in(payload)}
+        except HardwareError as error:
+            self._report("ClaimsForgotten", f"prepared claims are unknown: {error}")
+            return True
         except ValueError as error:
             self.unreadable = f"claims that an earlier agent prepared cannot be read: {error}"
-            _LOG.error("claims not readable: node=%s error=%s", self._node, error)
-            self._events.post("Warning", "ClaimsNotReadable", self.unreadable)
-            return
+            self._report("ClaimsNotReadable", self.unreadable)
+            return True
+        await self._ledger.restore()
         for prepared in self._claims.values():
             await self._hold(prepared)
+        return True
 
     async def note(self, prepared: PreparedClaim) -> None:
         """Note a claim and hold its devices, before anything else. Raises HardwareError: do not answer."""
@@ -94,6 +91,10 @@ class ClaimBook:
             await self._ledger.release(str(prepared.claim))
         await self._save(claims)
         self._claims = claims
+
+    def _report(self, reason: str, text: str) -> None:
+        _LOG.error("claims not readable: node=%s error=%s", self._node, text)
+        self._events.post("Warning", reason, text)
 
     async def _hold(self, prepared: PreparedClaim) -> None:
         if prepared.boot != self.boot:

@@ -174,7 +174,6 @@ ClusterAction: TypeAlias = (
     | PatchNodeGpuStatus
     | PatchPolicyStatus
     | ApplyConfigMap
-    | SliceAction
     | CreateEvent
     | CountEvent
 )

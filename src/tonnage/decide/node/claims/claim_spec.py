@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tonnage.decide.node.cdi.rules import minimum_version
 from tonnage.decide.node.cdi.spec import gpu_spec, options_of
 from tonnage.model.devices.cdi import CdiSpec, DriverFiles, NameStrategy
 from tonnage.model.devices.claims import CDI_CLAIM_KIND, PreparedClaim, PreparedDevice
@@ -35,7 +36,9 @@ def claim_spec(
         if device.uuid in by_uuid
     ]
     names = frozenset(str(entry["name"]) for entry in entries)
-    return CdiSpec(spec.kind, {**spec.document, "devices": [*entries]}, names, spec.left_out)
+    document: JsonObject = {**spec.document, "devices": [*entries]}
+    document["cdiVersion"] = minimum_version(document)  # names that begin with a digit need a later one
+    return CdiSpec(spec.kind, document, names, spec.left_out)
 
 
 def device_name(claim: PreparedClaim, device: PreparedDevice) -> str:
