@@ -313,6 +313,25 @@ async def test_a_gpu_is_claimed_or_an_extended_resource_and_a_switch_waits_for_i
         await scene.kubelet.until_gone()
 
 
+async def test_an_unhealthy_gpu_is_not_published_where_the_server_drops_taints_and_comes_back(
+    scene: Scene,
+) -> None:
+    """In 1.35 the gate DRADeviceTaints is off."""
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: len(names(listing)) == 3)
+        sick = HARDWARE.replace("{uuid: GPU-1,", "{uuid: GPU-1, health: unhealthy, reason: smoke,")
+        (scene.root / "hardware.yaml").write_text(sick)
+        await scene.slices(lambda listing: names(listing) == ["gpu-0", "gpu-2"])
+        claim = await scene.claim("train", "gpu-1")
+        refused = (await scene.kubelet.prepare(claim))[claim.uid].error
+        assert refused == f"device {NODE}/gpu-1 of claim ml/train is unhealthy (smoke)"
+        (scene.root / "hardware.yaml").write_text(HARDWARE)
+        await scene.slices(lambda listing: len(names(listing)) == 3)
+        assert not (await scene.kubelet.prepare(claim))[claim.uid].error
+
+
 async def test_without_the_flag_nobody_gets_a_claimed_gpu_and_that_is_told(scene: Scene) -> None:
     await scene.begin(SOME)
     async with scene.agent(claims=False):

@@ -96,7 +96,8 @@ class ClaimDriver:
         registered = self._sockets.registered()
         why = why or registered or ""
         if self._board.config_confirmed.value and (why or not devices or registered is not None):
-            self._slices.show(() if why else desired_specs(devices, self._node))
+            taints = self._slices.keeps_taints
+            self._slices.show(() if why else desired_specs(devices, self._node, taints=taints))
         self._board.claims.publish(ClaimOffer(devices, why))
         self._complain(why)
 

@@ -55,7 +55,9 @@ class SlicePublisher:
         self._specs: tuple[JsonObject, ...] | None = None
         self._complaint = ""
         self.dropped: tuple[str, ...] = ()
-        """Fields that this server drops."""
+        """Fields that this server dropped of what was written last."""
+        self.keeps_taints = True
+        """False once the server dropped taints: the feature is off there."""
         self.foreign = ""
         """The slice of another driver of our name on this node."""
         self._selector = f"spec.nodeName={self._node},spec.driver={DRIVER}"
@@ -128,6 +130,7 @@ class SlicePublisher:
         if dropped and dropped != self.dropped:
             fields = ",".join(dropped)
             _LOG.warning("the server drops fields of slices: node=%s fields=%s", self._node, fields)
+            self.keeps_taints &= "taints" not in dropped
             self._on_news()
         self.dropped = dropped
 

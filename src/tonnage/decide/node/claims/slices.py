@@ -16,6 +16,8 @@ MARK: Final = "tonnage.dev/agent"
 """The label of slices that an agent of Tonnage published; another driver of that name has none."""
 CONTENT: Final = "tonnage.dev/content"
 """The annotation with the sum of what was published, so that what a server dropped is no difference."""
+UNHEALTHY: Final = "tonnage.dev/unhealthy"
+"""The taint of a device that its node's agent holds for unhealthy."""
 _MOST_DEVICES: Final = 64
 """In a slice with taints; without, 128."""
 _LONGEST_NAME: Final = 253
@@ -60,9 +62,15 @@ def is_ours(obj: JsonObject) -> bool:
     return text(obj, "metadata", "labels", MARK) == "true"
 
 
-def desired_specs(devices: Iterable[PublishedDevice], node: str) -> tuple[JsonObject, ...]:
-    """The specs of the pool's slices in order, without pool generation; none where nothing can be claimed."""
-    bodies = [_device(device) for device in devices if not device.unfit]
+def desired_specs(
+    devices: Iterable[PublishedDevice], node: str, *, taints: bool = True
+) -> tuple[JsonObject, ...]:
+    """The specs of the pool's slices in order, without pool generation; none where nothing can be claimed.
+
+    An unhealthy device is tainted, so that no new claim gets it; where the server keeps no `taints` it is
+    left out. Healthy again, it is as before.
+    """
+    bodies = [_device(device) for device in devices if not device.unfit and (taints or device.healthy)]
     parts = [bodies[at : at + _MOST_DEVICES] for at in range(0, len(bodies), _MOST_DEVICES)]
     return tuple({"driver": DRIVER, "nodeName": node, "devices": [*part]} for part in parts)
 
@@ -128,11 +136,14 @@ def _device(device: PublishedDevice) -> JsonObject:
     attributes: JsonObject = {key: {"string": value} for key, value in device.texts.items()}
     attributes |= {key: {"version": value} for key, value in device.versions.items()}
     attributes |= {key: {"int": value} for key, value in device.numbers.items()}
-    return {
+    body: JsonObject = {
         "name": device.name,
         "attributes": dict(sorted(attributes.items())),
         "capacity": {key: {"value": amount} for key, amount in sorted(device.capacity.items())},
     }
+    if not device.healthy:
+        body["taints"] = [{"key": UNHEALTHY, "effect": "NoSchedule"}]
+    return body
 
 
 def _step(
