@@ -22,7 +22,8 @@ from tonnage.decide.node.claims.slices import (
     next_step,
 )
 from tonnage.loop.informer import Informer
-from tonnage.model.actions.cluster import ClusterAction, CreateSlice, DeleteSlice, ReplaceSlice
+from tonnage.model.actions.cluster import CreateSlice, DeleteSlice, ReplaceSlice, SliceAction
+from tonnage.model.actions.subjects import SLICES
 from tonnage.model.devices.claims import DRIVER
 from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.json import JsonObject
@@ -99,7 +100,7 @@ class SlicePublisher:
             return
         owner = NodeOwner(self._node, node.metadata.uid)
         for _ in range(_MOST_STEPS):
-            standing, sight = await self._performer.look(self._standing())
+            standing, sight = await self._performer.look(SLICES, self._standing())
             specs = () if self.foreign else self._specs
             step = next_step(specs, standing, owner)
             if step is None:
@@ -141,7 +142,7 @@ class SlicePublisher:
             self._events.post("Warning", "ClaimsNotPublished", f"ResourceSlices are not published: {text}")
 
 
-def _action(step: SliceStep) -> ClusterAction:
+def _action(step: SliceStep) -> SliceAction:
     match step:
         case NewSlice(body):
             return CreateSlice(body)
