@@ -28,13 +28,16 @@ READS: Final = frozenset(
     {
         *("Clock", "KubernetesReader", "DeviceReader", "CheckpointReader", "MpsView", "CdiView", "HostView"),
         *("KubeletHolds", "RuntimeView", "SoftwareView", "MachineFacts", "PluginService", "AgentConfigFile"),
+        *("ClaimService",),
     }
 )
 """Protocols that change nothing."""
-SOCKETS: Final = "PluginSockets"
-"""Left to one loop: how the agent answers kubelet, not what it changes. Sockets end with the process, nothing
-of them is to be done again after a crash, and the service that is handed over is no value."""
-_ITS_LOOP: Final = "tonnage.agent.plugin.device_plugin"
+SOCKETS: Final[Mapping[str, str]] = {
+    "PluginSockets": "tonnage.agent.plugin.device_plugin",
+    "ClaimSockets": "tonnage.agent.claims",
+}
+"""Left to whom it names: how the agent answers kubelet, not what it changes. Sockets end with the process,
+nothing of them is to be done again after a crash, and the service that is handed over is no value."""
 _PERFORMED: Final = ("tonnage.loop.effects", "tonnage.loop.events.recorder_over")
 _PORTS: Final = "tonnage.ports"
 
@@ -45,7 +48,7 @@ def done_by_themselves(name: str, module: Module) -> Iterator[tuple[int, str]]:
         yield from _unsorted(module)
     if not is_in(name, "tonnage.agent") or name == "tonnage.agent.main":
         return
-    refused = {*CHANGES} | ({SOCKETS} if name != _ITS_LOOP else set())
+    refused = {*CHANGES} | {port for port, room in SOCKETS.items() if not is_in(name, room)}
     for line, full in (*imports_of(module), *texts_of(module)):
         if any(is_in(full, each) for each in _PERFORMED):
             yield line, f"changes the world without the performer: {full}"
@@ -62,7 +65,7 @@ def _unsorted(module: Module) -> Iterator[tuple[int, str]]:
         if not isinstance(node, ast.ClassDef) or not any("Protocol" in ast.dump(base) for base in node.bases):
             continue
         own = {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
-        if node.name not in READS | {SOCKETS} and node.name not in CHANGES:
+        if node.name not in READS | SOCKETS.keys() and node.name not in CHANGES:
             yield node.lineno, f"the port {node.name} is said neither to read nor to change"
         elif node.name in CHANGES and own != CHANGES[node.name]:
             yield node.lineno, f"the port {node.name} changes by other methods than is said"

@@ -28,8 +28,11 @@ TWIN_CONTROLLER: Final = TWIN.with_name("controller.json")
 RELEASE: Final = "tonnage"
 NAMESPACE: Final = "tonnage-system"
 _HEAD: Final = "# Written by scripts/render_chart.py from deploy/helm/tonnage.\n"
-TWIN_VALUES: Final = ("migManager.enabled=true", "migManager.evictPods=true", "readerRole.create=false")
-"""On the twin agents divide GPUs, and may evict pods for it; its user needs no role to read."""
+TWIN_VALUES: Final = (
+    *("migManager.enabled=true", "migManager.evictPods=true", "readerRole.create=false"),
+    *("claims.enabled=true", "nvidiaDriverRoot=/"),
+)
+"""On the twin agents divide GPUs, may evict pods for it, and serve claims; its user needs no role to read."""
 CONTROLLER_VALUES: Final = (
     *("controller.enabled=true", "controller.operatorNamespace=gpu-operator"),
     *("controller.definitions=false", "readerRole.create=false"),
@@ -38,7 +41,7 @@ CONTROLLER_VALUES: Final = (
 _TWIN_KINDS: Final = (
     *("CustomResourceDefinition", "ServiceAccount"),
     *("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
-    *("DaemonSet", "Deployment", "PodDisruptionBudget"),
+    *("DeviceClass", "DaemonSet", "Deployment", "PodDisruptionBudget"),
 )
 """In the order in which they can be created."""
 _RELEASE_LABELS: Final = frozenset({"app.kubernetes.io/instance", "app.kubernetes.io/version"})

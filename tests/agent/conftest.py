@@ -140,7 +140,7 @@ class Cluster:
             kind,
             body["metadata"]["name"],
             namespace or "",
-            **{k: v for k, v in body.items() if k != "metadata"},
+            **{**body, "metadata": {**body["metadata"]}},
         )
         return None
 
@@ -155,6 +155,12 @@ class Cluster:
         before: Any = self.objects[kind.plural, namespace or "", name]["metadata"]
         assert version == before["resourceVersion"]
         return await self.create(kind, body, namespace=namespace)
+
+    async def delete(
+        self, kind: Kind[Any], name: str, *, namespace: str | None = None, uid: str | None = None
+    ) -> None:
+        del uid
+        self.remove(kind, name, namespace or "")
 
     async def create_subresource(
         self, kind: Kind[Any], name: str, subresource: str, _body: Any, *, namespace: str | None = None

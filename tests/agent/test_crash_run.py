@@ -15,6 +15,7 @@ import pytest
 from agent.conftest import FastClock
 from support.agent_context import world_of
 from support.agent_scenes import Driver, KillPoint, Place, Scene, lives, refuses_2g, refuses_resets
+from support.claim_scenes import CLAIM_SCENES
 from support.sampling import Sampler
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
@@ -342,6 +343,7 @@ SCENES: Final = (
     ),
     Scene("eviction", (EvictPod,), with_pod, gone, life=evicts),
     Scene("answer to kubelet", (SaveCheckpoint, AddRow), nothing, held, life=answers),
+    *CLAIM_SCENES,
 )
 
 

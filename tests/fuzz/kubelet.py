@@ -17,7 +17,8 @@ from support.agent_context import world_of
 from support.kubelet_side import FastClock
 from tonnage.adapters.kubelet.checkpoint_file import holds_in
 from tonnage.adapters.kubelet.device_holders import shown_of
-from tonnage.adapters.kubelet.plugin_server import PluginServer, _reading
+from tonnage.adapters.kubelet.plugin_server import PluginServer
+from tonnage.adapters.kubelet.unix_socket import reading
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.holds.ledger_file import ledger_bytes
@@ -25,10 +26,13 @@ from tonnage.agent.plugin.device_plugin import DevicePlugin
 from tonnage.agent.plugin.holders import Holders
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
+from tonnage.decide.node.claims.prepare import ClaimGround, prepare
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.ledger import Evidence, LedgerEntry, gather, holds_of, settle
 from tonnage.decide.node.share import share
+from tonnage.model.devices.claims import ClaimRef, PreparedClaim, PublishedDevice
 from tonnage.model.devices.sharing import Advertisement, Hold, PluginConfig, SharedResource
+from tonnage.model.json import parsed_json
 from tonnage.model.names import GPU, ResourceName, parse_device_id
 from tonnage.ports.node import PluginService, PluginSockets, Shown
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
@@ -79,7 +83,7 @@ def allocate() -> Iterator[Callable[[bytes], None]]:
 
         def target(data: bytes) -> None:
             with suppress(DecodeError, Refused):
-                handle = _reading(methods.ALLOCATE, node.server._allocate)
+                handle = reading(methods.ALLOCATE, node.server._allocate)
                 answer = runner.run(_answered(handle, data))
                 for given in answer.container_responses:
                     assert set(given.envs["NVIDIA_VISIBLE_DEVICES"].split(",")) <= {"GPU-0", "GPU-1"}
@@ -95,7 +99,7 @@ def prefer() -> Iterator[Callable[[bytes], None]]:
 
         def target(data: bytes) -> None:
             with suppress(DecodeError, Refused):
-                handle = _reading(methods.GET_PREFERRED, node.server._preferred)
+                handle = reading(methods.GET_PREFERRED, node.server._preferred)
                 answer = runner.run(_answered(handle, data))
                 request = plugin.PreferredAllocationRequest.FromString(data)
                 for asked, given in zip(request.container_requests, answer.container_responses, strict=True):
@@ -215,3 +219,15 @@ class Sockets:
     async def publish(self, advertisement: Advertisement) -> None: ...
 
     async def register(self, resource: ResourceName) -> None: ...
+
+
+def claim_allocation(data: bytes) -> None:
+    """The status of a claim: its devices, who has reserved it, and opaque configurations."""
+    with suppress(ValueError):
+        status = parsed_json(data)
+        if isinstance(status, dict):
+            device = PublishedDevice("gpu-0", "GPU-0", {"type": "gpu"})
+            ground = ClaimGround("n", {"gpu-0": device}, DeviceHolds())
+            decided = prepare(ClaimRef("ml", "c", "u"), "u", status, ground)
+            if isinstance(decided, PreparedClaim):
+                assert {each.uuid for each in decided.devices} == {"GPU-0"}

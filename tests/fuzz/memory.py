@@ -19,6 +19,7 @@ from tonnage.agent.config.reading import Reading
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import DeviceMemory
 from tonnage.agent.dump import board_of, dump_in
+from tonnage.agent.holds.claim_file import claims_bytes, claims_in
 from tonnage.agent.holds.ledger_file import ledger_bytes, ledger_of
 from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.journal import MigJournal
@@ -62,6 +63,12 @@ def kept_ledger(data: bytes) -> None:
         }
         unconfirmed(ledger, "kubelet")
         assert {entry.id for entry in ledger_of(b"[]", "boot", 1.0, (data,))} == {row.id for row in ledger}
+
+
+def kept_claims(data: bytes) -> None:
+    with suppress(ValueError):
+        claims = claims_in(data)
+        assert claims_in(claims_bytes(claims)) == claims
 
 
 class Found:

@@ -20,6 +20,9 @@ from tonnage.model.errors import ApiError
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey, unsigned_claims
 from tonnage.twin.apiserver.webhooks.client import _refused, _trusting
 from tonnage.twin.apiserver.webhooks.review import V1, V1BETA1, CallError, read_answer
+from tonnage.twin.kubelet.claims.claim_cache import decode_claims, encode_claims
+from tonnage.twin.kubelet.claims.drivers import Drivers
+from tonnage.twin.kubelet.claims.manager import ClaimManager
 from tonnage.twin.kubelet.containers.runtime_port import StartError
 from tonnage.twin.kubelet.containers.starter import ContainerStarter
 from tonnage.twin.kubelet.devices.checkpoint import CheckpointEntry
@@ -30,6 +33,7 @@ from tonnage.twin.kubelet.node_disk import LocalDisk
 from tonnage.twin.kubelet.node_spec import NodePaths
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods
+from tonnage.wire.kubelet.claim_methods import GET_INFO
 from tonnage.wire.objects import ObjectMeta, Pod
 
 Target = Callable[[bytes], None]
@@ -46,11 +50,21 @@ def plugin_messages() -> Iterator[Target]:
             with suppress(DecodeError):
                 _refusal(methods.REGISTER.request.FromString(data))
             with suppress(DecodeError):
+                answer = GET_INFO.response.FromString(data)
+                drivers = Drivers(node.paths, _nobody_waits)
+                drivers._driver(answer, Path(folder) / "x.sock", (0, 0))
+            with suppress(ValueError):
+                claims = decode_claims(data)
+                assert decode_claims(encode_claims(claims)) == claims
+            with suppress(DecodeError):
                 runner.run(_listed(node.paths, methods.LIST_AND_WATCH.response.FromString(data)))
             with suppress(DecodeError, StartError):
                 runner.run(_injected(node, data))
 
         yield target
+
+
+async def _nobody_waits(_driver: str) -> None: ...
 
 
 def _manager(paths: NodePaths) -> DeviceManager:
@@ -72,7 +86,8 @@ async def _injected(node: Any, data: bytes) -> None:
         "u", "c", "example.com/gpu", {-1: ("0",)}, data
     )
     nobody = cast("Any", None)
-    await ContainerStarter(node, nobody, nobody, nobody, manager, nobody)._injection(_POD, "c")
+    claims = ClaimManager("n", nobody, FastClock(), node.paths, LocalDisk())
+    await ContainerStarter(node, nobody, nobody, nobody, (manager, claims), nobody)._injection(_POD, "c")
 
 
 def webhook_answers(data: bytes) -> None:

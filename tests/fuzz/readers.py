@@ -140,8 +140,9 @@ OWN: Final[dict[str, str]] = {
 BEHIND: Final[dict[str, str]] = {
     "adapters/kubelet/device_holders.py:KubeletFiles.shown": "pod-resources",
     "adapters/kubelet/plugin_folder.py:PluginFolder.register": "plugin-messages",
+    "adapters/kubelet/claim_sockets.py:_name_at": "plugin-messages",
     "twin/kubelet/devices/plugins.py:PluginEndpoint._follow": "plugin-messages",
-    "twin/kubelet/devices/plugins.py:_call": "plugin-messages",
+    "twin/kubelet/devices/plugins.py:ask_plugin": "plugin-messages",
     "twin/kubelet/devices/unix_grpc.py:unary_handler": "plugin-messages",
     "twin/machines.py:HardwareFile.read": "hardware",
     "twin/machines.py:HardwareFile.write": "hardware",

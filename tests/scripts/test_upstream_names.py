@@ -119,7 +119,7 @@ UPSTREAM: Final = {
     "twin/kubelet/containers/starter.py": "startContainer",
     "twin/kubelet/containers/termination.py": "killContainer",
     "twin/kubelet/devices/checkpoint.py": "kubelet_internal_checkpoint",
-    "twin/kubelet/devices/claims.py": "dra.Manager",
+    "twin/kubelet/claims/manager.py": "dra.Manager",
     "twin/kubelet/devices/cpu_manager.py": "cpumanager",
     "twin/kubelet/devices/manager.py": "devicemanager.ManagerImpl",
     "twin/kubelet/devices/plugins.py": "endpointImpl",

@@ -23,7 +23,7 @@ from typing import Final, NoReturn
 _IMPORTED: Final = (
     *(f"tonnage.cli.{name}.command" for name in ("explain", "lab", "lint", "mig", "simulate", "up")),
     *(f"tonnage.cli.up.{name}" for name in ("down", "embedded", "programs")),
-    *(f"tonnage.cli.{name}" for name in ("hardware", "snapshot", "status", "topo")),
+    *(f"tonnage.cli.{name}" for name in ("claims", "hardware", "snapshot", "status", "topo")),
     *("tonnage.adapters.kubernetes.client", "tonnage.reading.documents", "tonnage.reading.cluster"),
     *("tonnage.diagnose.explain.explain", "tonnage.diagnose.lint.lint", "tonnage.diagnose.status"),
     *("tonnage.twin.cluster", "tonnage.adapters.kubernetes.http", "httpcore2"),

@@ -125,7 +125,13 @@ def objects() -> list[Any]:
     pod = {"spec": {"containers": [container], "nodeSelector": {"a.b/pool": "pool"}}}
     waiting = {"phase": "Pending", "conditions": [unscheduled]}
     running = {"spec": {**pod["spec"], "nodeName": "a100-0"}, "status": {"phase": "Running"}}
+    grant = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": "a100-0", "device": "gpu-0"}
+    claim = {
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "class"}}]}},
+        "status": {"allocation": {"devices": {"results": [grant]}}},
+    }
     found = [
+        _object("ResourceClaim", "claim", claim, version="resource.k8s.io/v1", spaced=True),
         _object("Node", "a100-0", node),
         _object("NodeGPUStatus", "a100-0", {"status": {"devices": [device]}}, version="tonnage.dev/v1alpha1"),
         _object("Pod", "train", {**pod, "status": waiting}, spaced=True),
@@ -152,6 +158,7 @@ def hostile_server(version: str) -> Iterator[str]:
                 "pods": "Pod",
                 "nodegpustatuses": "NodeGPUStatus",
                 "deployments": "Deployment",
+                "resourceclaims": "ResourceClaim",
             }
             wanted = kind.get(path.rpartition("/")[2])
             if wanted is None:

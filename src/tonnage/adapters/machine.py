@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ _MOST_VARIABLES: Final = 64
 _CONFIG_BYTES: Final = 256
 _NVIDIA: Final = "10de"
 _OS_RELEASE: Final = ("etc/os-release", "usr/lib/os-release")
+_ROOT_COMPLEX: Final = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
 _VARIABLE: Final = re.compile(r"([A-Z][A-Z0-9_]{0,63})=(.*)")
 
 
@@ -100,3 +101,13 @@ def _bytes(file: Path, most: int) -> bytes:
             return stream.read(most) or b""
     except OSError:
         return b""
+
+
+def pcie_roots(root: Path, addresses: Iterable[str]) -> dict[str, str]:
+    """The PCIe root complexes (`pci0000:64`) of devices by their address, as far as sysfs says them."""
+    roots: dict[str, str] = {}
+    for address in addresses:
+        parts = Path(os.path.realpath(root / "sys/bus/pci/devices" / address)).parts
+        if root_complex := next((part for part in parts if _ROOT_COMPLEX.fullmatch(part)), ""):
+            roots[address] = root_complex
+    return roots

@@ -18,6 +18,7 @@ from tonnage.ports.clock import Clock
 
 if TYPE_CHECKING:
     from tonnage.decide.node.choose_config import ConfigInForce
+    from tonnage.decide.node.claims.offer import ClaimOffer
     from tonnage.decide.node.labels.node_labels import PublishedLabels
     from tonnage.decide.node.mig.desired_layout import MigWish
     from tonnage.decide.node.offer import NodeOffer
@@ -138,6 +139,8 @@ class NodeBoard:
     """Devices that the node's pods ask for, by resource; None while that is not known. Of `Holders`."""
     labels: Topic[PublishedLabels | None]
     """The labels that are published; None until then. Of `NodeFeatures`."""
+    claims: Topic[ClaimOffer | None]
+    """What the node offers to claims; None while it has no driver for them. Of `ClaimDriver`."""
 
     @classmethod
     def blank(cls, clock: Clock) -> NodeBoard:
@@ -164,4 +167,5 @@ class NodeBoard:
             xids=Topic(clock, ()),
             requested=Topic(clock, None),
             labels=Topic(clock, None),
+            claims=Topic(clock, None),
         )

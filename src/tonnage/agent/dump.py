@@ -11,6 +11,7 @@ import msgspec
 
 from tonnage.agent.board import Fact, NodeBoard, Topic
 from tonnage.decide.node.choose_config import ConfigInForce
+from tonnage.decide.node.claims.offer import ClaimOffer
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.labels.node_labels import PublishedLabels
 from tonnage.decide.node.mig.desired_layout import MigWish
@@ -86,6 +87,7 @@ class BoardFacts(msgspec.Struct, frozen=True):
     xids: DumpedFact[tuple[SeenXid, ...]]
     requested: DumpedFact[Mapping[str, int] | None]
     labels: DumpedFact[PublishedLabels | None]
+    claims: DumpedFact[ClaimOffer | None] = DumpedFact(None)
 
 
 class NodeDump(msgspec.Struct, frozen=True):
@@ -152,6 +154,7 @@ def _topics(board: NodeBoard) -> dict[str, Topic[Any]]:
         "xids": board.xids,
         "requested": board.requested,
         "labels": board.labels,
+        "claims": board.claims,
     }
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -19,18 +20,17 @@ from tonnage.adapters.node_lock import alone_on
 from tonnage.agent.options import STATE, AgentOptions, wrong_options, wrong_overrides
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.names import ResourceName
-from tonnage.model.node.plugin_settings import FeatureSettings, LabelPlace
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.ports.node import DeviceBackend, HostPrograms
+from tonnage.ports.node import CdiView, ClaimSockets, DeviceBackend, HostPrograms
 
 if TYPE_CHECKING:
     from tonnage.adapters.cdi.files import FolderCdi
     from tonnage.adapters.http.server import HttpServer
     from tonnage.agent.board import NodeBoard
+    from tonnage.agent.claims.start import ClaimPorts
     from tonnage.agent.config.selection import NodeConfig
     from tonnage.agent.context import AgentWorld, MigPermits
-    from tonnage.agent.labels.sinks import LabelSink
     from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.agent.metrics.probes import Probes
     from tonnage.agent.status.node_software import SoftwareWatch
@@ -157,9 +157,11 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
     from tonnage.adapters.machine import MachineFiles
     from tonnage.agent.board import NodeBoard
     from tonnage.agent.cdi import CdiSpecs, NodeCdi
+    from tonnage.agent.claims.start import claims_of
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.holds.hold_ledger import HoldLedger
     from tonnage.agent.labels.features import NodeFeatures
+    from tonnage.agent.labels.sinks import sinks_of
     from tonnage.agent.metrics.probes import Probes
     from tonnage.agent.mps import NodeMps
     from tonnage.agent.plugin.device_plugin import DevicePlugin
@@ -182,21 +184,19 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
     devices = NodeDevices(world, board, backend)
     config = _node_config(options, world, board)
     ledger = HoldLedger(world, board, boot=boot_id(options.root))
-    holders = Holders(world, board, kubelet_holds, ledger)
-    specs = CdiSpecs(world, board, spec_folder)
+    holders, specs = Holders(world, board, kubelet_holds, ledger), CdiSpecs(world, board, spec_folder)
     plugin = DevicePlugin(world, board, sockets, ledger, holders, specs)
-    cdi = NodeCdi(world, board, specs)
-    mps = NodeMps(world, board, daemons)
+    cdi, mps = NodeCdi(world, board, specs), NodeMps(world, board, daemons)
     conditions = NodeConditions(world, board)
-    features = NodeFeatures(world, board, MachineFiles(options.root), _label_sink(options, world))
+    features = NodeFeatures(world, board, MachineFiles(options.root), sinks_of(options, world))
     layout = await layout_of(_mig_permits(options, ports), world, board, backend, devices, ledger)
+    claims = await claims_of(options.claims, world, board, ledger, lambda: _claim_ports(options, spec_folder))
     status, software = StatusPublisher(world, board, backend), _software(options, world, board)
     loops = (world.events, devices, config, holders, plugin, cdi, mps, status, software, conditions, features)
-    runs = [loop.run for loop in loops] + ([] if layout is None else [layout.run])
     try:
         async with asyncio.TaskGroup() as group:
-            for run in runs:
-                group.create_task(run())
+            for loop in (*loops, *(part for part in (layout, claims) if part is not None)):
+                group.create_task(loop.run())
             group.create_task(end_without_devices(world.clock, board, options.overrides))
             group.create_task(_begin(world))
             group.create_task(_serve_dumps(options, world, board))
@@ -207,6 +207,19 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
         # The driver last: kubelet gets no answer out of a closed one.
         for closing in (sockets, kubelet_holds, daemons, backend):
             await closing.close()
+
+
+def _claim_ports(options: AgentOptions, specs: CdiView) -> ClaimPorts:
+    from tonnage.adapters.boot import boot_id
+    from tonnage.adapters.machine import pcie_roots
+    from tonnage.agent.claims.start import ClaimPorts
+
+    def sockets() -> ClaimSockets:
+        from tonnage.adapters.kubelet.claim_sockets import ClaimFolder
+
+        return ClaimFolder(options.root, options.kubelet_root_dir)
+
+    return ClaimPorts(sockets, specs, partial(pcie_roots, options.root), boot_id(options.root))
 
 
 def _mig_permits(options: AgentOptions, ports: ActionPorts) -> MigPermits:
@@ -368,23 +381,6 @@ def _check(options: AgentOptions) -> tuple[Address | None, Address | None]:
         raise ConfigError(*problems, *wrong_overrides(options))
     own, exporter = (None if isinstance(address, Problem) else address for address in addresses)
     return own, exporter
-
-
-def _label_sink(options: AgentOptions, world: AgentWorld) -> Callable[[FeatureSettings], LabelSink] | None:
-    """Where labels go under a configuration; None for nowhere."""
-    from tonnage.agent.labels.sinks import FeatureFile, NodeFeatureObject, NodeLabels
-
-    if options.labels == LabelPlace.FILE:
-        return lambda settings: FeatureFile(world.performer, settings.output_file)
-    api = world.api
-    if options.labels == LabelPlace.NONE or api is None:
-        return None
-    if options.labels == LabelPlace.DIRECT:
-        on_node = NodeLabels(api, options.node_name, world.performer)
-        return lambda _: on_node
-    namespace = options.namespace or options.config_map.partition("/")[0]
-    in_object = NodeFeatureObject(api, options.node_name, namespace, world.performer, pod=options.pod_name)
-    return lambda _: in_object
 
 
 def backend_of(devices: str, root: Path, driver_root: Path | None, clock: Clock) -> DeviceBackend:

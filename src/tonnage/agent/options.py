@@ -34,6 +34,8 @@ class AgentOptions:
     ConfigMap, and goes with what owns `pod_name`. `node_label`, `default_config` and `fallback_strategies`
     are how the node's configuration is found: see `Wishes`. `mig_config_map` is `NAMESPACE/NAME` of MIG
     layouts, made as the node's label wants them; empty: MIG is left alone. Other `mig_*`: see `MigOptions`.
+    `claims`: GPUs that the configuration offers as claims are published, and claims prepared;
+    `kubelet_root_dir` is then where kubelet has its folders of plugins, on the host.
     """
 
     node_name: str
@@ -58,6 +60,8 @@ class AgentOptions:
     mig_pause: bool = False
     mig_host_root: Path | None = None
     mig_reboot: bool = False
+    claims: bool = False
+    kubelet_root_dir: str = "/var/lib/kubelet"
     exporter: ExporterSettings = field(default_factory=ExporterSettings)
 
     @property
@@ -105,6 +109,9 @@ def _wrong_flags(options: AgentOptions) -> Iterator[Problem]:
     if options.kubelet_socket and not options.kubelet_socket.startswith("/"):
         text = f"not an absolute path: {options.kubelet_socket[:60]!r}"
         yield Problem(text, "--kubelet-socket", remedy="write a path that begins with /, or leave it empty")
+    if not options.kubelet_root_dir.startswith("/"):
+        text = f"not an absolute path: {options.kubelet_root_dir[:60]!r}"
+        yield Problem(text, "--kubelet-root-dir", remedy="write a path that begins with /")
     if options.labels not in tuple(LabelPlace):
         remedy = f"one of {', '.join(LabelPlace)}"
         yield Problem(f"not a way to publish labels: {options.labels[:60]!r}", "--labels", remedy=remedy)

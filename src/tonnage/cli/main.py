@@ -30,6 +30,10 @@ COMMANDS: Final = {
         "tonnage.cli.explain.command",
         "Explain why a pod is pending or where it would run, and what keeps pods off a node.",
     ),
+    "claims": (
+        "tonnage.cli.claims",
+        "Show which devices each ResourceClaim has, who uses it, and what those without wait for.",
+    ),
     "lint": ("tonnage.cli.lint.command", "Check manifests and GPU configuration before they are applied."),
     "topo": (
         "tonnage.cli.topo",

@@ -15,12 +15,16 @@ from tonnage.model.actions.cluster import (
     CreateEvent,
     CreateNodeFeature,
     CreateNodeGpuStatus,
+    CreateSlice,
+    DeleteSlice,
     EvictPod,
     PatchNode,
     PatchNodeGpuStatus,
     PatchNodeStatus,
     PatchPolicyStatus,
     ReplaceNodeFeature,
+    ReplaceSlice,
+    SliceAction,
 )
 from tonnage.model.actions.devices import DeviceAction
 from tonnage.model.actions.host import HostAction, RestartNode, RunHook, StartService, StopService
@@ -30,7 +34,16 @@ from tonnage.model.json import JsonObject
 from tonnage.model.names import COPIED_FROM
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.ports.node import CdiFiles, Checkpoints, DeviceBackend, HostPrograms, LabelLines, MpsDaemons
-from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, EVENT, NODE, NODE_FEATURE, NODE_GPU_STATUS, POD
+from tonnage.wire.kinds import (
+    CLUSTER_POLICY,
+    CONFIG_MAP,
+    EVENT,
+    NODE,
+    NODE_FEATURE,
+    NODE_GPU_STATUS,
+    POD,
+    RESOURCE_SLICE,
+)
 
 _T = TypeVar("_T")
 _HOOK_S: Final = 300.0
@@ -60,6 +73,8 @@ async def have_effect(ports: ActionPorts, action: Action) -> bool:
         return await _on_disk(_there(ports.checkpoints, action), action)
     if isinstance(action, ClusterAction):
         await _in_cluster(_there(ports.api, action), action)
+    elif isinstance(action, SliceAction):
+        await _on_slices(_there(ports.api, action), action)
     elif isinstance(action, DeviceAction):
         await _there(ports.devices, action).apply(action)
     elif isinstance(action, MpsAction):
@@ -171,6 +186,18 @@ def _config_map(action: ApplyConfigMap) -> JsonObject:
         "metadata": metadata,
         "data": contents,
     }
+
+
+async def _on_slices(api: KubernetesApi, action: SliceAction) -> None:
+    match action:
+        case CreateSlice(body):
+            await api.create(RESOURCE_SLICE, body)
+        case ReplaceSlice(body):
+            await api.replace(RESOURCE_SLICE, body)
+        case DeleteSlice(name, uid):
+            await api.delete(RESOURCE_SLICE, name, uid=uid)
+        case _:
+            assert_never(action)
 
 
 def _eviction(pod: EvictPod) -> JsonObject:

@@ -27,6 +27,7 @@ COMMAND_KINDS: Final[Mapping[str, tuple[Kind[Any], ...]]] = {
     "explain": (*READ_KINDS, kinds.EVENT),
     "status": STATUS_KINDS,
     "top": STATUS_KINDS,
+    "claims": READ_KINDS,
     "topo": TOPOLOGY_KINDS,
     "mig plan": MIG_KINDS,
     "doctor": (kinds.NODE, kinds.POD, kinds.RUNTIME_CLASS, kinds.NODE_GPU_STATUS),

@@ -27,8 +27,8 @@ from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.twin.apiserver.in_process_client import kubelet_client
 from tonnage.twin.kubelet.admission import AdmissionFailure, amounts_of, lacking, pod_amounts, rejected
+from tonnage.twin.kubelet.claims.pod_claims import AGAIN_S, UNPREPARED, unprepared
 from tonnage.twin.kubelet.containers.images import full_image
-from tonnage.twin.kubelet.devices.claims import AGAIN_S, UNPREPARED, unprepared
 from tonnage.twin.kubelet.node_status import node_body, node_conditions, node_info, without_reserved
 from tonnage.twin.kubelet.pod_conditions import OWN
 from tonnage.twin.machines import LightNode

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
-from tonnage.model.json_access import at, items, mappings, put, text
+from tonnage.model.json_access import at, items, mapping, mappings, put, text
 from tonnage.twin.machines import LIGHT_LABEL
 from tonnage.wire.kinds import (
     CLUSTER_ROLE,
@@ -17,6 +17,7 @@ from tonnage.wire.kinds import (
     CUSTOM_RESOURCE,
     DAEMON_SET,
     DEPLOYMENT,
+    DEVICE_CLASS,
     DISRUPTION_BUDGET,
     NAMESPACE,
     ROLE,
@@ -38,7 +39,7 @@ _KINDS: Final[Mapping[str, Kind[Object]]] = {
     for kind in (
         *(CUSTOM_RESOURCE, SERVICE_ACCOUNT),
         *(CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING),
-        *(DAEMON_SET, DEPLOYMENT, DISRUPTION_BUDGET),
+        *(DEVICE_CLASS, DAEMON_SET, DEPLOYMENT, DISRUPTION_BUDGET),
     )
 }
 _FIELDS_LEFT_OUT: Final = frozenset(
@@ -53,7 +54,9 @@ _FIELDS_LEFT_OUT: Final = frozenset(
 _ARGS_LEFT_OUT: Final = (
     "--metrics-address",  # as the ports
     "--mig-evict",  # agents have the right; whether they use it, a person or a lab decides
+    *("--driver-root", "--driver-root-ctr-path"),  # a pretended node has no driver's files
 )
+_VOLUMES_LEFT_OUT: Final = ("driver-root",)
 
 
 def platform_objects(
@@ -112,9 +115,11 @@ def agent_daemon_set(kubeconfig: Path, *, light: bool = False) -> JsonObject:
 
 def _pretend(pod: JsonValue, kubeconfig: Path) -> None:
     """Have the pod's containers be what they are on a pretended node."""
+    mapping(pod)["volumes"] = _volumes(pod, "volumes")
     for container in mappings(pod, "containers"):
         for field in _FIELDS_LEFT_OUT:
             container.pop(field, None)
+        container["volumeMounts"] = _volumes(container, "volumeMounts")
         container["image"] = AGENT_IMAGE  # of every version
         container["args"] = [arg for arg in items(container, "args") if not _is_left_out(arg)]
         # Without a network of its own the agent finds the API server as kubectl does.
@@ -124,6 +129,11 @@ def _pretend(pod: JsonValue, kubeconfig: Path) -> None:
 def _chart_objects() -> list[JsonObject]:
     """The agents and what their account may, as the Helm chart installs them where agents divide GPUs."""
     return mappings(parsed_json(files(__package__).joinpath("agent.json").read_bytes()))
+
+
+def _volumes(owner: JsonValue, key: str) -> list[JsonValue]:
+    """The volumes, or their mounts, that a pretended node has."""
+    return [volume for volume in mappings(owner, key) if text(volume, "name") not in _VOLUMES_LEFT_OUT]
 
 
 def _is_left_out(arg: JsonValue) -> bool:

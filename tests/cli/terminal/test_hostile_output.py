@@ -60,6 +60,12 @@ CASES: dict[str, list[str]] = {
         "{manifest} --snapshot {cluster}",
         "{folder}/no",
     ],
+    "claims": [
+        "--snapshot {cluster}",
+        "{nasty} --snapshot {cluster}",
+        "--kubeconfig {kubeconfig}",
+        "--snapshot {broken}",
+    ],
     "topo": [
         "--snapshot {cluster}",
         "a100-0 --snapshot {cluster}",

@@ -56,6 +56,31 @@ def test_entries(entry: str, expected: SharedResource) -> None:
     assert parsed(sliced(f"    - {{{entry}}}")).shared == (expected,)
 
 
+@pytest.mark.parametrize(
+    ("section", "claimed"),
+    [
+        pytest.param("claims:", (), id="no-value"),
+        pytest.param("claims: {}", ("all",), id="every-gpu"),
+        pytest.param("claims: {devices: all}", ("all",), id="all"),
+        pytest.param("claims: {devices: [0, GPU-a]}", ("0", "GPU-a"), id="by-index-and-uuid"),
+    ],
+)
+def test_gpus_are_chosen_for_claims(section: str, claimed: tuple[str, ...]) -> None:
+    assert parsed(section).claimed == claimed
+
+
+@pytest.mark.parametrize(
+    ("devices", "problem"),
+    [
+        pytest.param("[]", "no device is selected", id="none"),
+        pytest.param("['0:1']", "'0:1' selects no GPU", id="a-mig-device"),
+        pytest.param("[MIG-a]", "'MIG-a' selects no GPU", id="a-mig-device-by-uuid"),
+    ],
+)
+def test_a_gpu_is_claimed_as_a_whole(devices: str, problem: str) -> None:
+    assert [each.what for each in refused(f"claims: {{devices: {devices}}}")] == [problem]
+
+
 def test_plugin_flags_are_honoured() -> None:
     config = parsed(
         "flags:\n  plugin:\n    deviceListStrategy: [envvar, cdi-cri]\n    deviceIDStrategy: index\n"

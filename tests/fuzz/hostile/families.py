@@ -88,6 +88,7 @@ HOSTILE: Final[Mapping[str, tuple[Family, ...]]] = MappingProxyType(
                     "config-kept-on-disk",
                     "health-kept-on-disk",
                     "ledger-kept-on-disk",
+                    *("claims-kept-on-disk", "claim-allocation"),
                     "kubelet-checkpoint",
                 ),
                 *("exec-credential", "state-folder", "lab-output", "agent-memory", "checkpoint-file"),

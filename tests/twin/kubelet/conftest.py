@@ -179,8 +179,8 @@ class MemoryApi(Changed):
 
 
 def _selected(body: Body, selectors: Body) -> bool:
-    path, _, value = selectors.get("field_selector", "").partition("=")
-    return not path or bool(body["spec"].get(path.removeprefix("spec.")) == value)
+    parts = [part.partition("=") for part in selectors.get("field_selector", "").split(",") if part]
+    return all(body["spec"].get(path.removeprefix("spec.")) == value for path, _, value in parts)
 
 
 def _merged(old: Any, patch: Any, strategic: bool) -> Any:

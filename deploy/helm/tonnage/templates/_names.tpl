@@ -122,5 +122,5 @@ default
 {{- define "tonnage.cdi" -}}
 {{- $texts := append (values (.Values.config.map | default dict)) (toString .Values.deviceListStrategy) | join "\n" -}}
 {{- $auto := and .Values.nvidiaDriverRoot (or (regexMatch `^\[?auto\]?$` (toString .Values.deviceListStrategy)) (regexMatch `deviceListStrategy:[\s\["'-]*auto\b` $texts)) -}}
-{{- if or (dig "enabled" false (.Values.cdi | default dict)) (regexMatch "cdi-(annotations|cri)" $texts) $auto }}yes{{ end -}}
+{{- if or (dig "enabled" false (.Values.cdi | default dict)) .Values.claims.enabled (regexMatch "cdi-(annotations|cri)" $texts) $auto }}yes{{ end -}}
 {{- end }}

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError
 
-from tonnage.adapters.checkpoints import file_problem
+from tonnage.adapters.kubelet.unix_socket import Context, file_identity, probe_socket, reading, refuse
 from tonnage.model.devices.sharing import Advertisement, Injection
 from tonnage.model.errors import HardwareError, Problem, TonnageError
 from tonnage.model.reasons.reason import Reason
@@ -23,10 +20,7 @@ from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods
 
 _LOG: Final = logging.getLogger(__name__)
-_LONGEST_PATH: Final = 107
 _LAST_WORDS_S: Final = 1.0
-
-Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class PluginServer:
@@ -49,14 +43,14 @@ class PluginServer:
         # Bound under another name and renamed: the library removes the name it bound when a server ends,
         # which may be after a successor has taken the real one.
         bound = self._file.with_name(f".{self._file.name}")
-        _probe(self._file, bound)
+        probe_socket(self._file, bound)
         server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
         server.add_generic_rpc_handlers((self._handlers(),))
         try:
             server.add_insecure_port(f"unix:{bound}")
             await server.start()
             bound.replace(self._file)
-            self._identity = _identity(self._file)
+            self._identity = file_identity(self._file)
         except (OSError, RuntimeError) as error:
             await server.stop(None)
             raise HardwareError(
@@ -72,7 +66,7 @@ class PluginServer:
 
     def present(self) -> bool:
         """Whether the socket's file still is this server's."""
-        return self._identity is not None and _identity(self._file) == self._identity
+        return self._identity is not None and file_identity(self._file) == self._identity
 
     async def stop(self, *, last_words: bool = False) -> None:
         """Close, with `last_words` after every stream has shown the latest list; remove the file if ours."""
@@ -97,7 +91,7 @@ class PluginServer:
         }
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             method.path.rpartition("/")[2]: grpc.unary_unary_rpc_method_handler(
-                _reading(method, answer), None, method.response.SerializeToString
+                reading(method, answer), None, method.response.SerializeToString
             )
             for method, answer in unary.items()
         }
@@ -152,36 +146,15 @@ class PluginServer:
             )
         except TonnageError as error:
             _LOG.warning("allocation failed: %s", error)
-            await _refuse(context, "; ".join(problem.what for problem in error.problems))
+            await refuse(context, "; ".join(problem.what for problem in error.problems))
         if isinstance(answer, Reason):
-            await _refuse(context, answer.message)
+            await refuse(context, answer.message)
         return wire.AllocateResponse(container_responses=[_response(injection) for injection in answer])
 
     async def _pre_start(
         self, _request: wire.PreStartContainerRequest, _context: Context
     ) -> wire.PreStartContainerResponse:
         return wire.PreStartContainerResponse()
-
-
-def _reading(
-    method: methods.Method[Any, Any], answer: Callable[[Any, Context], Awaitable[Any]]
-) -> Callable[[bytes, Context], Awaitable[Any]]:
-    """The handler for messages as they come: the library would log a traceback for each that is none."""
-
-    async def handle(message: bytes, context: Context) -> Any:
-        try:
-            request = method.request.FromString(message)
-        except DecodeError:
-            await _refuse(context, f"no {method.request.DESCRIPTOR.name}: the bytes are no such message")
-        return await answer(request, context)
-
-    return handle
-
-
-async def _refuse(context: Context, message: str) -> NoReturn:
-    """End the call as plugins do: kubelet puts the text behind `rpc error: code = Unknown desc =`."""
-    await context.abort(grpc.StatusCode.UNKNOWN, message)
-    raise AssertionError  # abort does not return
 
 
 def _list_message(advertisement: Advertisement) -> wire.ListAndWatchResponse:
@@ -215,32 +188,3 @@ def _response(injection: Injection) -> wire.ContainerAllocateResponse:
         ],
         cdi_devices=[wire.CDIDevice(name=name) for name in injection.cdi_devices],
     )
-
-
-def _identity(file: Path) -> tuple[int, int] | None:
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _probe(file: Path, bound: Path) -> None:
-    """Bind and let go once, because the library does not say why it could not."""
-    if len(os.fsencode(bound)) > _LONGEST_PATH:
-        raise HardwareError(
-            Problem(
-                "the path of the plugin's socket is too long",
-                str(file),
-                f"a Unix socket's path has at most {_LONGEST_PATH} bytes",
-                "use a shorter --root",
-            )
-        )
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-        bound.unlink(missing_ok=True)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
-            trial.bind(str(bound))
-        bound.unlink(missing_ok=True)
-    except OSError as error:
-        raise HardwareError(file_problem("cannot be opened as a socket", file, error)) from None

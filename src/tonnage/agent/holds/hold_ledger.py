@@ -19,10 +19,11 @@ from tonnage.decide.node.ledger import (
     LedgerEntry,
     Living,
     holds_of,
+    noted_hold,
     settle,
 )
 from tonnage.model.actions.checkpoints import AddRow, SaveCheckpoint
-from tonnage.model.devices.sharing import Hold
+from tonnage.model.devices.sharing import HoldKind
 from tonnage.model.errors import HardwareError
 
 _LOG: Final = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class HoldLedger:
         self._lock = asyncio.Lock()
         self._entries: dict[tuple[str, str], LedgerEntry] = {}
         self._complaint = ""
+        self._restored = False
         self.evidence = Evidence()
         """What kubelet said last."""
         self.answering = asyncio.Lock()
@@ -62,7 +64,10 @@ class HoldLedger:
         return self._entries
 
     async def restore(self) -> None:
-        """What an earlier agent noted."""
+        """What an earlier agent noted; read once."""
+        if self._restored:
+            return
+        self._restored = True
         try:
             payload = await self._checkpoints.load(CHECKPOINT)
             if payload is not None:
@@ -86,11 +91,24 @@ class HoldLedger:
                 await self._save({**self._entries, **noted}.values())
             self._entries.update(noted)
             before = self._board.holds.value
-            fresh = {slot: Hold(slot[0], (slot[1],), kind=entry.kind) for slot, entry in noted.items()}
+            fresh = {slot: noted_hold(entry) for slot, entry in noted.items()}
             fresh = {slot: hold for slot, hold in fresh.items() if slot not in before.by_id}
             if fresh:
                 holds = (*before.holds, *fresh.values())
                 self._board.holds.publish(DeviceHolds(holds, before.settled, {**before.by_id, **fresh}))
+
+    async def release(self, claim: str) -> None:
+        """A claim, `namespace/name`, is over: what it held is free."""
+        async with self._lock:
+            remaining = {
+                slot: entry
+                for slot, entry in self._entries.items()
+                if (entry.kind, entry.resource) != (HoldKind.CLAIM, claim)
+            }
+            if len(remaining) < len(self._entries):
+                self._entries = remaining
+                self._publish(settled=self._board.holds.value.settled)
+                await self._shrink(tuple(remaining.values()))
 
     async def settle(self, evidence: Evidence | None, census: Census, living: Living | None) -> None:
         """Bring it up to date with what kubelet said now or, with None, last."""

@@ -59,7 +59,7 @@ def ledger_of(payload: bytes, boot: str, now: float, added: Iterable[bytes] = ()
 
     Raises ValueError: it makes no sense.
 
-    Of before a boot, nobody can have been forgotten: its containers are over.
+    Of before a boot, nobody can have been forgotten: its containers are over. So are claims of then.
     """
     try:
         rows = decoded_json(payload, list[_Row])
@@ -80,6 +80,7 @@ def ledger_of(payload: bytes, boot: str, now: float, added: Iterable[bytes] = ()
             kind=HoldKind.DEVICE_PLUGIN if row.kind is msgspec.UNSET else row.kind,
         )
         for row in rows
+        if row.kind is not HoldKind.CLAIM or row.boot == boot
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tonnage.loop.performer import Performer
 from tonnage.model.actions.cluster import CreateNodeFeature, PatchNode, ReplaceNodeFeature
@@ -12,9 +12,14 @@ from tonnage.model.actions.labels import WriteLabels
 from tonnage.model.actions.subjects import node_feature_subject
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.node.plugin_settings import FeatureSettings, LabelPlace
 from tonnage.ports.kubernetes import KubernetesReader
 from tonnage.wire.kinds import NODE, NODE_FEATURE, POD
 from tonnage.wire.objects import NodeFeature
+
+if TYPE_CHECKING:
+    from tonnage.agent.context import AgentWorld
+    from tonnage.agent.options import AgentOptions
 
 OWNED: Final = "tonnage.dev/labels"
 """Annotation of a Node: the keys of labels that its agent wrote, with commas between."""
@@ -156,3 +161,18 @@ class NodeFeatureObject:
 
 def _reference(version: str, kind: str, name: str, uid: str) -> JsonObject:
     return {"apiVersion": version, "kind": kind, "name": name, "uid": uid}
+
+
+def sinks_of(options: AgentOptions, world: AgentWorld) -> Callable[[FeatureSettings], LabelSink] | None:
+    """Where labels go under a configuration; None for nowhere."""
+    if options.labels == LabelPlace.FILE:
+        return lambda settings: FeatureFile(world.performer, settings.output_file)
+    api = world.api
+    if options.labels == LabelPlace.NONE or api is None:
+        return None
+    if options.labels == LabelPlace.DIRECT:
+        on_node = NodeLabels(api, options.node_name, world.performer)
+        return lambda _: on_node
+    namespace = options.namespace or options.config_map.partition("/")[0]
+    in_object = NodeFeatureObject(api, options.node_name, namespace, world.performer, pod=options.pod_name)
+    return lambda _: in_object

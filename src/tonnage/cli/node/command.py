@@ -62,6 +62,8 @@ class NodeArguments(TypedDict):
     mig_pause: bool
     mig_host_root: Path | None
     mig_reboot: bool
+    claims: bool
+    kubelet_root_dir: str
     exporter: ExporterSettings
 
 
@@ -201,6 +203,19 @@ class NodeArguments(TypedDict):
     help="Restart the node if a GPU cannot change its MIG mode otherwise and no pod uses its GPUs.",
 )
 @click.option(
+    "--claims",
+    is_flag=True,
+    help="Be the driver gpu.nvidia.com of the GPUs that the config's section claims names: publish them in"
+    " ResourceSlices and prepare ResourceClaims.",
+)
+@click.option(
+    "--kubelet-root-dir",
+    default="/var/lib/kubelet",
+    show_default=True,
+    metavar="DIR",
+    help="kubelet's folder on the host, whose plugins and plugins_registry hold the sockets for claims.",
+)
+@click.option(
     "--namespace",
     cls=EnvironmentOption,
     envvar="NAMESPACE",
@@ -319,6 +334,8 @@ def told_by(context: click.Context) -> NodeArguments:
         mig_pause=values["mig_pause_operands"],
         mig_host_root=values["mig_host_root"],
         mig_reboot=values["mig_reboot"],
+        claims=values["claims"],
+        kubelet_root_dir=values["kubelet_root_dir"],
         exporter=exporter_settings(values),
     )
 

@@ -51,6 +51,7 @@ _VALUES: Final = (
     *("device_discovery_strategy", "imex_channel_ids", "imex_required", "disable_health_checks"),
     *("enable_health_checks", "oneshot", "no_timestamp", "sleep_interval", "use_node_feature_api"),
     *("collect_interval", "kubernetes_virtual_gpus", "nvidia_resource_names", "hostname_label"),
+    "claims",
     *("no_hostname", "use_old_namespace", "replace_blanks_in_model_name", "xid_count_window_size"),
     *("clock_events_count_window_size", "exporter_devices", "kubernetes"),
 )
@@ -58,7 +59,7 @@ _PATHS: Final = (
     *("devices", "root", "config", "kubelet_socket", "driver_root_ctr_path"),
     # Fields of the configuration, which takes no path with a step back; the agent's root comes first.
     *("driver_root", "dev_root", "nvidia_cdi_hook_path", "mps_root", "output_file", "machine_type_file"),
-    *("collectors", "hpc_job_mapping_dir", "web_config_file"),
+    *("collectors", "hpc_job_mapping_dir", "web_config_file", "kubelet_root_dir"),
 )
 _PRETENDED: Final = ("metrics_address", "exporter_address", "mig_host_root", "mig_reboot")
 _ONE_CLUSTER: Final = "the agent speaks to the cluster that its pod is in"
@@ -120,6 +121,8 @@ def told_on_the_twin(context: ContainerContext, kubeconfig: Path) -> NodeArgumen
     arguments["mig_host_root"] = arguments["mig_host_root"] and below(root, arguments["mig_host_root"])
     if arguments["kubelet_socket"].startswith("/"):
         arguments["kubelet_socket"] = _without_steps_back(arguments["kubelet_socket"])
+    if arguments["kubelet_root_dir"].startswith("/"):
+        arguments["kubelet_root_dir"] = _without_steps_back(arguments["kubelet_root_dir"])
     return arguments
 
 

@@ -272,11 +272,11 @@ def holds_of(evidence: Evidence, ledger: Ledger) -> tuple[Hold, ...]:
     proven = _union((_remembered(entry) for entry in ledger if entry.forgotten), evidence.holds)
     slots = {(hold.resource, slot) for hold in proven for slot in hold.ids}
     noted = {(entry.resource, entry.id): entry for entry in ledger}
-    return (*proven, *(_noted(entry) for slot, entry in noted.items() if slot not in slots))
+    return (*proven, *(noted_hold(entry) for slot, entry in noted.items() if slot not in slots))
 
 
-def _noted(entry: LedgerEntry) -> Hold:
-    """Of an answer whose pod kubelet has not said; who has a device otherwise is known when it is given."""
+def noted_hold(entry: LedgerEntry) -> Hold:
+    """The hold of an answer whose pod kubelet has not said; of other kinds it is known when it is given."""
     if entry.kind is HoldKind.DEVICE_PLUGIN:
         return Hold(entry.resource, (entry.id,))
     return replace(_remembered(entry), forgotten=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tonnage.decide.node.access import absent_channels, access_to, obstacle
+from tonnage.decide.node.claims.claimed import unknown_claimed, without_claimed
 from tonnage.decide.node.mps.daemons import unshareable, uses_mps
 from tonnage.decide.node.resource_units import DeviceUnit, parts_of, units_of
 from tonnage.model.devices.inventory import Inventory
@@ -25,13 +26,14 @@ from tonnage.model.reasons.reason import Reason
 def share(inventory: Inventory, config: PluginConfig) -> NodePlan:
     """Every device in one resource at most: replicated where the configuration selects it, else exclusive.
 
-    Without devices there are no resources. A selector that matches nothing is a refusal of the plan, not
-    a failure: the other devices are still offered. So is everything that is withheld.
+    Devices for claims are in none. Without devices there are no resources. A selector that matches nothing
+    is a refusal of the plan, not a failure: the other devices are still offered. So is everything that is
+    withheld.
     """
     access = access_to(inventory, config)
-    units, withheld = units_of(inventory, config)
+    units, withheld = units_of(without_claimed(inventory, config), config)
     refusals: list[Reason] = [ConfigurationOverlooked(message=remark) for remark in config.remarks]
-    refusals += [*absent_channels(config, access), *withheld]
+    refusals += [*absent_channels(config, access), *withheld, *unknown_claimed(inventory, config)]
     free = {unit.uuid: unit for unit in units}
     chosen: list[tuple[SharedResource, tuple[DeviceUnit, ...]]] = []
     for shared in config.shared:

@@ -13,6 +13,7 @@ from typing import Final
 from tonnage.documents.device_plugin.health import health_policy
 from tonnage.documents.device_plugin.rules import chosen_block, offered_name, problems_of
 from tonnage.documents.device_plugin.schema import (
+    ClaimsSection,
     DevicePluginConfig,
     PluginFlagsSection,
     ReplicatedResource,
@@ -24,6 +25,7 @@ from tonnage.documents.yaml.bounds import AGENT_VALUES
 from tonnage.documents.yaml.reader import MarkedDocument, Path, parse_yaml
 from tonnage.documents.yaml.source import unknown_fields, validate
 from tonnage.model.devices.sharing import (
+    ALL,
     DeviceIdStrategy,
     DeviceListStrategy,
     PluginConfig,
@@ -203,7 +205,14 @@ def _decided(document: DevicePluginConfig) -> PluginConfig:
         features=_features(flags),
         health=health_policy(document.health),
         fail_on_init_error=flags.fail_on_init_error,
+        claimed=_claimed(document.claims),
     )
+
+
+def _claimed(section: ClaimsSection | None) -> tuple[str, ...]:
+    if section is None:
+        return ()
+    return (ALL,) if isinstance(section.devices, str) else tuple(map(str, section.devices))
 
 
 def _fails_above_one(kind: SharingKind, block: ReplicatedResources | None) -> bool:

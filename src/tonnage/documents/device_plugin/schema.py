@@ -30,6 +30,7 @@ _MAX_ENTRIES: Final = 256
 _LONGEST_PATH: Final = 1024
 
 _SELECTOR: Final = re.compile(r"[0-9]{1,4}(:[0-9]{1,3})?|GPU-[\w-]{1,95}|MIG-[\w-]{1,95}(/[0-9]{1,3}){0,2}")
+_WHOLE: Final = re.compile(r"[0-9]{1,4}|GPU-[\w-]{1,95}")
 _PREFIX: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?/([A-Za-z0-9][A-Za-z0-9._-]{0,25})?")
 _OTHER_FEATURES: Final = ("enable-coherent-annotations", "enable-explicit-driver-libraries")
 _CDI: Final = CdiSettings()
@@ -255,6 +256,26 @@ class Imex(Document):
         return value
 
 
+class ClaimsSection(Document):
+    """The GPUs that ResourceClaims get, and no extended resource; Tonnage's own section."""
+
+    devices: Literal["all"] | Annotated[list[int | str], Field(max_length=_MAX_ENTRIES)] = "all"
+
+    @field_validator("devices")
+    @classmethod
+    def _devices(cls, devices: str | list[int | str]) -> str | list[int | str]:
+        if devices == []:
+            raise DocumentFieldError("no device is selected", remedy="name GPUs, or write all")
+        for device in devices if isinstance(devices, list) else []:
+            if not _WHOLE.fullmatch(str(device)):
+                raise DocumentFieldError(
+                    f"{str(device)[:60]!r} selects no GPU",
+                    why="a GPU is claimed with all its MIG devices, or not at all",
+                    remedy="use an index (0), or a uuid (GPU-8a1e…)",
+                )
+        return devices
+
+
 class DevicePluginConfig(Document):
     version: str = ""
     flags: PluginFlagsSection = PluginFlagsSection()
@@ -262,6 +283,7 @@ class DevicePluginConfig(Document):
     sharing: Sharing = Sharing()
     imex: Imex = Imex()
     health: Health = Health()
+    claims: ClaimsSection | None = None
 
     @field_validator("version")
     @classmethod

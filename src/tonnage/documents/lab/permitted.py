@@ -288,6 +288,7 @@ _TONNAGE: Final = {
         {**_CAPTURED, **_NAMESPACE, **_of(OptionKind.FILE, "-f --filename --scheduler-config")}
     ),
     "lint": _looks({**_CAPTURED, **_NAMESPACE, **_switches("--dry-run --diff")}, Arguments.FILES),
+    "claims": _looks({**_CAPTURED, **_NAMESPACE}),
     "topo": _looks({**_CAPTURED, **_texts("--gpus")}),
     "simulate": _looks(
         {

@@ -6,12 +6,19 @@ from typing import TypeAlias
 
 from tonnage.model.actions.cdi import CdiAction
 from tonnage.model.actions.checkpoints import CheckpointAction
-from tonnage.model.actions.cluster import ClusterAction
+from tonnage.model.actions.cluster import ClusterAction, SliceAction
 from tonnage.model.actions.devices import DeviceAction
 from tonnage.model.actions.host import HostAction
 from tonnage.model.actions.labels import WriteLabels
 from tonnage.model.actions.mps import MpsAction
 
 Action: TypeAlias = (
-    CheckpointAction | DeviceAction | MpsAction | CdiAction | ClusterAction | HostAction | WriteLabels
+    CheckpointAction
+    | DeviceAction
+    | MpsAction
+    | CdiAction
+    | ClusterAction
+    | SliceAction
+    | HostAction
+    | WriteLabels
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 from tonnage.model.actions.retry import LooksFirst, Retry
-from tonnage.model.actions.subjects import node_feature_subject, pod_subject
+from tonnage.model.actions.subjects import SLICES, node_feature_subject, pod_subject
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
 
@@ -114,6 +114,39 @@ class ApplyConfigMap:
     source: str = ""
 
 
+class _SliceWrite(LooksFirst):
+    """Changes one of the node's slices."""
+
+    __slots__ = ()
+
+    @property
+    def subject(self) -> str:
+        """All of the node's slices."""
+        return SLICES
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSlice(_SliceWrite):
+    """Publish a ResourceSlice of the node that is missing."""
+
+    slice: JsonObject = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceSlice(_SliceWrite):
+    """Have a ResourceSlice be this, if it still is the one that was seen."""
+
+    slice: JsonObject = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSlice(_SliceWrite):
+    """Delete a ResourceSlice, if it still is that one."""
+
+    name: str
+    uid: str
+
+
 @dataclass(frozen=True, slots=True)
 class CreateEvent:
     """Write an Event, under its name."""
@@ -135,6 +168,7 @@ class CountEvent:
     patch: JsonObject = field(repr=False)
 
 
+SliceAction: TypeAlias = CreateSlice | ReplaceSlice | DeleteSlice
 ClusterAction: TypeAlias = (
     PatchNode
     | PatchNodeStatus

@@ -7,6 +7,9 @@ from typing import Final
 MIG_LAYOUT: Final = "the node's MIG layout"
 """Of all GPUs: a step on one may depend on another, of the same board."""
 
+SLICES: Final = "the node's ResourceSlices"
+"""All of them: what one must say depends on the others."""
+
 
 def pod_subject(namespace: str, name: str) -> str:
     """A pod."""

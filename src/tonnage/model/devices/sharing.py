@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from tonnage.model.devices.health import HealthPolicy
 from tonnage.model.names import ResourceName
@@ -18,6 +19,9 @@ from tonnage.model.node.plugin_settings import (
     SharingKind,
 )
 from tonnage.model.reasons.reason import Reason
+
+ALL: Final = "all"
+"""Selects every GPU for claims."""
 
 
 class DeviceListStrategy(StrEnum):
@@ -74,6 +78,7 @@ class PluginConfig:
     `gpu_names` and `mig_names` name devices, the first that fits; those that none fits keep NVIDIA's name.
     `driver_root` is the driver's root folder on the host, `dev_root` the one whose `/dev` has its nodes.
     `fail_on_init_error`: an agent that cannot read its devices at start ends.
+    `claimed` selects the GPUs that are offered as claims and under no resource: indices and uuids, or `ALL`.
     `remarks` are things that were overlooked because the reader was told to be lenient.
     """
 
@@ -96,6 +101,7 @@ class PluginConfig:
     features: FeatureSettings = field(default_factory=FeatureSettings)
     health: HealthPolicy = field(default_factory=HealthPolicy)
     fail_on_init_error: bool = False
+    claimed: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
 

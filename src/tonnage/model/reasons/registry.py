@@ -7,7 +7,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from tonnage.model.reasons.gpu import allocation, devices, mig, offers
+from tonnage.model.reasons.gpu import allocation, claim_preparation, devices, mig, offers
 from tonnage.model.reasons.lint import configurations, manifests, placements
 from tonnage.model.reasons.messages import driver_symptoms, node_symptoms, symptoms
 from tonnage.model.reasons.node import (
@@ -39,6 +39,7 @@ _ALL: Final[tuple[type[Reason], ...]] = (
     *mig.REASONS,
     *offers.REASONS,
     *allocation.REASONS,
+    *claim_preparation.REASONS,
     *workloads.REASONS,
     *node_symptoms.REASONS,
     *manifests.REASONS,

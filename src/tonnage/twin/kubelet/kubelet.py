@@ -15,6 +15,7 @@ from tonnage.model.json import JsonObject
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.kubelet.addresses import PodAddresses
+from tonnage.twin.kubelet.claims.manager import ClaimManager
 from tonnage.twin.kubelet.containers.runtime_port import ContainerRuntime
 from tonnage.twin.kubelet.containers.starter import ContainerStarter, StarterNode
 from tonnage.twin.kubelet.devices.cpu_manager import CpuManager
@@ -52,6 +53,7 @@ class _Incarnation:
         machine = ReportedMachine(self.devices, runtime, lambda: self.port)
         self.reporter = NodeReporter(spec, api, clock, machine, self._outbox)
         self.statuses = StatusWriter(api, clock)
+        self.claims = ClaimManager(spec.name, api, clock, paths, disk)
         node = StarterNode(spec.address, paths, spec.nvidia_runtime)
         services = NodeServices(
             spec.name,
@@ -59,14 +61,15 @@ class _Incarnation:
             api,
             clock,
             runtime,
-            ContainerStarter(node, api, clock, runtime, self.devices, self._outbox),
+            ContainerStarter(node, api, clock, runtime, (self.devices, self.claims), self._outbox),
             PodAddresses(spec.pod_cidr),
             self.statuses,
             self._outbox,
+            self.claims,
         )
         self.pods = PodWorkers(services, self.devices, self.reporter.allocatable)
         self._registration = Registration(paths, self.devices.resources)
-        self._pod_resources = PodResources(paths, self.devices, self.pods.pods)
+        self._pod_resources = PodResources(paths, self.devices, self.claims, self.pods.pods)
 
     def _devices_changed(self) -> None:
         self.reporter.changed()
@@ -75,6 +78,7 @@ class _Incarnation:
         """Live until cancelled. `ready` is set once the sockets stand."""
         try:
             await self.devices.start()
+            await self.claims.start()
             await self._registration.start()
             await self._pod_resources.start()
             ready.set()
@@ -83,6 +87,7 @@ class _Incarnation:
                 group.create_task(self.statuses.run())
                 group.create_task(self.reporter.run())
                 group.create_task(self.pods.run())
+                group.create_task(self.claims.run())
         finally:
             await self._registration.stop()
             await self._pod_resources.stop()

@@ -12,6 +12,7 @@ from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.kubelet.addresses import PodAddresses
+from tonnage.twin.kubelet.claims.manager import ClaimManager
 from tonnage.twin.kubelet.containers.container_records import POD_INITIALIZING, ContainerSlot, PodProgress
 from tonnage.twin.kubelet.containers.restarts import wanted_again
 from tonnage.twin.kubelet.containers.runtime_port import ContainerRuntime
@@ -39,6 +40,7 @@ class NodeServices:
     addresses: PodAddresses
     statuses: StatusWriter
     events: Outbox
+    claims: ClaimManager
 
 
 class LivePod:

@@ -118,6 +118,14 @@ class NodePaths:
         return self.root / "var/lib/kubelet/pod-resources/kubelet.sock"
 
     @property
+    def plugins_registry(self) -> Path:
+        return self.root / "var/lib/kubelet/plugins_registry"
+
+    @property
+    def claim_state(self) -> Path:
+        return self.root / "var/lib/kubelet/dra_manager_state"
+
+    @property
     def cdi_folders(self) -> tuple[Path, Path]:
         return self.root / "etc/cdi", self.root / "var/run/cdi"
 

@@ -13,11 +13,11 @@ from typing import Any, Final
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.kubernetes.timestamps import moment_of
 from tonnage.twin.kubelet.admission import AdmissionFailure, rejected
+from tonnage.twin.kubelet.claims.pod_claims import AGAIN_S, PREFIX, UNPREPARED
 from tonnage.twin.kubelet.containers.container_records import ContainerSlot
 from tonnage.twin.kubelet.containers.lifecycle import keep
 from tonnage.twin.kubelet.containers.runtime_port import RunningContainer
 from tonnage.twin.kubelet.containers.termination import stop_all, stop_container
-from tonnage.twin.kubelet.devices.claims import prepared
 from tonnage.twin.kubelet.live_pod import LivePod, NodeServices
 from tonnage.twin.kubelet.pod_status import phase_of
 from tonnage.twin.kubelet.volumes.mounting import mounted
@@ -128,7 +128,7 @@ class PodWorker:
                 self._in_background(self._deadline())
                 if not adopted:
                     await mounted(live)
-                    await prepared(live)
+                await self._prepared()
                 self._open_sandbox()
                 for slot in live.progress.ephemeral:
                     self._in_background(keep(live, slot))
@@ -164,6 +164,12 @@ class PodWorker:
                 await asyncio.wait([group.create_task(keep(live, slot)) for slot in live.progress.main])
             for task in sidecars:
                 task.cancel()
+
+    async def _prepared(self) -> None:
+        """Return once the pod's claims are prepared; containers that run already do not wait for it."""
+        while self.pod.spec.resource_claims and (why := await self._node.claims.prepare(self.pod)):
+            self.live.tell("Warning", UNPREPARED, f"{PREFIX}{why}")
+            await self._node.clock.sleep(AGAIN_S)
 
     def _open_sandbox(self) -> None:
         progress = self.live.progress
@@ -211,7 +217,11 @@ class PodWorker:
 
     async def _finish(self) -> None:
         self.finished = True
-        await self._released(self.pod.metadata.uid)
+        uid = self.pod.metadata.uid
+        while self.pod.spec.resource_claims and (why := await self._node.claims.release(uid)):
+            _LOG.warning("claims not given back, will retry: pod=%s why=%s", self.live.name, why)
+            await self._node.clock.sleep(_RETRY_S)
+        await self._released(uid)
 
     async def _end(self) -> None:
         if not self.finished:

@@ -164,6 +164,7 @@ class PodWorkers:
             self._node.runtime.remove_pod(uid)
         for uid in self._devices.holders() - uids:
             await self._devices.release(uid)
+        await self._node.claims.sweep(uids)
 
 
 def _needs(pod: Pod) -> list[ContainerNeed]:

@@ -41,7 +41,7 @@ _MOST_TOLD: Final = 20
 
 def cdi_specs(inventory: Inventory, files: DriverFiles, config: PluginConfig) -> tuple[CdiSpec, ...]:
     """A spec for each kind that the agent's answers may name, also those that have no device now."""
-    options = _options(config)
+    options = options_of(config)
     folder, nodes = IMEX_FOLDER, inventory.nodes
     channels = {str(number): (f"{folder}/channel{number}",) for number in config.imex.channels}
     there = {name: paths for name, paths in channels.items() if host_path(paths[0], nodes, options)}
@@ -51,11 +51,12 @@ def cdi_specs(inventory: Inventory, files: DriverFiles, config: PluginConfig) ->
 
 def management_spec(inventory: Inventory, files: DriverFiles, config: PluginConfig) -> CdiSpec:
     """Of every node of the driver, for what looks after it; no answer of the agent's names it."""
-    options = replace(_options(config), kind=CDI_MANAGEMENT_KIND)
+    options = replace(options_of(config), kind=CDI_MANAGEMENT_KIND)
     return mode_spec(CdiMode.MANAGEMENT, inventory.nodes, files, options)
 
 
-def _options(config: PluginConfig) -> CdiOptions:
+def options_of(config: PluginConfig) -> CdiOptions:
+    """How specs are made under a configuration."""
     return CdiOptions(
         driver_root=config.driver_root,
         dev_root=config.dev_root,

@@ -150,6 +150,15 @@ class CdiNotUsed(Reason):
     lasting: bool = False
 
 
+@reason
+class ClaimedDeviceMissing(PlanReason):
+    """The configuration offers a GPU as claims that the node does not have."""
+
+    code: ClassVar[str] = "claimed-device-missing"
+    advice: ClassVar[str] = "correct claims.devices, or write all"
+    selector: str
+
+
 REASONS: Final[tuple[type[Reason], ...]] = (
     MpsNotForMig,
     MpsClientsTooMany,
@@ -165,4 +174,5 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     SharedDeviceMissing,
     SharedNameTaken,
     CdiNotUsed,
+    ClaimedDeviceMissing,
 )

@@ -15,6 +15,7 @@ from tonnage.loop.events import reference_to
 from tonnage.model.errors import ClusterError
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.twin.kubelet.claims.manager import ClaimManager
 from tonnage.twin.kubelet.containers.backoff import FIRST_S, Backoff, go_duration
 from tonnage.twin.kubelet.containers.container_records import CONTAINER_CREATING, ContainerSlot
 from tonnage.twin.kubelet.containers.environment import (
@@ -73,14 +74,14 @@ class ContainerStarter:
         api: KubernetesApi,
         clock: Clock,
         runtime: ContainerRuntime,
-        devices: DeviceManager,
+        managers: tuple[DeviceManager, ClaimManager],
         events: Outbox,
     ) -> None:
         self._node = node
         self._api = api
         self._clock = clock
         self._runtime = runtime
-        self._devices = devices
+        self._devices, self._claims = managers
         self._events = events
         self._backoffs: dict[tuple[str, str], Backoff] = {}
         self._objects = VolumeSources(api, clock)
@@ -213,6 +214,7 @@ class ContainerStarter:
             names += [device.name for device in answer.cdi_devices]
             for key, value in answer.annotations.items():
                 names += value.split(",") if key.startswith(ANNOTATION_PREFIX) else []
+        names += self._claims.cdi_devices(pod, container)
         names = list(dict.fromkeys(names))
         edits = resolve_cdi(self._node.paths.cdi_folders, names)
         if edits.missing:

@@ -25,7 +25,7 @@ Res = TypeVar("Res", bound=Message)
 
 _LOG: Final = logging.getLogger(__name__)
 _DIAL_S: Final = 10.0
-_OPTIONS: Final = (
+CHANNEL_OPTIONS: Final = (
     ("grpc.default_authority", "localhost"),  # what kubelet sends to device plugins
     ("grpc.use_local_subchannel_pool", 1),  # a restarted plugin must not inherit the dead one's back-off
     ("grpc.max_receive_message_length", 16 << 20),
@@ -51,10 +51,10 @@ class PluginEndpoint:
     @classmethod
     async def connect(cls, resource: str, socket: Path) -> PluginEndpoint:
         """Dial the plugin's socket and ask its options. Raises PluginError after ten seconds in vain."""
-        channel = grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS)
+        channel = grpc.aio.insecure_channel(f"unix:{socket}", options=CHANNEL_OPTIONS)
         try:
             await asyncio.wait_for(channel.channel_ready(), _DIAL_S)
-            options = await _call(channel, methods.GET_OPTIONS, wire.Empty())
+            options = await ask_plugin(channel, methods.GET_OPTIONS, wire.Empty())
         except (PluginError, TimeoutError) as error:
             await channel.close(None)
             raise PluginError(f"failed to dial device plugin {resource} at {socket}: {error}") from error
@@ -118,7 +118,7 @@ class PluginEndpoint:
     async def _ask(self, method: Method[Req, Res], request: Req) -> Res:
         if self.stopped:
             raise PluginError(f"endpoint {self.resource} has been stopped")
-        return await _call(self._channel, method, request)
+        return await ask_plugin(self._channel, method, request)
 
     async def _follow(
         self, on_list: Callable[[list[wire.Device]], Awaitable[None]], on_loss: Callable[[], None]
@@ -148,7 +148,8 @@ def rpc_text(error: grpc.aio.AioRpcError) -> str:
     return f"rpc error: code = {title} desc = {error.details() or ''}"
 
 
-async def _call(channel: grpc.aio.Channel, method: Method[Req, Res], request: Req) -> Res:
+async def ask_plugin(channel: grpc.aio.Channel, method: Method[Req, Res], request: Req) -> Res:
+    """The answer to one message. Raises PluginError."""
     stub = channel.unary_unary(
         method.path,
         request_serializer=method.request.SerializeToString,

@@ -8,6 +8,7 @@ from typing import Final
 import grpc
 import grpc.aio
 
+from tonnage.twin.kubelet.claims.manager import ClaimManager
 from tonnage.twin.kubelet.devices.checkpoint import CheckpointEntry
 from tonnage.twin.kubelet.devices.manager import DeviceManager
 from tonnage.twin.kubelet.devices.unix_grpc import serve_unix, unary_handler
@@ -22,9 +23,12 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 class PodResources:
     """Serves the API on its socket; `pods` gives the pods that the kubelet knows."""
 
-    def __init__(self, paths: NodePaths, devices: DeviceManager, pods: Callable[[], list[Pod]]) -> None:
+    def __init__(
+        self, paths: NodePaths, devices: DeviceManager, claims: ClaimManager, pods: Callable[[], list[Pod]]
+    ) -> None:
         self._paths = paths
         self._devices = devices
+        self._claims = claims
         self._pods = pods
         self._server: grpc.aio.Server | None = None
 
@@ -96,9 +100,34 @@ class PodResources:
             name=pod.metadata.name,
             namespace=pod.metadata.namespace,
             containers=[
-                wire.ContainerResources(name=name, devices=_devices(held.get(name, ()))) for name in names
+                wire.ContainerResources(
+                    name=name,
+                    devices=_devices(held.get(name, ())),
+                    dynamic_resources=self._claimed(pod, name),
+                )
+                for name in names
             ],
         )
+
+    def _claimed(self, pod: Pod, container: str) -> list[wire.DynamicResource]:
+        """Of every claim of a container each device that was prepared for it."""
+        return [
+            wire.DynamicResource(
+                claim_name=claim.claim_name,
+                claim_namespace=claim.namespace,
+                claim_resources=[
+                    wire.ClaimResource(
+                        cdi_devices=[wire.CDIDevice(name=name) for name in device.cdi_device_ids or ()],
+                        driver_name=driver,
+                        pool_name=device.pool_name,
+                        device_name=device.device_name,
+                    )
+                    for driver, state in claim.driver_state.items()
+                    for device in state.devices or ()
+                ],
+            )
+            for claim in self._claims.of_container(pod, container)
+        ]
 
 
 def _devices(entries: Iterable[CheckpointEntry]) -> list[wire.ContainerDevices]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
+from tonnage.model.devices.claims import CDI_CLAIM_KIND
 from tonnage.model.devices.inventory import Device, Inventory, Sample
 from tonnage.model.devices.links import Link
 from tonnage.model.errors import TonnageError
@@ -20,6 +22,7 @@ FIELDS: Final = (
 ALL: Final = "all"
 """As the value of NVIDIA_VISIBLE_DEVICES: every GPU of the node."""
 UNSUPPORTED: Final = "[N/A]"
+_NODE: Final = re.compile("/dev/nvidia([0-9]+)")
 _NO_DEVICES: Final = frozenset({"", "void", "none"})
 
 
@@ -95,6 +98,12 @@ def injected_ids(context: ContainerContext) -> tuple[str, ...]:
         device
         for kind, _, device in (name.partition("=") for name in injection.cdi_devices)
         if kind.rpartition("/")[2] == "gpu"
+    ]
+    ids += [
+        match[1]
+        for path in injection.device_nodes
+        if any(name.startswith(CDI_CLAIM_KIND) for name in injection.cdi_devices)
+        and (match := _NODE.fullmatch(path))
     ]
     return tuple(dict.fromkeys(ids))
 

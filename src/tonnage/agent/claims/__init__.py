@@ -1,0 +1,1 @@
+"""The driver for ResourceClaims: serves kubelet and publishes; what is published is never decided here."""

@@ -1,0 +1,44 @@
+"""The devices that claims may get now, as they follow from the board."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.context import AgentWorld
+from tonnage.decide.node.claims.published import available, pci_address, published_devices
+from tonnage.model.devices.claims import PublishedDevice
+
+_PATIENCE_S: Final = 20.0
+"""kubelet's own is 45 seconds."""
+_LOOK_S: Final = 0.05
+
+
+class ClaimableDevices:
+    """Those of the node's configuration. `roots` gives PCIe root complexes by PCI address."""
+
+    def __init__(
+        self, world: AgentWorld, board: NodeBoard, roots: Callable[[Sequence[str]], Mapping[str, str]]
+    ) -> None:
+        self._clock = world.clock
+        self._board = board
+        self._roots = roots
+
+    def current(self) -> tuple[PublishedDevice, ...] | None:
+        """The devices; None while they, the configuration or who holds them is not known."""
+        inventory, current = self._board.inventory.value, self._board.configuration.value
+        held = self._board.holds.value
+        if inventory is None or current is None or not held.settled:
+            return None
+        if not current.config.claimed:
+            return ()
+        roots = self._roots([pci_address(device.pci_bus_id) for device in inventory.devices])
+        return available(published_devices(inventory, current.config, roots), held)
+
+    async def settled(self) -> bool:
+        """Whether they are known: at once, or while kubelet has patience with an agent that starts."""
+        patience = self._clock.monotonic() + _PATIENCE_S
+        while self.current() is None and self._clock.monotonic() < patience:
+            await self._clock.sleep(_LOOK_S)
+        return self.current() is not None

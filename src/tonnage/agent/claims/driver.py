@@ -1,0 +1,108 @@
+"""The driver for ResourceClaims: there for kubelet where the node's configuration offers GPUs as claims."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.claims.devices import ClaimableDevices
+from tonnage.agent.claims.preparation import ClaimPreparation
+from tonnage.agent.claims.publisher import SlicePublisher
+from tonnage.agent.context import AgentWorld
+from tonnage.agent.holds.claim_book import ClaimBook
+from tonnage.decide.node.claims.offer import ClaimOffer, serving_obstacle
+from tonnage.decide.node.claims.slices import desired_specs
+from tonnage.loop.ticks import next_beat
+from tonnage.model.errors import HardwareError
+from tonnage.ports.node import ClaimSockets
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class ClaimDriver:
+    """Opens the sockets and publishes the devices, while no other driver of that name serves the node.
+
+    Slices are published once kubelet has registered the driver. Where nothing is offered any more, the
+    sockets stay until the last claim is given back.
+    """
+
+    def __init__(
+        self,
+        world: AgentWorld,
+        board: NodeBoard,
+        sockets: ClaimSockets,
+        devices: ClaimableDevices,
+        book: ClaimBook,
+        preparation: ClaimPreparation,
+    ) -> None:
+        self._node = world.node
+        self._clock = world.clock
+        self._events = world.events
+        self._metrics = world.metrics
+        self._started = world.started
+        self._board = board
+        self._sockets = sockets
+        self._devices = devices
+        self._book = book
+        self._preparation = preparation
+        self._wake = asyncio.Event()
+        self._slices = SlicePublisher(world, board, self._wake.set)
+        self._complaint = ""
+        for topic in (board.inventory, board.configuration, board.config_confirmed, board.holds, board.node):
+            topic.subscribe(self._wake.set)
+
+    async def run(self) -> None:
+        """Serve and publish until cancelled. Slices stay: kubelet removes them when nobody serves them."""
+        await self._started.wait()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._slices.run())
+                group.create_task(self._tick())
+                while True:
+                    await self._wake.wait()
+                    self._wake.clear()
+                    self._metrics.turned("claims")
+                    try:
+                        await self._turn()
+                    except HardwareError as error:
+                        self._complain(str(error))
+        finally:
+            await self._sockets.close()
+
+    async def _tick(self) -> None:
+        """Sockets vanish, and other drivers come; the kernel tells, but perhaps not of a folder made anew."""
+        while True:
+            self._sockets.watch(self._wake.set)
+            self._wake.set()
+            await next_beat(self._clock)
+
+    async def _turn(self) -> None:
+        """Bring sockets and slices in line with what the node offers. Raises HardwareError."""
+        devices = self._devices.current()
+        if devices is None:
+            return
+        serves = self._sockets.present()
+        other = await self._sockets.other() if devices or serves else ""
+        why = serving_obstacle(other, self._slices.foreign, self._book.unreadable)
+        if why or not (devices or self._book.uids()):
+            if serves:
+                await self._sockets.close()
+                _LOG.info("claims not served any more: node=%s why=%s", self._node, why or "none is offered")
+        elif not serves:
+            await self._sockets.serve(self._preparation)
+            _LOG.info("claims served: node=%s devices=%d", self._node, len(devices))
+        registered = self._sockets.registered()
+        why = why or registered or ""
+        if self._board.config_confirmed.value and (why or not devices or registered is not None):
+            taints = self._slices.keeps_taints
+            self._slices.show(() if why else desired_specs(devices, self._node, taints=taints))
+        self._board.claims.publish(ClaimOffer(devices, why))
+        self._complain(why)
+
+    def _complain(self, text: str) -> None:
+        if text and text != self._complaint:
+            _LOG.warning("claims not served: node=%s why=%s", self._node, text)
+            self._events.post("Warning", "ClaimsNotServed", text)
+        self._complaint = text

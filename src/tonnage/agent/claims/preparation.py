@@ -1,0 +1,129 @@
+"""Answers kubelet's questions about claims: each is noted, then has its CDI spec, then is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.claims.claim_specs import ClaimSpecs
+from tonnage.agent.claims.devices import ClaimableDevices
+from tonnage.agent.context import AgentWorld
+from tonnage.agent.holds.claim_book import ClaimBook
+from tonnage.agent.holds.hold_ledger import HoldLedger
+from tonnage.decide.node.claims.claim_spec import cdi_name
+from tonnage.decide.node.claims.prepare import ClaimGround, prepare
+from tonnage.model.devices.claims import ClaimRef, PreparedClaim
+from tonnage.model.errors import ApiError, Bug, HardwareError, Problem, TonnageError
+from tonnage.model.json import JsonObject
+from tonnage.model.reasons.reason import Reason
+from tonnage.ports.node import ClaimAnswer
+from tonnage.wire.kinds import RESOURCE_CLAIM
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class ClaimPreparation:
+    """ClaimService. A claim that is noted already gets the same answer, whatever became of the object.
+
+    Claims are decided one after another, and with answers of the device plugin, so that each sees what the
+    one before took.
+    """
+
+    def __init__(
+        self,
+        world: AgentWorld,
+        board: NodeBoard,
+        ledger: HoldLedger,
+        book: ClaimBook,
+        specs: ClaimSpecs,
+        devices: ClaimableDevices,
+    ) -> None:
+        self._node = world.node
+        self._api = world.api
+        self._board = board
+        self._ledger = ledger
+        self._book = book
+        self._specs = specs
+        self._devices = devices
+        self._complaints: dict[str, str] = {}
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimAnswer]:
+        answers = await asyncio.gather(*map(self._answer, claims))
+        return {claim.uid: answer for claim, answer in zip(claims, answers, strict=True)}
+
+    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
+        return {claim.uid: await self._unprepare(claim) for claim in claims}
+
+    async def _answer(self, claim: ClaimRef) -> ClaimAnswer:
+        try:
+            decided = await self._decided(claim)
+        except TonnageError as error:
+            return self._refused(claim, str(error))
+        if isinstance(decided, Reason):
+            return self._refused(claim, decided.message)
+        self._complaints.pop(claim.uid, None)
+        names = [cdi_name(decided, device) for device in decided.devices]
+        _LOG.info("claim prepared: node=%s claim=%s devices=%s", self._node, claim, ",".join(names))
+        return decided, names
+
+    def _refused(self, claim: ClaimRef, why: str) -> str:
+        """The refusal, which is logged once: kubelet asks again and again."""
+        if self._complaints.get(claim.uid) != why:
+            self._complaints[claim.uid] = why
+            _LOG.warning("claim refused: node=%s claim=%s why=%s", self._node, claim, why)
+        return why
+
+    async def _decided(self, claim: ClaimRef) -> PreparedClaim | Reason:
+        """Raises HardwareError, ClusterError."""
+        if self._book.unreadable:
+            raise HardwareError(Problem(self._book.unreadable))
+        if not await self._devices.settled():
+            why = "it does not know yet which devices containers have"
+            raise HardwareError(Problem("the agent has not started yet", self._node, why))
+        standing = None if self._book.current(claim.uid) else await self._object(claim)
+        async with self._ledger.answering:
+            noted = self._book.current(claim.uid)
+            if noted is None:
+                if standing is None:  # it was unprepared meanwhile
+                    raise HardwareError(Problem("the claim was given back while it was prepared", str(claim)))
+                decided = prepare(claim, *standing, self._ground())
+                if isinstance(decided, Reason):
+                    return decided
+                noted = decided
+                await self._book.note(noted)
+            await self._specs.write(noted)
+        return noted
+
+    async def _object(self, claim: ClaimRef) -> tuple[str, JsonObject]:
+        """(uid, status) of the claim that has the name now, empty if none has. Raises ClusterError."""
+        if self._api is None:
+            raise Bug(Problem("claims are prepared without a cluster"))
+        try:
+            claimed = await self._api.get(RESOURCE_CLAIM, claim.name, claim.namespace)
+        except ApiError as error:
+            if error.code == 404:
+                return "", {}
+            raise
+        return claimed.metadata.uid, claimed.status
+
+    def _ground(self) -> ClaimGround:
+        devices = {device.name: device for device in self._devices.current() or ()}
+        return ClaimGround(self._node, devices, self._board.holds.value, self._book.boot, self._book.uids())
+
+    async def _unprepare(self, claim: ClaimRef) -> str:
+        if self._book.unreadable:
+            return self._refused(claim, self._book.unreadable)
+        async with self._ledger.answering:
+            self._complaints.pop(claim.uid, None)
+            if claim.uid not in self._book.claims:
+                return ""
+            try:
+                await self._specs.remove(claim.uid)
+                await self._book.forget(claim.uid)
+            except HardwareError as error:
+                return self._refused(claim, str(error))
+        _LOG.info("claim unprepared: node=%s claim=%s", self._node, claim)
+        return ""

@@ -1,0 +1,158 @@
+"""Publishes the ResourceSlices of the node's pool, and publishes them again when somebody deletes them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.context import AgentWorld
+from tonnage.decide.node.claims.slices import (
+    ChangedSlice,
+    NewSlice,
+    NodeOwner,
+    SliceStep,
+    SurplusSlice,
+    dropped_fields,
+    is_ours,
+    next_step,
+)
+from tonnage.loop.informer import Informer
+from tonnage.model.actions.cluster import CreateSlice, DeleteSlice, ReplaceSlice, SliceAction
+from tonnage.model.actions.subjects import SLICES
+from tonnage.model.devices.claims import DRIVER
+from tonnage.model.errors import ApiError, ClusterError, Problem
+from tonnage.model.json import JsonObject
+from tonnage.wire.claims import ResourceSlice
+from tonnage.wire.kinds import RESOURCE_SLICE
+
+_LOG: Final = logging.getLogger(__name__)
+_BACK_OFF_S: Final = (0.2, 1.0, 5.0, 15.0)
+_MOST_STEPS: Final = 64
+"""In a row: a server that takes what it then does not show must not be written to for ever."""
+
+
+class SlicePublisher:
+    """Has the node's slices say what `show` was given last.
+
+    Where another driver of our name has slices of this node, nothing is published. `on_news` is called when
+    that changes. Until `show` there is nothing to say.
+    """
+
+    def __init__(self, world: AgentWorld, board: NodeBoard, on_news: Callable[[], None]) -> None:
+        self._node = world.node
+        self._clock = world.clock
+        self._events = world.events
+        self._performer = world.performer
+        self._board = board
+        assert world.api is not None
+        self._api = world.api
+        self._on_news = on_news
+        self._wake = asyncio.Event()
+        self._specs: tuple[JsonObject, ...] | None = None
+        self._complaint = ""
+        self.dropped: tuple[str, ...] = ()
+        """Fields that this server dropped of what was written last."""
+        self.keeps_taints = True
+        """False once the server dropped taints: the feature is off there."""
+        self.foreign = ""
+        """The slice of another driver of our name on this node."""
+        self._selector = f"spec.nodeName={self._node},spec.driver={DRIVER}"
+
+    def show(self, specs: Sequence[JsonObject]) -> None:
+        """Publish these."""
+        if self._specs != tuple(specs):
+            self._specs = tuple(specs)
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Publish until cancelled; slices stay, as the devices do."""
+        slices: Informer[ResourceSlice] | None = None
+        async with asyncio.TaskGroup() as group:
+            failures = 0
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                if slices is None and self._specs:  # a node without claims need not follow slices
+                    slices = Informer(
+                        *(self._api, RESOURCE_SLICE, self._clock),
+                        field_selector=self._selector,
+                        on_change=lambda _key: self._wake.set(),
+                    )
+                    group.create_task(slices.run())
+                try:
+                    await self._publish()
+                    failures, self._complaint = 0, ""
+                except ClusterError as error:
+                    self._complain(str(error))
+                    failures += 1
+                    await self._clock.sleep(_BACK_OFF_S[min(failures, len(_BACK_OFF_S)) - 1])
+                    self._wake.set()
+
+    async def _publish(self) -> None:
+        """Take steps until nothing is left to do. Raises ClusterError."""
+        node = self._board.node.value
+        if self._specs is None or node is None:
+            return
+        owner = NodeOwner(self._node, node.metadata.uid)
+        for _ in range(_MOST_STEPS):
+            standing, sight = await self._performer.look(SLICES, self._standing())
+            specs = () if self.foreign else self._specs
+            step = next_step(specs, standing, owner)
+            if step is None:
+                self._note_dropped(dropped_fields(specs, standing, self._node))
+                return
+            try:
+                await self._performer.perform(_action(step), sight)
+            except ApiError as error:
+                if error.code not in (404, 409):  # else somebody was faster: look again
+                    raise
+            else:
+                _LOG.info("slice %s: node=%s", _deed(step), self._node)
+        why = f"after {_MOST_STEPS} writes they still differ from what was written"
+        raise ClusterError(Problem("the server does not keep ResourceSlices", self._node, why))
+
+    async def _standing(self) -> list[JsonObject]:
+        """Our slices as they are; notes whether another driver has some. Raises ClusterError."""
+        listing = await self._api.list(RESOURCE_SLICE, field_selector=self._selector)
+        bodies: list[JsonObject] = [msgspec.to_builtins(obj) for obj in listing.items]
+        pairs = zip(listing.items, bodies, strict=True)
+        foreign = min((obj.metadata.name for obj, body in pairs if not is_ours(body)), default="")
+        if foreign != self.foreign:
+            self.foreign = foreign
+            self._on_news()
+        return [body for body in bodies if is_ours(body)]
+
+    def _note_dropped(self, dropped: tuple[str, ...]) -> None:
+        if dropped and dropped != self.dropped:
+            fields = ",".join(dropped)
+            _LOG.warning("the server drops fields of slices: node=%s fields=%s", self._node, fields)
+            self.keeps_taints &= "taints" not in dropped
+            self._on_news()
+        self.dropped = dropped
+
+    def _complain(self, text: str) -> None:
+        if text != self._complaint:
+            self._complaint = text
+            _LOG.warning("slices not published, will retry: node=%s error=%s", self._node, text)
+            self._events.post("Warning", "ClaimsNotPublished", f"ResourceSlices are not published: {text}")
+
+
+def _action(step: SliceStep) -> SliceAction:
+    match step:
+        case NewSlice(body):
+            return CreateSlice(body)
+        case ChangedSlice(body):
+            return ReplaceSlice(body)
+        case SurplusSlice(name, uid):
+            return DeleteSlice(name, uid)
+
+
+def _deed(step: SliceStep) -> str:
+    if isinstance(step, NewSlice):
+        return "created"
+    return "changed" if isinstance(step, ChangedSlice) else "removed"

@@ -1,0 +1,102 @@
+"""Makes the driver for ResourceClaims, if the agent is told to be it; nobody else needs its modules."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tonnage.agent.board import NodeBoard
+    from tonnage.agent.claims.driver import ClaimDriver
+    from tonnage.agent.context import AgentWorld
+    from tonnage.agent.holds.claim_book import ClaimBook
+    from tonnage.agent.holds.hold_ledger import HoldLedger
+    from tonnage.ports.node import CdiView, ClaimSockets
+
+_LOG: Final = logging.getLogger(__name__)
+_OFF: Final = "the configuration offers GPUs as claims, and the agent runs without --claims: nobody gets them"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPorts:
+    """What the driver has of its node: sockets once it serves, specs, PCIe roots by address, and the boot."""
+
+    sockets: Callable[[], ClaimSockets]
+    specs: CdiView
+    roots: Callable[[Sequence[str]], Mapping[str, str]]
+    boot: str = ""
+
+
+async def claims_of(
+    served: bool, world: AgentWorld, board: NodeBoard, ledger: HoldLedger, ports: Callable[[], ClaimPorts]
+) -> NodeClaims | None:
+    """What serves claims, once there are any to serve; None unless `served`, or without a cluster."""
+    if not served or world.api is None:
+        board.configuration.subscribe(lambda: _warn(world, board))
+        return None
+    claims = NodeClaims(world, board, ledger, ports)
+    await claims.restore()
+    return claims
+
+
+class NodeClaims:
+    """Loads the driver when the configuration offers claims first, or an earlier agent prepared some.
+
+    Slices that an earlier agent left on a node without either are kubelet's to remove.
+    """
+
+    def __init__(
+        self, world: AgentWorld, board: NodeBoard, ledger: HoldLedger, ports: Callable[[], ClaimPorts]
+    ) -> None:
+        self._world = world
+        self._board = board
+        self._ledger = ledger
+        self._ports = ports
+        self._driver: ClaimDriver | None = None
+        self._wake = asyncio.Event()
+        board.configuration.subscribe(self._wake.set)
+
+    async def restore(self) -> None:
+        """Know what an earlier agent prepared, before anybody is given a device."""
+        from tonnage.agent.holds.claim_book import ClaimBook
+
+        node = self._ports()
+        book = ClaimBook(self._world, self._ledger, boot=node.boot)
+        if await book.restore():
+            self._driver = self._made(book, node)
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        from tonnage.agent.holds.claim_book import ClaimBook
+
+        while self._driver is None:
+            await self._wake.wait()
+            self._wake.clear()
+            current = self._board.configuration.value
+            if current is not None and current.config.claimed:
+                node = self._ports()
+                self._driver = self._made(ClaimBook(self._world, self._ledger, boot=node.boot), node)
+        await self._driver.run()
+
+    def _made(self, book: ClaimBook, node: ClaimPorts) -> ClaimDriver:
+        from tonnage.agent.claims.claim_specs import ClaimSpecs
+        from tonnage.agent.claims.devices import ClaimableDevices
+        from tonnage.agent.claims.driver import ClaimDriver
+        from tonnage.agent.claims.preparation import ClaimPreparation
+
+        world, board = self._world, self._board
+        devices = ClaimableDevices(world, board, node.roots)
+        specs = ClaimSpecs(world, board, node.specs)
+        preparation = ClaimPreparation(world, board, self._ledger, book, specs, devices)
+        return ClaimDriver(world, board, node.sockets(), devices, book, preparation)
+
+
+def _warn(world: AgentWorld, board: NodeBoard) -> None:
+    current = board.configuration.value
+    if current is not None and current.config.claimed:
+        _LOG.warning("claims not served: node=%s why=%s", world.node, _OFF)
+        world.events.post("Warning", "ClaimsNotServed", _OFF)

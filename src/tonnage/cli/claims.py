@@ -1,0 +1,88 @@
+"""`tonnage claims`: who has which device by which ResourceClaim, and what the others wait for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from tonnage.cli.cluster import snapshot_of, unread_of
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.terminal.fitted_table import fitted_table
+from tonnage.cli.terminal.output import emit, lines, say, terminal_width
+from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.json import JsonObject
+
+if TYPE_CHECKING:
+    from tonnage.diagnose.claims import ClaimRow
+
+_HEAD: Final = ("CLAIM", "STATE", "DEVICES", "NODE", "PODS", "CLASS")
+_MOST_NAMED: Final = 10
+
+
+@click.command(
+    help="Show which devices each ResourceClaim has, who uses it, and what those without wait for.",
+    epilog=examples(
+        "tonnage claims",
+        "tonnage claims -n ml-team-a               # of one namespace",
+        "tonnage claims train-gpu-x7k2p -o json",
+        "kubectl get resourceclaims,resourceslices,pods,nodes -A -o json | tonnage claims --snapshot -",
+    ),
+)
+@click.argument("names", nargs=-1, metavar="[CLAIM]...")
+@common_options(output=("text", "json", "yaml", "name"), cluster=True, namespace=True, snapshot=True)
+def command(common: Common, names: tuple[str, ...]) -> int:
+    """Exit status 1 when a claim waits, or keeps devices that nobody uses."""
+    from tonnage.diagnose.claims import claim_rows
+
+    snapshot = asyncio.run(snapshot_of(common, "claims"))
+    rows = _chosen(claim_rows(snapshot, common.namespace), names)
+    unread = unread_of(snapshot, "claims", "ResourceClaim", "ResourceSlice", "Pod", "NodeGPUStatus")
+    _show(rows, common, unread)
+    return 0 if all(row.in_order for row in rows) and "ResourceClaim" not in unread else 1
+
+
+def _chosen(rows: Sequence[ClaimRow], names: Sequence[str]) -> list[ClaimRow]:
+    """The rows of these names, or all. Raises ConfigError: a name that no claim has."""
+    existing = {row.name for row in rows}
+    for name in names:
+        if name not in existing:
+            near = get_close_matches(name, existing, n=1)
+            there = ", ".join(sorted(existing)[:_MOST_NAMED]) or "none"
+            remedy = f"did you mean {near[0]}?" if near else f"claims: {there}"
+            raise ConfigError(Problem(f'no ResourceClaim is named "{name}"', remedy=remedy))
+    return [row for row in rows if not names or row.name in names]
+
+
+def _show(rows: Sequence[ClaimRow], common: Common, unread: Collection[str]) -> None:
+    if common.output in ("json", "yaml"):
+        body: JsonObject = {"items": [row.to_json() for row in rows]}
+        emit({**body, "unread": [*unread]} if unread else body, common.output)
+    elif common.output == "name":
+        for row in rows:
+            say(f"resourceclaim.resource.k8s.io/{row.name}")
+    elif not rows:
+        where = f" in namespace {common.namespace}" if common.namespace is not None else ""
+        say(f"No ResourceClaim{where} was found.", err=True)
+    else:
+        cells = [_cells(row) for row in rows]
+        say(fitted_table(_HEAD, cells, terminal_width()))
+        amiss = [f"{row.namespace}/{row.name}: {row.why}" for row in rows if row.why]
+        if amiss:
+            say("")
+            say(lines(amiss))
+
+
+def _cells(row: ClaimRow) -> tuple[str, ...]:
+    devices = ", ".join(device.rpartition("/")[2] for device in row.devices)
+    return (
+        f"{row.namespace}/{row.name}",
+        row.state.value,
+        devices or "-",
+        row.node or "-",
+        ", ".join(row.pods) or "-",
+        ", ".join(row.classes) or "-",
+    )

@@ -1,0 +1,63 @@
+"""The CDI spec of a claim: of its devices alone, under names that no other claim has had."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tonnage.decide.node.cdi.rules import minimum_version
+from tonnage.decide.node.cdi.spec import gpu_spec, options_of
+from tonnage.model.devices.cdi import CdiSpec, DriverFiles, NameStrategy
+from tonnage.model.devices.claims import CDI_CLAIM_KIND, PreparedClaim, PreparedDevice
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.sharing import PluginConfig
+from tonnage.model.json import JsonObject
+from tonnage.model.json_access import mappings
+from tonnage.model.names import cdi_device
+
+
+def claim_spec(
+    claim: PreparedClaim, inventory: Inventory, files: DriverFiles, config: PluginConfig
+) -> CdiSpec:
+    """The spec of a claim's devices; what cannot be found of one is in `left_out`."""
+    options = replace(
+        options_of(config),
+        kind=CDI_CLAIM_KIND,
+        only=frozenset(device.uuid for device in claim.devices),
+        names=frozenset({NameStrategy.UUID}),
+        together=False,
+    )
+    spec = gpu_spec(inventory, files, options)
+    if spec.document is None:
+        return spec
+    by_uuid = {str(entry["name"]): entry for entry in mappings(spec.document, "devices")}
+    entries: list[JsonObject] = [
+        {**by_uuid[device.uuid], "name": device_name(claim, device)}
+        for device in claim.devices
+        if device.uuid in by_uuid
+    ]
+    names = frozenset(str(entry["name"]) for entry in entries)
+    document: JsonObject = {**spec.document, "devices": [*entries]}
+    document["cdiVersion"] = minimum_version(document)  # names that begin with a digit need a later one
+    return CdiSpec(spec.kind, document, names, spec.left_out)
+
+
+def device_name(claim: PreparedClaim, device: PreparedDevice) -> str:
+    """The device's name in the claim's spec. Runtimes remember names, so no two claims have the same.
+
+    Source: kubernetes-sigs/dra-driver-nvidia-gpu, cmd/gpu-kubelet-plugin/cdi.go.
+    """
+    return f"{claim.claim.uid}-{device.device}"
+
+
+def cdi_name(claim: PreparedClaim, device: PreparedDevice) -> str:
+    """The device's qualified name, which kubelet hands to the container runtime."""
+    return cdi_device(device_name(claim, device), CDI_CLAIM_KIND)
+
+
+def claim_file(uid: str) -> str:
+    """The name of a claim's spec file.
+
+    >>> claim_file("4ac1")
+    'k8s.gpu.nvidia.com-claim_4ac1.json'
+    """
+    return f"{CDI_CLAIM_KIND.replace('/', '-')}_{uid}.json"

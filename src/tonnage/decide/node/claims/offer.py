@@ -1,0 +1,27 @@
+"""What the node offers to claims, and why it does not where it does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tonnage.model.devices.claims import DRIVER, PublishedDevice
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimOffer:
+    """The GPUs that the configuration offers as claims; `why` none can be had now, empty when they can."""
+
+    devices: tuple[PublishedDevice, ...] = ()
+    why: str = ""
+
+
+def serving_obstacle(socket: str, foreign_slice: str, unreadable: str) -> str:
+    """Why claims are not served: another driver has that name, or what was prepared cannot be read."""
+    if socket:
+        return f"another driver {DRIVER} is registered on this node: {socket}; remove one of the two"
+    if foreign_slice:
+        return (
+            f"another driver {DRIVER} publishes devices of this node: ResourceSlice {foreign_slice};"
+            " remove one of the two"
+        )
+    return unreadable

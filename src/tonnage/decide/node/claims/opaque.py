@@ -1,0 +1,126 @@
+"""Opaque configurations of claims and classes for NVIDIA's driver, read strictly.
+
+Every field is known here; what is known and not honoured yet is refused by name, since a pod that runs
+without what it asked for is worse than one that waits.
+
+Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.5, api/nvidia.com/resource/v1beta1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import text
+
+API_VERSION: Final = "resource.nvidia.com/v1beta1"
+GPU_CONFIG: Final = "GpuConfig"
+MIG_CONFIG: Final = "MigDeviceConfig"
+_TYPES: Final[Mapping[str, str]] = {GPU_CONFIG: "gpu", MIG_CONFIG: "mig"}
+"""The type of devices that a kind is for."""
+_OTHER_KINDS: Final[Mapping[str, str]] = {
+    "VfioDeviceConfig": "Tonnage does not hand GPUs over to virtual machines",
+    "ComputeDomainChannelConfig": "Tonnage does not serve compute domains",
+    "ComputeDomainDaemonConfig": "Tonnage does not serve compute domains",
+}
+_STRATEGIES: Final = ("TimeSlicing", "MPS")
+_INTERVALS: Final = ("Default", "Short", "Medium", "Long")
+_SHARING: Final = ("strategy", "timeSlicingConfig", "mpsConfig")
+_MPS: Final = (
+    "defaultActiveThreadPercentage",
+    "defaultPinnedDeviceMemoryLimit",
+    "defaultPerDevicePinnedMemoryLimit",
+    "multiUser",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConfig:
+    """What one configuration decides. `device_type` is that of the devices that it is for.
+
+    `strategy` is how the device is shared, empty: not at all.
+    """
+
+    kind: str = GPU_CONFIG
+    strategy: str = ""
+
+    @property
+    def device_type(self) -> str:
+        return _TYPES[self.kind]
+
+
+def read_config(parameters: JsonObject) -> DeviceConfig | tuple[str, ...]:
+    """The configuration, or everything that is wrong with it.
+
+    >>> read_config({"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig"})
+    DeviceConfig(kind='GpuConfig', strategy='')
+    >>> read_config({"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "share": {}})
+    ('unknown field "share"',)
+    """
+    version, kind = text(parameters, "apiVersion"), text(parameters, "kind")
+    if kind in _OTHER_KINDS:
+        return (f"{kind} cannot be used here: {_OTHER_KINDS[kind]}",)
+    if version != API_VERSION or kind not in _TYPES:
+        kinds = f"{version[:80] or 'no apiVersion'}, {kind[:80] or 'no kind'}"
+        return (f"unknown kind of configuration: {kinds}; it must be {API_VERSION}, {' or '.join(_TYPES)}",)
+    problems = tuple(_problems(parameters, kind))
+    return problems or DeviceConfig(kind, text(parameters, "sharing", "strategy"))
+
+
+def _problems(parameters: JsonObject, kind: str) -> Iterator[str]:
+    yield from _unknown(parameters, ("apiVersion", "kind", "sharing"), "")
+    sharing = parameters.get("sharing")
+    if sharing is None:
+        return
+    if not isinstance(sharing, dict):
+        yield "sharing must be an object"
+        return
+    fields = tuple(name for name in _SHARING if kind == GPU_CONFIG or name != "timeSlicingConfig")
+    yield from _unknown(sharing, fields, "sharing.")
+    strategy = sharing.get("strategy")
+    if strategy not in _STRATEGIES:
+        yield f"sharing.strategy must be {' or '.join(_STRATEGIES)}, not {_shown(strategy)}"
+    for name, section, check in (
+        ("timeSlicingConfig", "TimeSlicing", _time_slicing),
+        ("mpsConfig", "MPS", _mps),
+    ):
+        value = sharing.get(name)
+        if value is None or name not in fields:
+            continue
+        if strategy in _STRATEGIES and strategy != section:
+            yield f"sharing.{name} contradicts sharing.strategy: {strategy}"
+        if isinstance(value, dict):
+            yield from check(value)
+        else:
+            yield f"sharing.{name} must be an object"
+
+
+def _time_slicing(value: JsonObject) -> Iterator[str]:
+    yield from _unknown(value, ("interval",), "sharing.timeSlicingConfig.")
+    interval = value.get("interval")
+    if interval is not None and interval not in _INTERVALS:
+        choices = ", ".join(_INTERVALS)
+        yield f"sharing.timeSlicingConfig.interval must be one of {choices}, not {_shown(interval)}"
+
+
+def _mps(value: JsonObject) -> Iterator[str]:
+    yield from _unknown(value, _MPS, "sharing.mpsConfig.")
+    percent = value.get("defaultActiveThreadPercentage")
+    whole = isinstance(percent, int) and not isinstance(percent, bool)
+    if percent is not None and not (whole and 0 <= percent <= 100):  # type: ignore[operator]
+        where = "sharing.mpsConfig.defaultActiveThreadPercentage"
+        yield f"{where} must be a whole number from 0 to 100, not {_shown(percent)}"
+
+
+def _unknown(value: JsonObject, fields: tuple[str, ...], where: str) -> Iterator[str]:
+    for name in value:
+        if name not in fields:
+            yield f'unknown field "{where}{name[:80]}"'
+
+
+def _shown(value: JsonValue) -> str:
+    if value is None:
+        return "nothing"
+    return repr(value)[:60] if isinstance(value, str | int | float | bool) else type(value).__name__

@@ -1,0 +1,158 @@
+"""Resource claims, one row each: which devices a claim has, who uses it, or what it waits for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from tonnage.diagnose.cluster_view import Ground, ground_of
+from tonnage.diagnose.explain.explain import explain, explain_on
+from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.resource_claims import ResourceClaim
+from tonnage.model.verdict import Explanation
+
+_MOST_EXPLAINED: Final = 200
+"""Pods whose waiting is explained: each takes a scheduling cycle."""
+
+
+class ClaimState(StrEnum):
+    """WAITING: without devices. ALLOCATED: it has some. HELD: and its node's agent has prepared them.
+
+    UNUSED: allocated, and reserved for nobody; its devices are nobody else's all the same.
+    """
+
+    WAITING = "waiting"
+    ALLOCATED = "allocated"
+    HELD = "held"
+    UNUSED = "unused"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """One claim. `devices` are `driver/pool/device`, `pods` those that name it; `why` says what is amiss."""
+
+    namespace: str
+    name: str
+    state: ClaimState
+    classes: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    node: str = ""
+    pods: tuple[str, ...] = ()
+    why: str = ""
+
+    @property
+    def in_order(self) -> bool:
+        """Whether nothing is amiss."""
+        return not self.why
+
+    def to_json(self) -> JsonObject:
+        """Every key always present."""
+        return {
+            "namespace": self.namespace,
+            "name": self.name,
+            "state": self.state.value,
+            "classes": [*self.classes],
+            "devices": [*self.devices],
+            "node": self.node or None,
+            "pods": [*self.pods],
+            "why": self.why or None,
+        }
+
+
+def claim_rows(snapshot: Snapshot, namespace: str | None = None) -> tuple[ClaimRow, ...]:
+    """The claims, or those of a namespace, by namespace and name.
+
+    Raises ValueError when the snapshot's version is no Kubernetes version.
+    """
+    claims = sorted(snapshot.claims, key=lambda claim: claim.key)
+    chosen = [claim for claim in claims if namespace in (None, claim.namespace)]
+    return tuple(_Claims(snapshot).rows(chosen))
+
+
+class _Claims:
+    """The claims of a snapshot with their pods; the cluster is made ready with the first pod that waits."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._pods = _pods_by_claim(snapshot)
+        self._held = frozenset(
+            holder.resource
+            for report in snapshot.gpu.values()
+            for device in report.devices
+            for holder in device.holders
+        )
+        self._ground: Ground | None = None
+        self._explained = 0
+
+    def rows(self, claims: list[ResourceClaim]) -> Iterator[ClaimRow]:
+        for claim in claims:
+            pods = self._pods.get(claim.key, ())
+            parts = [part for request in claim.requests for part in (request.alternatives or (request,))]
+            devices = claim.allocation.devices if claim.allocation is not None else ()
+            state = self._state(claim)
+            bound = next((pod.node_name for pod in pods if pod.node_name), "")
+            yield ClaimRow(
+                *(claim.namespace, claim.name, state),
+                classes=tuple(dict.fromkeys(part.device_class for part in parts)),
+                devices=tuple(str(device.id) for device in devices),
+                node=bound or _node_of(claim),
+                pods=tuple(pod.name for pod in pods),
+                why=self._why(claim, state, pods),
+            )
+
+    def _state(self, claim: ResourceClaim) -> ClaimState:
+        if claim.allocation is None:
+            return ClaimState.WAITING
+        if str(claim) in self._held:
+            return ClaimState.HELD
+        return ClaimState.ALLOCATED if claim.reserved_for else ClaimState.UNUSED
+
+    def _why(self, claim: ResourceClaim, state: ClaimState, pods: tuple[Pod, ...]) -> str:
+        """What keeps the claim from its devices, or its pods from theirs; empty: nothing."""
+        waiting = [pod for pod in pods if pod.status.phase == "Pending"]
+        if state is ClaimState.UNUSED:
+            return "no pod uses it, and its devices stay allocated until it is deleted"
+        if not waiting:
+            waits = state is ClaimState.WAITING
+            return "no pod uses it: devices are allocated with the first" if waits else ""
+        if self._explained >= _MOST_EXPLAINED:
+            return f"tonnage explain pod {waiting[0].name} -n {waiting[0].namespace}"
+        self._explained += 1
+        explanation = self._explained_pod(waiting[0])
+        first = next((reason.message for reason in explanation.reasons), explanation.message)
+        return next(
+            (
+                reason.message
+                for verdict in explanation.nodes
+                for reason in verdict.reasons
+                if str(claim) in reason.message
+            ),
+            first,
+        )
+
+    def _explained_pod(self, pod: Pod) -> Explanation:
+        if pod.node_name:
+            return explain(pod, self._snapshot)
+        if self._ground is None:
+            self._ground = ground_of(self._snapshot)
+        return explain_on(self._ground, pod, trying=False)
+
+
+def _pods_by_claim(snapshot: Snapshot) -> Mapping[tuple[str, str], tuple[Pod, ...]]:
+    """The pods that are not over by each claim that they name."""
+    by_claim: defaultdict[tuple[str, str], dict[str, Pod]] = defaultdict(dict)
+    for pod in sorted(snapshot.pods, key=lambda pod: pod.name):
+        for entry in pod.claims if not pod.finished else ():
+            if name := entry.claim or entry.made:
+                by_claim[pod.namespace, name][pod.name] = pod
+    return {key: tuple(pods.values()) for key, pods in by_claim.items()}
+
+
+def _node_of(claim: ResourceClaim) -> str:
+    """The node whose pool all its devices are of, where one is named after its pool."""
+    pools = {device.id.pool for device in claim.allocation.devices} if claim.allocation is not None else set()
+    return next(iter(pools)) if len(pools) == 1 else ""

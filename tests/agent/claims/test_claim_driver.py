@@ -1,0 +1,353 @@
+"""The driver for claims over real sockets, with an API server that validates what is published."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.claim_kubelet import ClaimKubelet, eventually
+from tonnage.adapters.clock import SystemClock
+from tonnage.agent.main import run_agent
+from tonnage.agent.options import STATE, AgentOptions
+from tonnage.decide.node.cdi.rules import spec_problems
+from tonnage.decide.node.claims.slices import MARK
+from tonnage.documents.node.gpu_status import node_gpu_status_crd
+from tonnage.model.devices.claims import DRIVER, ClaimRef
+from tonnage.twin.apiserver.server import ApiServer
+from tonnage.wire import kinds
+from tonnage.wire.kubelet.claim_methods import V1BETA1
+
+NODE = "a100-0"
+HARDWARE = (
+    "devices:\n- {uuid: GPU-0, model: A100-40, numa: 0}\n- {uuid: GPU-1, model: A100-40, numa: 1}\n"
+    "- {uuid: GPU-2, model: T4}\n"
+)
+ALL = "version: v1\nclaims: {devices: all}\n"
+SOME = "version: v1\nclaims: {devices: [0, GPU-1]}\n"
+
+
+class Scene:
+    """A node with an agent, a cluster and a kubelet that asks it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.kubelet = ClaimKubelet(root)
+        self.server = ApiServer(SystemClock())
+        self.api: Any = self.server.local()
+
+    async def begin(self, config: str) -> None:
+        (self.root / "hardware.yaml").write_text(HARDWARE)
+        await self.api.create(kinds.NODE, {"metadata": {"name": NODE}})
+        for namespace in ("tonnage-system", "ml"):
+            await self.api.create(kinds.NAMESPACE, {"metadata": {"name": namespace}})
+        await self.api.create(kinds.CUSTOM_RESOURCE, node_gpu_status_crd())
+        await self.configure(config, create=True)
+
+    async def configure(self, config: str, *, create: bool = False) -> None:
+        body = {"metadata": {"name": "device-plugin-config"}, "data": {"default": config}}
+        if create:
+            await self.api.create(kinds.CONFIG_MAP, body, namespace="tonnage-system")
+        else:
+            patch = {"data": body["data"]}
+            await self.api.patch(kinds.CONFIG_MAP, "device-plugin-config", patch, namespace="tonnage-system")
+
+    @asynccontextmanager
+    async def agent(self, *, claims: bool = True) -> AsyncIterator[None]:
+        options = AgentOptions(
+            NODE, f"scenario:{self.root / 'hardware.yaml'}", self.root, kubelet_socket="", claims=claims
+        )
+        running = asyncio.create_task(run_agent(options, api=self.api, clock=SystemClock()))
+        try:
+            yield
+        finally:
+            if running.done():
+                running.result()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def slices(self, until: Callable[[list[Any]], Any]) -> list[Any]:
+        """The slices, once that holds."""
+
+        async def look() -> tuple[list[Any]] | None:
+            listing = (await self.api.list(kinds.RESOURCE_SLICE)).items
+            return (listing,) if until(listing) else None
+
+        listing: list[Any] = (await eventually(look))[0]
+        return listing
+
+    async def events(self) -> list[Any]:
+        listing: list[Any] = (await self.api.list(kinds.EVENT, namespace="default")).items
+        return listing
+
+    async def claim(self, name: str, *devices: str, **allocation: Any) -> ClaimRef:
+        """A claim that the scheduler has given these devices."""
+        request = {"deviceClassName": "gpu.nvidia.com"}
+        spec = {"devices": {"requests": [{"name": "gpu", "exactly": request}]}}
+        made = await self.api.create(
+            kinds.RESOURCE_CLAIM, {"metadata": {"name": name}, "spec": spec}, namespace="ml"
+        )
+        results = [{"request": "gpu", "driver": DRIVER, "pool": NODE, "device": device} for device in devices]
+        status = {
+            "allocation": {"devices": {"results": results, **allocation}},
+            "reservedFor": [{"resource": "pods", "name": f"{name}-pod", "uid": f"uid-of-{name}"}],
+        }
+        await self.api.patch(
+            kinds.RESOURCE_CLAIM, name, {"status": status}, namespace="ml", subresource="status"
+        )
+        return ClaimRef("ml", name, made.metadata.uid)
+
+    def spec(self, claim: ClaimRef) -> Any:
+        """The claim's CDI spec; None if there is none."""
+        file = self.root / f"var/run/cdi/k8s.gpu.nvidia.com-claim_{claim.uid}.json"
+        return json.loads(file.read_text()) if file.exists() else None
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    root = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
+    yield Scene(root)
+    shutil.rmtree(root)
+
+
+def names(listing: list[Any]) -> list[str]:
+    return [device["name"] for each in listing for device in each.spec["devices"]]
+
+
+async def test_gpus_are_published_as_nvidias_driver_has_them_once_kubelet_knows_the_driver(
+    scene: Scene,
+) -> None:
+    await scene.begin(SOME)
+    async with scene.agent():
+        await scene.kubelet.until_there()
+        assert not (await scene.api.list(kinds.RESOURCE_SLICE)).items
+        info = await scene.kubelet.register()
+        assert (info.type, info.name, list(info.supported_versions)) == (
+            *("DRAPlugin", DRIVER),
+            ["v1.DRAPlugin", "v1beta1.DRAPlugin"],
+        )
+        assert info.endpoint == f"/var/lib/kubelet/plugins/{DRIVER}/tonnage.sock"
+        [published] = await scene.slices(lambda listing: len(listing) == 1)
+        spec, meta = published.spec, published.metadata
+        assert (spec["driver"], spec["nodeName"]) == (DRIVER, NODE)
+        assert spec["pool"] == {"name": NODE, "generation": 1, "resourceSliceCount": 1}
+        assert (meta.labels[MARK], meta.owner_references[0].kind) == ("true", "Node")
+        first, second = spec["devices"]
+        assert (first["name"], second["name"]) == ("gpu-0", "gpu-1")
+        assert first["capacity"] == {"memory": {"value": "40Gi"}}
+        attributes = first["attributes"]
+        assert attributes["type"] == {"string": "gpu"}
+        assert attributes["uuid"] == {"string": "GPU-0"}
+        assert attributes["productName"] == {"string": "NVIDIA A100-SXM4-40GB"}
+        assert attributes["architecture"] == {"string": "Ampere"}
+        assert attributes["cudaComputeCapability"] == {"version": "8.0.0"}
+        assert second["attributes"]["resource.kubernetes.io/numaNode"] == {"int": 1}
+
+        # kubelet deletes a node's slices when it starts: they come back.
+        await scene.api.delete(kinds.RESOURCE_SLICE, meta.name)
+        [again] = await scene.slices(lambda listing: listing and listing[0].metadata.uid != meta.uid)
+        assert again.spec == spec
+
+        # Somebody changes one: it is said again, in another generation.
+        patch = {"spec": {"devices": [first]}}
+        await scene.api.patch(kinds.RESOURCE_SLICE, meta.name, patch)
+        [whole] = await scene.slices(lambda listing: names(listing) == ["gpu-0", "gpu-1"])
+        assert whole.spec["pool"]["generation"] == 2
+
+
+async def test_a_claim_is_prepared_once_and_given_back(scene: Scene) -> None:
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: len(names(listing)) == 3)
+        claim = await scene.claim("train", "gpu-0", "gpu-2")
+        answer = (await scene.kubelet.prepare(claim))[claim.uid]
+        assert answer.error == ""
+        assert [(list(d.request_names), d.pool_name, d.device_name) for d in answer.devices] == [
+            (["gpu"], NODE, "gpu-0"),
+            (["gpu"], NODE, "gpu-2"),
+        ]
+        ids = [name for device in answer.devices for name in device.cdi_device_ids]
+        assert ids == [f"k8s.gpu.nvidia.com/claim={claim.uid}-gpu-{n}" for n in (0, 2)]
+        spec = scene.spec(claim)
+        assert spec_problems(spec) == ()
+        nodes = {d["name"]: [n["path"] for n in d["containerEdits"]["deviceNodes"]] for d in spec["devices"]}
+        assert nodes == {f"{claim.uid}-gpu-{n}": [f"/dev/nvidia{n}"] for n in (0, 2)}
+
+        again = (await scene.kubelet.prepare(claim, version=V1BETA1))[claim.uid]
+        assert again == answer
+        other = await scene.claim("other", "gpu-2")
+        refused = (await scene.kubelet.prepare(other))[other.uid].error
+        assert refused == (f"device {NODE}/gpu-2 of claim ml/other is held as claim ml/train by ml/train-pod")
+        assert scene.spec(other) is None
+        assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
+        assert scene.spec(claim) is None
+        assert (await scene.kubelet.prepare(other))[other.uid].error == ""
+        assert await scene.kubelet.unprepare(claim, other) == {claim.uid: "", other.uid: ""}
+        assert await scene.kubelet.unprepare(ClaimRef("ml", "never", "x")) == {"x": ""}
+        assert not await scene.kubelet.prepare()
+
+
+async def test_an_agent_that_starts_again_knows_what_was_prepared_without_the_claim(scene: Scene) -> None:
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        claim = await scene.claim("train", "gpu-0")
+        answer = (await scene.kubelet.prepare(claim))[claim.uid]
+    await scene.api.delete(kinds.RESOURCE_CLAIM, "train", namespace="ml")
+    async with scene.agent():
+        await scene.kubelet.register()
+        assert (await scene.kubelet.prepare(claim))[claim.uid] == answer
+        other = await scene.claim("other", "gpu-0")
+        assert "is held as claim ml/train" in (await scene.kubelet.prepare(other))[other.uid].error
+        assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
+        assert (await scene.kubelet.prepare(other))[other.uid].error == ""
+
+
+async def test_after_a_boot_a_claim_is_judged_anew(scene: Scene) -> None:
+    boot = scene.root / "proc/sys/kernel/random/boot_id"
+    boot.parent.mkdir(parents=True)
+    boot.write_text("one\n")
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        claim = await scene.claim("train", "gpu-0")
+        assert not (await scene.kubelet.prepare(claim))[claim.uid].error
+    boot.write_text("two\n")
+    shutil.rmtree(scene.root / "var/run/cdi")
+    async with scene.agent():
+        await scene.kubelet.register()
+        other = await scene.claim("other", "gpu-0")
+        assert not (await scene.kubelet.prepare(other))[other.uid].error, "nothing outlives the boot"
+        assert "claim ml/other" in (await scene.kubelet.prepare(claim))[claim.uid].error
+        assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        pytest.param(b"tonnage-checkpoint v1 0000\n{", "", id="cut-off-is-set-aside"),
+        pytest.param(b'{"version":2,"claims":[]}', "version 2, and this program reads version 1", id="newer"),
+    ],
+)
+async def test_a_file_of_claims_that_cannot_be_read(scene: Scene, content: bytes, told: str) -> None:
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        claim = await scene.claim("train", "gpu-0")
+        assert not (await scene.kubelet.prepare(claim))[claim.uid].error
+    file = scene.root / STATE / "claims"
+    if told:
+        from tonnage.adapters.checkpoints import FolderCheckpoints
+
+        await FolderCheckpoints(file.parent).save("claims", content)
+    else:
+        file.write_bytes(content)
+    async with scene.agent():
+        if told:  # a newer program's file is left as it is, and nobody is served
+            await scene.slices(lambda listing: not listing)
+            assert not scene.kubelet.socket.exists()
+            assert content in file.read_bytes()
+        else:
+            await scene.kubelet.register()
+            assert file.with_name("claims.damaged").exists()
+            other = await scene.claim("other", "gpu-0")
+            assert "is held as claim ml/train" in (await scene.kubelet.prepare(other))[other.uid].error
+
+
+async def test_where_another_driver_of_that_name_serves_ours_does_not(scene: Scene) -> None:
+    await scene.begin(ALL)
+    async with scene.kubelet.other_driver() as socket, scene.agent():
+        events = await eventually(scene.events)
+        assert [event.message for event in events] == [
+            f"another driver {DRIVER} is registered on this node: {socket}; remove one of the two"
+        ]
+        assert not scene.kubelet.socket.exists()
+        assert not (await scene.api.list(kinds.RESOURCE_SLICE)).items
+
+
+async def test_another_driver_that_comes_after_ours_ends_ours_and_leaves_it_the_node(scene: Scene) -> None:
+    await scene.begin(ALL)
+    stale = scene.kubelet.registry / f"{DRIVER}-reg.sock"
+    async with scene.kubelet.other_driver("gpu.example.com"), scene.agent():
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: len(listing) == 1)
+        theirs = {"driver": DRIVER, "nodeName": NODE, "devices": [{"name": "gpu-0"}]}
+        pool = {"name": NODE, "generation": 1, "resourceSliceCount": 1}
+        body = {"metadata": {"name": "theirs"}, "spec": {**theirs, "pool": pool}}
+        await scene.api.create(kinds.RESOURCE_SLICE, body)
+        await scene.kubelet.until_gone()
+        await scene.slices(lambda listing: [each.metadata.name for each in listing] == ["theirs"])
+        await scene.api.delete(kinds.RESOURCE_SLICE, "theirs")
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: len(names(listing)) == 3)
+    assert not stale.exists()
+
+
+async def test_a_gpu_is_claimed_or_an_extended_resource_and_a_switch_waits_for_its_holder(
+    scene: Scene,
+) -> None:
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        claim = await scene.claim("train", "gpu-0")
+        assert not (await scene.kubelet.prepare(claim))[claim.uid].error
+        status = await reported(scene, lambda status: not status["resources"])
+        assert {device["resource"] for device in status["devices"]} == {""}
+        await scene.configure("version: v1\n")
+        await scene.slices(lambda listing: not listing)
+        status = await reported(scene, lambda status: status["resources"])
+        [resource] = status["resources"]
+        assert (resource["name"], resource["capacity"], resource["allocatable"]) == ("nvidia.com/gpu", 3, 2)
+        assert status["devices"][0]["reason"] == "held as claim ml/train by ml/train-pod"
+        assert scene.kubelet.socket.exists(), "somebody must take the claim back"
+        assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
+        await reported(scene, lambda status: status["resources"][0]["allocatable"] == 3)
+        await scene.kubelet.until_gone()
+
+
+async def test_an_unhealthy_gpu_is_not_published_where_the_server_drops_taints_and_comes_back(
+    scene: Scene,
+) -> None:
+    """In 1.35 the gate DRADeviceTaints is off."""
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: len(names(listing)) == 3)
+        sick = HARDWARE.replace("{uuid: GPU-1,", "{uuid: GPU-1, health: unhealthy, reason: smoke,")
+        (scene.root / "hardware.yaml").write_text(sick)
+        await scene.slices(lambda listing: names(listing) == ["gpu-0", "gpu-2"])
+        claim = await scene.claim("train", "gpu-1")
+        refused = (await scene.kubelet.prepare(claim))[claim.uid].error
+        assert refused == f"device {NODE}/gpu-1 of claim ml/train is unhealthy (smoke)"
+        (scene.root / "hardware.yaml").write_text(HARDWARE)
+        await scene.slices(lambda listing: len(names(listing)) == 3)
+        assert not (await scene.kubelet.prepare(claim))[claim.uid].error
+
+
+async def test_without_the_flag_nobody_gets_a_claimed_gpu_and_that_is_told(scene: Scene) -> None:
+    await scene.begin(SOME)
+    async with scene.agent(claims=False):
+        status = await reported(scene, lambda status: status["resources"])
+        assert [resource["capacity"] for resource in status["resources"]] == [1]
+        events = await eventually(scene.events)
+        assert "the agent runs without --claims" in events[0].message
+        assert not scene.kubelet.socket.exists()
+
+
+async def reported(scene: Scene, until: Callable[[Any], object]) -> Any:
+    """The NodeGPUStatus, once that holds of it."""
+
+    async def look() -> Any:
+        listing = (await scene.api.list(kinds.NODE_GPU_STATUS)).items
+        status: Any = listing[0].status if listing else {}
+        return status if status and until(status) else None
+
+    return await eventually(look)

@@ -1,0 +1,154 @@
+"""`tonnage claims`: every claim with its devices and pods, and what the others wait for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tonnage.cli.main import run
+
+DRIVER = "gpu.nvidia.com"
+
+
+def claim(name: str, device: str = "", *, pods: tuple[str, ...] = (), count: int = 1) -> Any:
+    spec = {
+        "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER, "count": count}}]}
+    }
+    status: dict[str, Any] = {}
+    if device:
+        grant = {"request": "gpu", "driver": DRIVER, "pool": "a100-0", "device": device}
+        status["allocation"] = {"devices": {"results": [grant]}}
+        status["reservedFor"] = [{"resource": "pods", "name": pod, "uid": f"uid-{pod}"} for pod in pods]
+    meta = {"name": name, "namespace": "ml", "uid": f"uid-{name}"}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": meta,
+        "spec": spec,
+        "status": status,
+    }
+
+
+def pod(name: str, claim_name: str, node: str = "") -> Any:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}"},
+        "spec": {
+            "containers": [{"name": "main", "image": "a", "resources": {"claims": [{"name": "gpu"}]}}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": claim_name}],
+            **({"nodeName": node} if node else {}),
+        },
+        "status": {"phase": "Running" if node else "Pending"},
+    }
+
+
+def published(*devices: str) -> Any:
+    attributes = {"type": {"string": "gpu"}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "00"},
+        "spec": {
+            "driver": DRIVER,
+            "nodeName": "a100-0",
+            "pool": {"name": "a100-0", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": name, "attributes": attributes} for name in devices],
+        },
+    }
+
+
+def report(*holders: tuple[str, str]) -> Any:
+    """A NodeGPUStatus in which these claims hold a device each."""
+    devices = [
+        {
+            "uuid": f"GPU-{number}",
+            "index": number,
+            "health": "Healthy",
+            "holders": [{"resource": name, "ids": [f"GPU-{number}"], "namespace": "ml", "pod": held_by}],
+        }
+        for number, (name, held_by) in enumerate(holders)
+    ]
+    return {
+        "apiVersion": "tonnage.dev/v1alpha1",
+        "kind": "NodeGPUStatus",
+        "metadata": {"name": "a100-0"},
+        "status": {"devices": devices},
+    }
+
+
+NODE: Any = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "a100-0"},
+    "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "10"}},
+}
+CLASS: Any = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": DRIVER},
+    "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
+}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> str:
+    items = [
+        *(NODE, CLASS, published("gpu-0", "gpu-1"), report(("ml/held", "train"))),
+        *(claim("held", "gpu-0", pods=("train",)), pod("train", "held", "a100-0")),
+        *(claim("left", "gpu-1"), claim("large", count=3), pod("big", "large"), claim("idle")),
+    ]
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return str(file)
+
+
+def test_each_claim_has_a_row_and_what_is_amiss_stands_below(
+    cluster: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["claims", "--snapshot", cluster], "tonnage") == 1
+    printed = capsys.readouterr().out
+    assert [line.split() for line in printed.splitlines()[:5]] == [
+        ["CLAIM", "STATE", "DEVICES", "NODE", "PODS", "CLASS"],
+        ["ml/held", "held", "gpu-0", "a100-0", "train", DRIVER],
+        ["ml/idle", "waiting", "-", "-", "-", DRIVER],
+        ["ml/large", "waiting", "-", "-", "big", DRIVER],
+        ["ml/left", "unused", "gpu-1", "a100-0", "-", DRIVER],
+    ]
+    assert "ml/idle: no pod uses it: devices are allocated with the first" in printed
+    assert "ml/large: claim ml/large, request gpu: wants 3 of class gpu.nvidia.com" in printed
+    assert "ml/left: no pod uses it, and its devices stay allocated until it is deleted" in printed
+
+
+def test_one_claim_in_order_is_exit_status_0(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["claims", "held", "--snapshot", cluster, "-o", "json"], "tonnage") == 0
+    [row] = json.loads(capsys.readouterr().out)["items"]
+    assert row == {
+        "namespace": "ml",
+        "name": "held",
+        "state": "held",
+        "classes": [DRIVER],
+        "devices": [f"{DRIVER}/a100-0/gpu-0"],
+        "node": "a100-0",
+        "pods": ["train"],
+        "why": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        pytest.param(["hold"], 2, 'no ResourceClaim is named "hold"', id="misspelt"),
+        pytest.param(["-n", "nobody"], 0, "No ResourceClaim in namespace nobody was found.", id="none-there"),
+        pytest.param(["-o", "name"], 1, "resourceclaim.resource.k8s.io/held", id="names"),
+    ],
+)
+def test_what_is_asked_for(
+    arguments: list[str], status: int, told: str, cluster: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["claims", *arguments, "--snapshot", cluster], "tonnage") == status
+    printed = capsys.readouterr()
+    assert told in printed.out + printed.err

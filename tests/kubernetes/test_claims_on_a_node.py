@@ -1,0 +1,171 @@
+"""Claims on a genuine node: kubelet, containerd and runc, and what a container has of its claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from support.container_view import DENIED, NO_DRIVER, look, start
+from support.genuine_cluster import GenuineCluster
+from support.genuine_node import NODE_NAME, until
+from support.installed_agent import CONTROL, GPU, MAJOR, InstalledAgent, gpu_pod, installed_agent
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.node]
+
+CLASS: Final = "gpu.nvidia.com"
+ALL: Final = "version: v1\nclaims: {devices: all}\n"
+ONE: Final = "version: v1\nclaims: {devices: [0]}\n"
+STATE: Final = "/var/lib/kubelet/dra_manager_state"
+
+
+@pytest.fixture(scope="module")
+def agent(cluster: GenuineCluster, agent_version: str) -> Iterator[InstalledAgent]:
+    """With two GPUs, which are offered as claims."""
+    with installed_agent(cluster, agent_version, values={"claims": {"enabled": True}}) as agent:
+        assert agent.configure(ALL) == ""
+        until(lambda: devices(cluster) == ["gpu-0", "gpu-1"])
+        yield agent
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(cluster: GenuineCluster, agent: InstalledAgent) -> Iterator[None]:
+    """Afterwards: no pods, no claims, no specs of claims, and the GPUs are claims again."""
+    yield
+    for kind in ("pods", "resourceclaims", "resourceclaimtemplates"):
+        cluster.kubectl("delete", kind, "--all", "--now")
+    assert agent.configure(ALL) == ""
+    until(lambda: devices(cluster) == ["gpu-0", "gpu-1"] and not specs(cluster))
+
+
+def devices(cluster: GenuineCluster) -> list[str]:
+    """What the slices have."""
+    slices = cluster.get("resourceslices").get("items", [])
+    return [device["name"] for each in slices for device in each["spec"]["devices"]]
+
+
+def specs(cluster: GenuineCluster) -> list[str]:
+    """The specs of claims; the node's /run is seen by its own processes alone."""
+    folder = Path(f"/proc/{cluster.node.pid('kubelet')}/root/run/cdi")
+    return sorted(file.name for file in folder.glob("*claim_*")) if folder.is_dir() else []
+
+
+def claiming(name: str, *, claim: str = "", template: str = "", containers: int = 1) -> Any:
+    pod = gpu_pod(name, *([0] * containers))
+    source = {"resourceClaimName": claim} if claim else {"resourceClaimTemplateName": template}
+    pod["spec"]["resourceClaims"] = [{"name": "gpu", **source}]
+    for container in pod["spec"]["containers"]:
+        container["resources"] = {"claims": [{"name": "gpu"}]}
+    return pod
+
+
+def spec_of(count: int = 1, **more: Any) -> Any:
+    exactly = {"deviceClassName": CLASS, "count": count}
+    return {"devices": {"requests": [{"name": "gpu", "exactly": exactly}], **more}}
+
+
+def obj(kind: str, name: str, spec: Any) -> Any:
+    inner = {"spec": spec} if kind == "ResourceClaimTemplate" else spec
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": inner}
+
+
+def own(cluster: GenuineCluster, pod: str, container: str = "main") -> set[int]:
+    """Which GPUs a container has: by their nodes, and by what opening each by its number is told."""
+    seen = look(cluster, pod, container)
+    gpus = {n for n in (0, 1) if f"/dev/nvidia{n}" in seen.nodes}
+    assert seen.nodes == {
+        **{f"/dev/nvidia{n}": (MAJOR, n) for n in gpus},
+        **{f"/dev/{name}": number for name, number in CONTROL.items()},
+    }
+    assert seen.opened == {n: NO_DRIVER if n in gpus else DENIED for n in (0, 1)}
+    assert seen.visible == "void"
+    return gpus
+
+
+def test_two_pods_get_a_gpu_each_by_claims_of_a_template(
+    cluster: GenuineCluster, agent: InstalledAgent
+) -> None:
+    cluster.apply(obj("ResourceClaimTemplate", "one", spec_of()))
+    start(cluster, claiming("a", template="one"), claiming("b", template="one"))
+    assert own(cluster, "a") | own(cluster, "b") == {0, 1}
+    assert own(cluster, "a") != own(cluster, "b")
+    until(lambda: {pod for _, pod in agent.holders()} == {"a", "b"})
+    held = agent.holders()
+    assert held["default", "a"] == {agent.uuids[n] for n in own(cluster, "a")}
+    assert len(specs(cluster)) == 2
+    cluster.kubectl("delete", "pod", "a", "b", "--now")
+    until(lambda: not specs(cluster) and not agent.holders())
+
+
+def test_one_claim_is_shared_by_the_containers_of_two_pods(cluster: GenuineCluster) -> None:
+    cluster.apply(obj("ResourceClaim", "shared", spec_of()))
+    start(cluster, claiming("a", claim="shared", containers=2), claiming("b", claim="shared"))
+    gpus = [own(cluster, "a"), own(cluster, "a", "main-1"), own(cluster, "b")]
+    assert gpus in ([{0}] * 3, [{1}] * 3)
+    cluster.kubectl("delete", "pod", "a", "--now")
+    assert own(cluster, "b") == gpus[0]
+    assert len(specs(cluster)) == 1
+
+
+def test_kubelet_and_the_agent_start_again_and_the_pod_keeps_its_gpu(
+    cluster: GenuineCluster, agent: InstalledAgent
+) -> None:
+    cluster.apply(obj("ResourceClaim", "mine", spec_of(2)))
+    start(cluster, claiming("a", claim="mine"))
+    before = cluster.get("resourceslices")["items"][0]["metadata"]["uid"]
+    cluster.node.restart("kubelet")
+    until(lambda: devices(cluster) == ["gpu-0", "gpu-1"])
+    assert cluster.get("resourceslices")["items"][0]["metadata"]["uid"] != before, "kubelet deletes them"
+    assert own(cluster, "a") == {0, 1}
+    cluster.kubectl(
+        "delete", "pod", "-n", agent.pod()["metadata"]["namespace"], agent.pod()["metadata"]["name"]
+    )
+    until(lambda: agent.pod()["status"].get("phase") == "Running")
+    until(lambda: {pod for _, pod in agent.holders()} == {"a"})
+    assert own(cluster, "a") == {0, 1}
+    cluster.kubectl("delete", "pod", "a", "--now")
+    until(lambda: not specs(cluster) and not agent.holders())
+
+
+def test_kubelet_without_its_memory_of_claims_prepares_them_again(cluster: GenuineCluster) -> None:
+    cluster.apply(obj("ResourceClaim", "mine", spec_of()))
+    start(cluster, claiming("a", claim="mine"))
+    cluster.node.end("kubelet")
+    cluster.node.root.at(STATE).unlink()
+    cluster.node.start("kubelet")
+    until(lambda: devices(cluster) == ["gpu-0", "gpu-1"])
+    until(
+        lambda: cluster.node.root.at(STATE).exists() and b"mine" in cluster.node.root.at(STATE).read_bytes()
+    )
+    cluster.kubectl("delete", "pod", "a", "--now")
+    until(lambda: not specs(cluster))
+
+
+def test_a_gpu_is_a_claim_or_an_extended_resource_and_both_kinds_run_side_by_side(
+    cluster: GenuineCluster, agent: InstalledAgent
+) -> None:
+    assert agent.configure(ONE) == ""
+    until(lambda: devices(cluster) == ["gpu-0"] and cluster.allocatable(GPU) == 1)
+    cluster.apply(obj("ResourceClaim", "mine", spec_of()))
+    start(cluster, claiming("a", claim="mine"), gpu_pod("b"))
+    assert own(cluster, "a") == {0}
+    assert look(cluster, "b").visible == agent.uuids[1]
+    until(lambda: {pod for _, pod in agent.holders()} == {"a", "b"})
+
+
+def test_a_configuration_that_is_not_honoured_keeps_the_pod_waiting_with_the_reason(
+    cluster: GenuineCluster,
+) -> None:
+    parameters = {
+        "apiVersion": "resource.nvidia.com/v1beta1",
+        "kind": "GpuConfig",
+        "sharing": {"strategy": "TimeSlicing"},
+    }
+    config = [{"opaque": {"driver": CLASS, "parameters": parameters}}]
+    cluster.apply(obj("ResourceClaim", "sliced", spec_of(config=config)), claiming("a", claim="sliced"))
+    told = "NodePrepareResources failed for ResourceClaim sliced: claim default/sliced"
+    until(lambda: told in cluster.kubectl("describe", "pod", "a"))
+    assert "sharing by TimeSlicing is not supported" in cluster.kubectl("describe", "pod", "a")
+    assert cluster.get("pod", "a")["spec"]["nodeName"] == NODE_NAME

@@ -1,0 +1,172 @@
+"""Agents that prepare, give back and publish claims, and end at any action as if they were killed there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from support.agent_context import world_of
+from support.agent_scenes import Place, Scene
+from tonnage.adapters.cdi.files import FolderCdi
+from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.claims.claim_specs import ClaimSpecs
+from tonnage.agent.claims.devices import ClaimableDevices
+from tonnage.agent.claims.preparation import ClaimPreparation
+from tonnage.agent.claims.publisher import SlicePublisher
+from tonnage.agent.holds.claim_book import ClaimBook
+from tonnage.agent.holds.hold_ledger import HoldLedger
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
+from tonnage.decide.node.claims.slices import desired_specs
+from tonnage.decide.node.device_holds import DeviceHolds
+from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
+from tonnage.model.actions.checkpoints import AddRow, SaveCheckpoint
+from tonnage.model.actions.cluster import CreateSlice, DeleteSlice, ReplaceSlice
+from tonnage.model.devices.claims import DRIVER, ClaimRef, PublishedDevice
+from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.sharing import PluginConfig
+from tonnage.wire.kinds import NODE, RESOURCE_CLAIM, RESOURCE_SLICE
+from tonnage.wire.objects import Node, ObjectMeta
+
+CLAIMS: Final = (ClaimRef("ml", "a", "uid-a"), ClaimRef("ml", "b", "uid-b"))
+_DEVICES: Final = tuple(Device(f"GPU-{n}", n, "Tesla T4", 15360, minor=n) for n in range(2))
+_SHOW_S: Final = 0.1
+
+
+def claimed(place: Place) -> None:
+    """The scheduler has given each claim a GPU."""
+    for number, claim in enumerate(CLAIMS):
+        grant = {"request": "gpu", "driver": DRIVER, "pool": "n", "device": f"gpu-{number}"}
+        status = {"allocation": {"devices": {"results": [grant]}}}
+        place.cluster.put(
+            RESOURCE_CLAIM, claim.name, claim.namespace, metadata={"uid": claim.uid}, status=status
+        )
+
+
+async def _begun(place: Place) -> tuple[ClaimPreparation, HoldLedger, NodeBoard]:
+    """An agent that has just started; what an earlier one answered is held, whatever became of the claims."""
+    world = world_of(
+        *("n", place.cluster, place.clock, FolderCheckpoints(place.root / "var/lib/tonnage")),
+        specs=FolderCdi(place.root),
+    )
+    board = NodeBoard.blank(place.clock)
+    board.inventory.publish(Inventory(_DEVICES))
+    board.configuration.publish(ConfigInForce(PluginConfig(claimed=("all",)), ConfigChoice("", "test")))
+    ledger = HoldLedger(world, board)
+    await ledger.restore()
+    book = ClaimBook(world, ledger, boot="")
+    await book.restore()
+    holds = board.holds.value
+    board.holds.publish(DeviceHolds.of(holds.holds))
+    lost = {uuid for uuid, state in place.answered.items() if state == "prepared"}
+    lost -= {slot for _, slot in board.holds.value.by_id}
+    assert not lost, f"{lost} was answered, and nobody knows"
+    devices = ClaimableDevices(world, board, lambda _: {})
+    specs = ClaimSpecs(world, board, FolderCdi(place.root))
+    return ClaimPreparation(world, board, ledger, book, specs, devices), ledger, board
+
+
+async def prepares(place: Place) -> None:
+    """kubelet asks for one claim after the other, and again until each is answered."""
+    preparation, _, _ = await _begun(place)
+    for number, claim in enumerate(CLAIMS):
+        answer = (await preparation.prepare([claim]))[claim.uid]
+        assert not isinstance(answer, str), answer
+        place.answered[f"GPU-{number}"] = "prepared"
+
+
+async def gives_back(place: Place) -> None:
+    """The same, then kubelet takes the claims back, whose objects are gone."""
+    preparation, _, board = await _begun(place)
+    if "over" not in place.answered:
+        for number, claim in enumerate(CLAIMS):
+            answer = (await preparation.prepare([claim]))[claim.uid]
+            assert not isinstance(answer, str), answer
+            place.answered[f"GPU-{number}"] = "prepared"
+        place.answered["over"] = "yes"
+        for claim in CLAIMS:
+            place.cluster.remove(RESOURCE_CLAIM, claim.name, claim.namespace)
+    for number, claim in enumerate(CLAIMS):
+        place.answered[f"GPU-{number}"] = "over"
+        assert await preparation.unprepare([claim]) == {claim.uid: ""}
+    assert not board.holds.value.holds, "nothing is left in the ledger"
+    place.answered["done"] = "yes"
+
+
+def _specs(place: Place) -> list[Path]:
+    return sorted((place.root / "var/run/cdi").glob("*claim_*"))
+
+
+def _noted(place: Place) -> list[str]:
+    content = place.checkpoint("claims")
+    return [row["claim"][2] for row in json.loads(content)["claims"]] if content else []
+
+
+def prepared(place: Place) -> str:
+    seen = _noted(place), len(_specs(place)), len(place.answered)
+    return "" if seen == (["uid-a", "uid-b"], 2, 2) else f"claims: {seen}"
+
+
+def given_back(place: Place) -> str:
+    seen = _noted(place), len(_specs(place)), "done" in place.answered
+    return "" if seen == ([], 0, True) else f"claims: {seen}"
+
+
+async def publishes(place: Place) -> None:
+    """Has slices say how many devices `place.answered` has."""
+    world = world_of("n", place.cluster, place.clock, FolderCheckpoints(place.root))
+    board = NodeBoard.blank(place.clock)
+    board.node.publish(Node(metadata=ObjectMeta(name="n", uid="uid-n")))
+    publisher = SlicePublisher(world, board, lambda: None)
+    running = asyncio.ensure_future(publisher.run())
+    try:
+        while not running.done():
+            count = int(place.answered.get("devices", "1"))
+            devices = [PublishedDevice(f"gpu-{n}", f"GPU-{n}") for n in range(count)]
+            publisher.show(desired_specs(devices, "n"))
+            await place.clock.sleep(_SHOW_S)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def with_node(place: Place) -> None:
+    place.cluster.put(NODE, "n", metadata={"uid": "uid-n"})
+
+
+def published(*counts: int) -> Any:
+    """What is wrong until there are slices with so many devices, all of one generation."""
+
+    def wrong(place: Place) -> str:
+        slices = [
+            obj for key, obj in sorted(place.cluster.objects.items()) if key[0] == RESOURCE_SLICE.plural
+        ]
+        seen = [len(obj["spec"]["devices"]) for obj in slices]
+        pools = {json.dumps(obj["spec"]["pool"], sort_keys=True) for obj in slices}
+        return "" if seen == [*counts] and len(pools) <= 1 else f"slices: {seen}, pools {pools}"
+
+    return wrong
+
+
+def shows(count: int) -> Any:
+    return lambda place: place.answered.update(devices=str(count))
+
+
+CLAIM_SCENES: Final = (
+    Scene("claims prepared", (SaveCheckpoint, AddRow, WriteSpec), claimed, prepared, life=prepares),
+    Scene("claims given back", (SaveCheckpoint, RemoveSpec), claimed, given_back, life=gives_back),
+    Scene(
+        "slices published",
+        (CreateSlice, ReplaceSlice, DeleteSlice),
+        with_node,
+        published(),
+        (
+            (published(1), shows(100)),
+            (published(64, 36), shows(3)),
+            (published(3), shows(0)),
+        ),
+        life=publishes,
+    ),
+)
