@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 import click
 
 from tonnage.cli.options import STATE_HELP, Common, common_options, examples
-from tonnage.cli.terminal.output import emit, say, table
+from tonnage.cli.terminal.output import emit, say
+from tonnage.cli.terminal.tables import table
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
 

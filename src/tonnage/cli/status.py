@@ -12,8 +12,8 @@ import click
 
 from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.terminal.fitted_table import fitted_table
 from tonnage.cli.terminal.output import SafeText, emit, lines, redraw, say, terminal_width
+from tonnage.cli.terminal.tables import fitted_table
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
 

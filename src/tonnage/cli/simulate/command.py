@@ -12,7 +12,8 @@ import click
 from tonnage.cli.options import Common, common_options, examples, profiles_option
 from tonnage.cli.simulate.changes import ChangeFlags, alternatives_of, with_manifests
 from tonnage.cli.simulate.trace import command as trace
-from tonnage.cli.terminal.output import emit, progress, say, table
+from tonnage.cli.terminal.output import emit, progress, say
+from tonnage.cli.terminal.tables import table
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
