@@ -156,23 +156,49 @@ def _places(gpus: tuple[int, ...], hardware: Hardware) -> list[int]:
 
 def _show(hardware: Hardware, output: str) -> None:
     rows = hardware.indexed()
+    faults = _faults(hardware)
     if output != "text":
         items: list[JsonValue] = [
-            {**device.model_dump(mode="json", by_alias=True), "index": index} for device, index in rows
+            {
+                **device.model_dump(mode="json", by_alias=True),
+                "index": index,
+                "fault": faults.get(device.uuid, ""),
+            }
+            for device, index in rows
         ]
         answer: JsonObject = {"boot": hardware.boot, "devices": items}
         emit(answer, output)
         return
-    head = ("GPU", "MODEL", "UUID", "HEALTH", "XIDS", "MIG")
+    head = ("GPU", "MODEL", "UUID", "HEALTH", "XIDS", "MIG", "WHY")
     lines = [
         (
             str(index),
             device.model,
             device.uuid,
-            device.health,
+            "unhealthy" if device.health == "healthy" and device.uuid in faults else device.health,
             ",".join(map(str, device.xids)) or "-",
             "off" if device.mig is None else layout(device.mig) or "nothing made",
+            faults.get(device.uuid, "-"),
         )
         for device, index in rows
     ]
     say(table(head, lines) if lines else "No GPU.")
+
+
+def _faults(hardware: Hardware) -> dict[str, str]:
+    """By uuid: why an agent with the default policy offers the device to no new pod."""
+    from tonnage.decide.node.health.device_health import offered_inventory, state_after_scan
+    from tonnage.decide.node.health.faults import HealthState
+    from tonnage.decide.node.health.xids import state_after_event
+    from tonnage.model.devices.health import HealthPolicy
+    from tonnage.model.devices.inventory import RawEvent, RawEventKind
+    from tonnage.twin.devices.scenario import inventory_of
+
+    policy, inventory = HealthPolicy(), inventory_of(hardware, {})
+    state = state_after_scan(HealthState(), inventory, policy, now=0.0)
+    for entry in hardware.devices:
+        for xid in entry.xids:
+            event = RawEvent(RawEventKind.XID, entry.uuid, xid)
+            state = state_after_event(state, event, inventory, policy, now=0.0)
+    offered = offered_inventory(inventory, state).devices
+    return {device.uuid: device.reason for device in offered if not device.healthy}

@@ -142,7 +142,9 @@ def _text_of(snapshot: Snapshot, rows: Sequence[FleetRow], common: Common) -> Sa
     from tonnage.diagnose.fleet.totals import totals_of
     from tonnage.diagnose.unseen_kinds import unseen_kinds, unseen_words
 
-    parts: list[str] = [fleet_table(rows, wide=common.output == "wide", width=terminal_width())]
+    parts: list[str] = [
+        fleet_table(rows, wide=common.verbose or common.output == "wide", width=terminal_width())
+    ]
     if common.namespace is None and len(rows) > 1:
         parts += ["", *(total.words for total in totals_of(rows))]
     if unseen := unseen_kinds(snapshot):

@@ -164,6 +164,9 @@ def _show_fleet(common: Common, fleet: FleetTopology, unread: tuple[str, ...]) -
     ]
     if rows:
         say(table(("NODE", "GPUS", "PRODUCT", "JOINED BY", "NUMA", "FASTEST PAIR"), rows))
+        for topology in fleet.nodes if common.verbose else ():
+            say()
+            _show_node(common, topology, None)
     elif unread:
         say("UNKNOWN: the NodeGPUStatus objects, which report GPU links, were not read.", err=True)
     else:

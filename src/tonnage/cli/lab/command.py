@@ -205,7 +205,7 @@ async def run_on(
                 lab_folder.lab,
                 place,
                 SystemClock(),
-                listener=RunListener() if quiet else _listener(pauses=pauses),
+                listener=RunListener() if quiet else _listener(pauses=pauses, whole=common.verbose),
                 keep=keep,
                 variables=variables,
             )
@@ -216,15 +216,14 @@ async def run_on(
     return 0 if report.passed else 1
 
 
-def _listener(*, pauses: bool) -> RunListener:
+def _listener(*, pauses: bool, whole: bool) -> RunListener:
+    def show_outcome(report: StepReport) -> None:
+        say(render_outcome(report, whole=whole))
+
     if not pauses or not is_attended(os.environ):
-        return RunListener(_show_command, _show_outcome)
-    return RunListener(_show_command, _show_outcome, Pause(sys.stdin.fileno()))
+        return RunListener(_show_command, show_outcome)
+    return RunListener(_show_command, show_outcome, Pause(sys.stdin.fileno()))
 
 
 def _show_command(step: LabStep, number: int, total: int) -> None:
     say(render_command(step, number, total))
-
-
-def _show_outcome(report: StepReport) -> None:
-    say(render_outcome(report))
