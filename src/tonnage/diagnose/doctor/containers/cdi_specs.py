@@ -101,9 +101,7 @@ def _again(spec: SpecDocument) -> str:
     if kind.startswith(f"{CDI_VENDOR}/") or CDI_VENDOR in spec.path:
         return _OURS_AGAIN
     if kind.startswith("nvidia.com/") or "nvidia" in spec.path:
-        return (
-            f"tonnage cdi generate --output {spec.path}  (or: nvidia-ctk cdi generate --output={spec.path})"
-        )
+        return f"tonnage cdi generate --file {spec.path}  (or: nvidia-ctk cdi generate --output={spec.path})"
     return f"remove it, or let who wrote it write it anew: {spec.path}"
 
 
