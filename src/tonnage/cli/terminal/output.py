@@ -85,7 +85,7 @@ def terminal_width(*, err: bool = False) -> int | None:
     if columns.isascii() and columns.isdigit() and len(columns) < _LONGEST_NUMBER:
         return max(_LEAST_COLUMNS, int(columns))
     try:
-        return max(_LEAST_COLUMNS, os.get_terminal_size(stream.fileno()).columns)
+        return max(_LEAST_COLUMNS, os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS)
     except OSError:
         return _USUAL_COLUMNS
 
