@@ -103,7 +103,7 @@ def test_channels_that_a_driver_has_are_one_device_each(
     assert said.err == ""
     channel.unlink()
     assert run(words, "tonnage") == 3
-    assert "nvidia.com/imex-channel=all is nothing" in capsys.readouterr().err
+    assert "nvidia.com/imex-channel=all would be empty" in capsys.readouterr().err
 
 
 def test_a_spec_for_management_has_every_node_and_the_drivers_files(
@@ -360,7 +360,7 @@ def test_of_a_folder_with_very_many_names_it_is_said_how_many_were_not_looked_at
     *read, rest = json.loads(capsys.readouterr().out)["items"]
     assert len(read) == 20
     assert all(answer["valid"] for answer in read)
-    assert "10 of them were not looked at" in rest["problems"][0]["why"]
+    assert "10 of them were not read" in rest["problems"][0]["why"]
 
 
 def test_a_file_that_cannot_be_read_hides_no_other(

@@ -57,7 +57,8 @@ def _pods(groups: tuple[PodGroup, ...]) -> Iterator[str]:
     for group in groups:
         explanation = group.explanation
         alike = group.count == 1 or not explanation.verdict.good or not explanation.phase
-        text = explanation.message if alike else f"{explanation.phase}, each on its node"
+        same = explanation.phase.upper() == explanation.verdict
+        text = explanation.message if alike else f"{'' if same else f'{explanation.phase}, '}each on its node"
         names = shown_of([*group.names[:MOST_NAMED]], group.count)
         yield f"{names}: {explanation.verdict}, {text}"
 

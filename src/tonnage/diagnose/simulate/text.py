@@ -22,7 +22,7 @@ def rows_of(answer: WhatIf) -> list[list[str]]:
     with_pods = answer.before.pods_seen
     rows.append(["pods with a node", *(str(outcome.placed) if with_pods else "-" for outcome in outcomes)])
     rows.append(["pods pending", *(str(count["pending"]) if with_pods else "-" for count in counts)])
-    for title, key in (("pods not known", "unknown"), ("pods displaced", "displaced"),
+    for title, key in (("pods UNKNOWN", "unknown"), ("pods displaced", "displaced"),
                       ("  of them pending", "displaced-waiting"), ("pods lost", "lost")):  # fmt: skip
         if any(count[key] for count in counts):
             rows.append([title, *(str(count[key]) for count in counts)])
