@@ -29,7 +29,7 @@ def explanation_lines(explanation: Explanation, *, whole: bool = False) -> list[
     lines = [*_head(explanation)]
     placed = explanation.placement.node is not None
     for title, section in (
-        ("Pods", _pods(explanation.pods)),
+        ("Pods", _pods(explanation.pods, here=explanation.subject.kind == "Node")),
         ("Why", _reasons(explanation.reasons)),
         ("Nodes", () if placed else _nodes(explanation.classes, explanation.subject.namespace, most)),
         ("Scores", _scores(explanation, whole=whole) if placed and not explanation.pods else ()),
@@ -52,13 +52,14 @@ def _head(explanation: Explanation) -> Iterator[str]:
         yield f"  needs {', '.join(f'{n} {name}' for name, n in explanation.needs.items())}"
 
 
-def _pods(groups: tuple[PodGroup, ...]) -> Iterator[str]:
-    """A workload's pods, the worst first."""
+def _pods(groups: tuple[PodGroup, ...], *, here: bool) -> Iterator[str]:
+    """Pods of a workload, or of the node that is asked about (`here`), the worst first."""
+    where = "on this node" if here else "each on its node"
     for group in groups:
         explanation = group.explanation
         alike = group.count == 1 or not explanation.verdict.good or not explanation.phase
         same = explanation.phase.upper() == explanation.verdict
-        text = explanation.message if alike else f"{'' if same else f'{explanation.phase}, '}each on its node"
+        text = explanation.message if alike else where if same else f"{explanation.phase}, {where}"
         names = shown_of([*group.names[:MOST_NAMED]], group.count)
         yield f"{names}: {explanation.verdict}, {text}"
 
