@@ -115,7 +115,7 @@ def test_a_group_says_how_its_kubelets_align_devices() -> None:
             GOOD.replace('"1.36"', '"1.30"'), "unknown Kubernetes version 1.30", id="an old version"
         ),
         pytest.param(
-            GOOD.replace("  shared:", "  a/b:"), "'a/b' is not a key of a ConfigMap", id="no ConfigMap key"
+            GOOD.replace("  shared:", "  a/b:"), "'a/b' is no key of a ConfigMap", id="no ConfigMap key"
         ),
         pytest.param(
             GOOD.replace("replicas: 4", "replicas: 1"),

@@ -99,8 +99,7 @@ def _config_keys(configs: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str
     for key in configs:
         if not _CONFIG_KEY.fullmatch(key):
             raise DocumentFieldError(
-                f"{key[:100]!r} is not a key of a ConfigMap",
-                why="a key has at most 63 letters, digits, - _ and .",
+                f"{key[:100]!r} is no key of a ConfigMap", why="use at most 63 letters, digits, - _ ."
             )
     return configs
 

@@ -11,16 +11,18 @@ import pytest
 import yaml
 
 from tonnage.cli.main import run
-from tonnage.documents.device_plugin.config import Override, parse_device_plugin_config
+from tonnage.documents.device_plugin.config import parse_device_plugin_config
+from tonnage.model.node.plugin_settings import Override
+from tonnage.model.json import JsonObject
 
-FLAGS = {
+FLAGS: JsonObject = {
     "migStrategy": "none",
     "failOnInitError": True,
     "nvidiaDriverRoot": "/",
     "plugin": {"passDeviceSpecs": False, "deviceListStrategy": "envvar", "deviceIDStrategy": "uuid"},
 }
 MIG_DEVICES = {"1g.5gb": 2, "2g.10gb": 2, "3g.20gb": 3, "7g.40gb": 7}
-SAMPLES = {
+SAMPLES: dict[str, JsonObject] = {
     "the default": {"flags": FLAGS},
     "with feature discovery": {
         "flags": {**FLAGS, "gfd": {"oneshot": False, "noTimestamp": False, "sleepInterval": "60s"}}

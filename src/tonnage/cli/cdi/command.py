@@ -133,7 +133,7 @@ def command() -> None:
     "-o",
     "--output",
     "--format",
-    "wanted",
+    "formats",
     multiple=True,
     metavar="[yaml|json]",
     help="Format of the spec [default: by the file extension of --file, else yaml]. Any other word is a file"
@@ -141,7 +141,7 @@ def command() -> None:
 )
 @common_options()
 def generate(
-    common: Common, target: Path | None, wanted: tuple[str, ...], **arguments: Unpack[CdiRequest]
+    common: Common, target: Path | None, formats: tuple[str, ...], **arguments: Unpack[CdiRequest]
 ) -> int:
     from tonnage.cli.cdi.generate import checked, made, yaml_bytes
     from tonnage.decide.node.cdi.spec import spec_bytes
@@ -150,7 +150,7 @@ def generate(
     for remark in remarks:
         say(f"warning: {remark}", err=True)
     document = checked(spec)
-    style, target = _style_and_file(wanted, target)
+    style, target = _style_and_file(formats, target)
     style = style or ("json" if target is not None and target.suffix == ".json" else "yaml")
     if target is None:
         emit(document, style)

@@ -132,8 +132,8 @@ def _displaced(outcome: SimulatedCluster) -> Iterator[str]:
         yield f"{_pods(counts[cause])} {cause}: {', '.join(names)}{f' and {more} more' if more else ''}"
     lost = [fate.name for fate in outcome.fates if fate.lost]
     if lost:
-        names = listed(lost, _MOST_PODS)
-        yield f"{_pods(len(lost))} would be lost, because no controller recreates them: {names}"
+        shown = listed(lost, _MOST_PODS)
+        yield f"{_pods(len(lost))} would be lost, because no controller recreates them: {shown}"
 
 
 def _stranded(outcome: SimulatedCluster) -> Iterator[str]:
