@@ -12,8 +12,8 @@ import yaml
 
 from tonnage.cli.main import run
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
-from tonnage.model.node.plugin_settings import Override
 from tonnage.model.json import JsonObject
+from tonnage.model.node.plugin_settings import Override
 
 FLAGS: JsonObject = {
     "migStrategy": "none",
