@@ -146,7 +146,7 @@ async def test_a_device_that_no_spec_has_is_refused_with_the_reason(tmp_path: Pa
         assert await node.refusal("GPU-0") == ""
         refused = await node.refusal("GPU-0", "GPU-1")
         assert f"no CDI spec has {CDI_GPU_KIND}=GPU-1 yet" in refused
-        assert "GPU-1 is left out of the CDI spec: /dev/nvidia1 is not there" in refused
+        assert "GPU-1 is left out of the CDI spec: /dev/nvidia1 is missing" in refused
 
 
 async def test_a_folder_that_cannot_be_written_refuses_until_it_can(tmp_path: Path, clock: Any) -> None:
@@ -309,7 +309,7 @@ async def test_what_is_asked_for_beside_gpus_is_refused_until_it_is_there(tmp_pa
         node.become(ONE, replace(CDI, extras=(ExtraDevice.GDS,)))
         refused = await node.specs.lacking([asked])
         assert refused is not None
-        assert "gdsEnabled is true and there is no /dev/nvidia-fs*" in refused.message
+        assert "gdsEnabled is true, but the node lacks /dev/nvidia-fs*" in refused.message
         (tmp_path / "dev").mkdir()
         (tmp_path / "dev/nvidia-fs0").symlink_to("/dev/null")
         assert await node.specs.lacking([asked]) is None

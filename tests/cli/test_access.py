@@ -218,7 +218,7 @@ def test_lint_tells_reviewers_what_was_not_seen(tmp_path: Path, capsys: pytest.C
     assert invocation["toolExecutionNotifications"] == [
         {
             "level": "warning",
-            "message": {"text": "Pod objects outside namespace ml were not seen (forbidden)"},
+            "message": {"text": "Pod objects outside namespace ml were not read (forbidden)"},
         }
     ]
 

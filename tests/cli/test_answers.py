@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tonnage.cli.main import run
-from tonnage.cli.terminal.output import table
+from tonnage.cli.terminal.tables import columns
 
 CLUSTER = """\
 apiVersion: v1
@@ -257,7 +257,7 @@ def test_wrong_agent_options_are_refused(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_table_has_no_blanks_at_line_ends() -> None:
-    assert table(["A", "BB"], [["long", "x"], ["s", ""]]) == "A      BB\nlong   x\ns"
+    assert columns(["A", "BB"], [["long", "x"], ["s", ""]]) == "A      BB\nlong   x\ns"
 
 
 MISSPELT = TOLERATING.replace("containers:", "contaners:")

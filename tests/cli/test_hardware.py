@@ -47,7 +47,13 @@ def test_the_driver_reports_an_error_of_one_gpu(
 ) -> None:
     assert told("a100-0", "--gpu", "3", "--xid", "79") == 0
     assert [device.xids for device in node.read().devices] == [(), (31, 79), ()]
-    assert "3     A100-80   GPU-b   healthy   31,79   off" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "3     A100-80   GPU-b   unhealthy   31,79   off   Xid 79: " in shown
+    assert "1     T4        GPU-c   healthy     -       off   -" in shown
+    assert told("a100-0", "-o", "json") == 0
+    devices = json.loads(capsys.readouterr().out)["devices"]
+    assert [device["health"] for device in devices] == ["healthy"] * 3
+    assert [bool(device["fault"]) for device in devices] == [True, False, True]
 
 
 def test_a_reboot_heals_what_a_reboot_heals(node: HardwareFile) -> None:

@@ -270,14 +270,14 @@ def test_completion_completes_commands(shell: str, words: str, number: str, answ
 
 @pytest.mark.parametrize("missing", ["tonnage.cli.up.command", "tonnage.decide.kubernetes.scheduler.fleet"])
 def test_a_command_that_an_image_leaves_out_says_so(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only where its own module is not there: anything else that is missing is a fault."""
+    """Only where its own module is missing: anything else that is missing is a fault."""
 
     def absent(name: str) -> NoReturn:
         raise ModuleNotFoundError(name, name=missing)
 
     monkeypatch.setattr("tonnage.cli.main.importlib.import_module", absent)
     if missing == "tonnage.cli.up.command":
-        with pytest.raises(click.UsageError, match="up is not in this image: run it on a machine"):
+        with pytest.raises(click.UsageError, match="up is not in this image: run it where"):
             tonnage.main(["up"], standalone_mode=False)
     else:
         with pytest.raises(ModuleNotFoundError):

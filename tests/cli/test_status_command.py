@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -121,7 +120,7 @@ def test_on_a_narrow_terminal_every_row_is_a_paragraph(
     written: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((40, 20)))
+    monkeypatch.setenv("COLUMNS", "40")
     assert run(["status", "--snapshot", written(*NODES, *PODS)], "tonnage") == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "a"

@@ -124,7 +124,7 @@ async def test_where_nobody_knows_what_fits_it_is_said_how_to_learn_it(
     agent = Agent(machine, VirtualClock(), MigWish("x", (MigEntry((0,), True, {"1g.10gb": 1}),)))
     await agent.ends()
     assert agent.state == MigState.FAILED
-    assert "what fits on NVIDIA Z9 is not known here" in str(agent.said)
+    assert "Tonnage does not know the MIG profiles of NVIDIA Z9" in str(agent.said)
     assert "nvidia-smi -mig 1" in str(agent.said)
 
 

@@ -81,7 +81,7 @@ def test_every_kind_of_change_is_read() -> None:
         ),
         pytest.param(
             "alternatives: [{name: a, changes: [{drain: {nodes: x}, cordon: {nodes: y}}]}]",
-            "a change is just one of its kinds", ":1:36", id="two changes in one",
+            "a change must have exactly one kind", ":1:36", id="two changes in one",
         ),
         pytest.param(
             "alternatives: [{name: a, changes: [{drain: {nodes: 'a,b'}}]}]", "more than one pattern", ":1:45",
@@ -96,7 +96,7 @@ def test_every_kind_of_change_is_read() -> None:
             ":1:37",            id="nodes like nothing",
         ),
         pytest.param(
-            "alternatives: [{name: a, changes: [{addNodes: {count: 1, product: T4}}]}]", "how many GPUs",
+            "alternatives: [{name: a, changes: [{addNodes: {count: 1, product: T4}}]}]", "number of GPUs",
             ":1:37", id="a product without a number",
         ),
         pytest.param(
@@ -105,7 +105,7 @@ def test_every_kind_of_change_is_read() -> None:
         ),
         pytest.param(
             "alternatives: [{name: a, changes: [{addNodes: {count: 1, like: x, taints: [what]}}]}]",
-            "no taint: what", ":1:36", id="no taint",
+            "'what' is not a taint", ":1:36", id="no taint",
         ),
     ],
 )  # fmt: skip

@@ -92,7 +92,7 @@ def test_a_group_says_how_its_kubelets_align_devices() -> None:
         ),
         pytest.param(
             GOOD.replace("config: shared", "config: shard"),
-            "groups[0].config: no config named shard | did you mean shared?",
+            "groups[0].config: configs has no key shard | did you mean shared?",
             id="an unknown config names the nearest",
         ),
         pytest.param(
@@ -100,21 +100,23 @@ def test_a_group_says_how_its_kubelets_align_devices() -> None:
             "unknown field nods | did you mean nodes?",
             id="a misspelt key",
         ),
-        pytest.param(GOOD.replace("name: cpu", "name: t4"), "a second group named t4", id="a name twice"),
+        pytest.param(GOOD.replace("name: cpu", "name: t4"), "two groups are named t4", id="a name twice"),
         pytest.param(GOOD.replace("nodes: 4", "nodes: 4000"), "groups[0].nodes", id="too many nodes"),
         pytest.param(GOOD.replace("nodes: 4", "nodes: 999"), "1001 nodes in all", id="too many nodes in all"),
         pytest.param(GOOD.replace("nodes: 4", "nodes: four"), "groups[0].nodes", id="a word for a number"),
         pytest.param(GOOD.replace("nodes: 4", "nodes: -1"), "groups[0].nodes", id="less than no nodes"),
         pytest.param(
-            GOOD.replace("memory: 32Gi", "memory: 32GB"), "no positive quantity: 32GB", id="no quantity"
+            GOOD.replace("memory: 32Gi", "memory: 32GB"), "32GB is not a positive quantity", id="no quantity"
         ),
-        pytest.param(GOOD.replace("team: ml", "team: a b"), "no label: team=a b", id="no label"),
-        pytest.param(GOOD.replace(":NoExecute", ":Never"), "no taint: dedicated:Never", id="no taint"),
+        pytest.param(GOOD.replace("team: ml", "team: a b"), "team=a b is not a label", id="no label"),
+        pytest.param(GOOD.replace(":NoExecute", ":Never"), "'dedicated:Never' is not a taint", id="no taint"),
         pytest.param(GOOD.replace("name: t4", "name: T4"), "groups[0].name", id="no node name"),
         pytest.param(
             GOOD.replace('"1.36"', '"1.30"'), "unknown Kubernetes version 1.30", id="an old version"
         ),
-        pytest.param(GOOD.replace("  shared:", "  a/b:"), "no ConfigMap key: a/b", id="no ConfigMap key"),
+        pytest.param(
+            GOOD.replace("  shared:", "  a/b:"), "'a/b' is no key of a ConfigMap", id="no ConfigMap key"
+        ),
         pytest.param(
             GOOD.replace("replicas: 4", "replicas: 1"),
             "configs.shared.sharing.timeSlicing.resources[0].replicas: number of replicas must be >= 2",
@@ -133,18 +135,18 @@ def test_a_group_says_how_its_kubelets_align_devices() -> None:
         ),
         pytest.param(
             GOOD.replace("cpu: 8", "numa: 16\n    kubelet: {topologyManagerPolicy: restricted}"),
-            "a kubelet that does not start: 16 NUMA nodes, at most 8 are allowed | "
+            "kubelet would not start: 16 NUMA nodes, of which at most 8 are allowed | "
             'topologyManagerPolicyOptions: {max-allowable-numa-nodes: "16"}',
             id="more NUMA nodes than kubelet starts with",
         ),
         pytest.param(
             GOOD.replace("cpu: 8", "kubelet: {cpuManagerPolicy: static}"),
-            "a static CPU manager needs CPUs that are reserved",
+            "the static CPU manager needs reserved CPUs",
             id="a CPU manager that may give everything away",
         ),
         pytest.param(
             GOOD.replace("cpu: 8", "numa: 2\n    numaDistances: [[10, 20]]"),
-            "groups[1].numaDistances: no table of 2 times 2 distances",
+            "groups[1].numaDistances: numaDistances is not a table of 2 by 2",
             id="distances to a NUMA node that is not there",
         ),
         pytest.param("", "s.yaml", id="an empty file"),

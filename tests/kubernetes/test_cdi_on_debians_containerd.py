@@ -82,7 +82,7 @@ def runtime(runtimes: Runtimes, verb: str) -> Any:
 
 
 def test_without_cdi_a_container_lacks_its_gpu_and_nobody_says_so(switched: Switched) -> None:
-    """Why nothing that is not known to have CDI is told devices by it."""
+    """Why nothing that may not have CDI is told devices by it."""
     assert switched.without.splitlines() == ["visible ", "nonexistent directory"]
     assert switched.said["runtime"]["version"].startswith("1.7.")
     assert switched.said["runtime"]["toldBy"] == "the runtime itself"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, Unpack
 import click
 
 from tonnage.cli.options import STATE_HELP, Common, common_options, examples
-from tonnage.cli.terminal.fitted_table import fitted_table
-from tonnage.cli.terminal.output import emit, say, terminal_width
+from tonnage.cli.terminal.output import emit, say
+from tonnage.cli.terminal.tables import table
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
 
@@ -29,7 +29,7 @@ _PART: Final = re.compile(r"(?P<profile>[^,:]{1,40})(:(?P<count>[0-9]{1,2}))?")
 _WHOLE: Final = "off"
 _MOST_PARTS: Final = 56
 _FIELDS: Final = ("utilization_percent", "memory_used_mib", "power_w", "temperature_c")
-_HEAD: Final = ("GPU", "MODEL", "UUID", "HEALTH", "XIDS", "MIG", "UTIL", "MEMORY", "POWER", "TEMP")
+_HEAD: Final = ("GPU", "MODEL", "UUID", "HEALTH", "XIDS", "MIG", "UTIL", "MEMORY", "POWER", "TEMP", "WHY")
 
 
 class Deed(TypedDict):
@@ -169,9 +169,15 @@ def readings_of(file: Path) -> Mapping[str, Sample]:
 
 def _show(hardware: Hardware, readings: Mapping[str, Sample], output: str) -> None:
     rows = hardware.indexed()
+    faults = _faults(hardware)
     if output != "text":
         items: list[JsonValue] = [
-            {**device.model_dump(mode="json", by_alias=True), "index": index, **_read(readings, device.uuid)}
+            {
+                **device.model_dump(mode="json", by_alias=True),
+                "index": index,
+                "fault": faults.get(device.uuid, ""),
+                **_read(readings, device.uuid),
+            }
             for device, index in rows
         ]
         answer: JsonObject = {"boot": hardware.boot, "devices": items}
@@ -182,14 +188,15 @@ def _show(hardware: Hardware, readings: Mapping[str, Sample], output: str) -> No
             str(index),
             device.model,
             device.uuid,
-            device.health,
+            "unhealthy" if device.health == "healthy" and device.uuid in faults else device.health,
             ",".join(map(str, device.xids)) or "-",
             "off" if device.mig is None else layout(device.mig) or "nothing made",
             *_cells(readings.get(device.uuid)),
+            faults.get(device.uuid, "-"),
         )
         for device, index in rows
     ]
-    say(fitted_table(_HEAD, lines, terminal_width()) if lines else "No GPU.")
+    say(table(_HEAD, lines) if lines else "No GPU.")
 
 
 def _read(readings: Mapping[str, Sample], uuid: str) -> JsonObject:
@@ -205,3 +212,22 @@ def _cells(sample: Sample | None) -> tuple[str, ...]:
         f"{values[name]:.0f}{unit}" if name in values else "-"
         for name, unit in zip(_FIELDS, units, strict=True)
     )
+
+
+def _faults(hardware: Hardware) -> dict[str, str]:
+    """By uuid: why an agent with the default policy offers the device to no new pod."""
+    from tonnage.decide.node.health.device_health import offered_inventory, state_after_scan
+    from tonnage.decide.node.health.faults import HealthState
+    from tonnage.decide.node.health.xids import state_after_event
+    from tonnage.model.devices.health import HealthPolicy
+    from tonnage.model.devices.inventory import RawEvent, RawEventKind
+    from tonnage.twin.devices.scenario import inventory_of
+
+    policy, inventory = HealthPolicy(), inventory_of(hardware, {})
+    state = state_after_scan(HealthState(), inventory, policy, now=0.0)
+    for entry in hardware.devices:
+        for xid in entry.xids:
+            event = RawEvent(RawEventKind.XID, entry.uuid, xid)
+            state = state_after_event(state, event, inventory, policy, now=0.0)
+    offered = offered_inventory(inventory, state).devices
+    return {device.uuid: device.reason for device in offered if not device.healthy}

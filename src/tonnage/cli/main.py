@@ -99,7 +99,9 @@ class LazyGroup(click.Group):
             if not f"{module}.".startswith(f"{error.name}."):
                 raise
             # The agent's image has no twin, and nothing that needs arithmetic over a whole cluster.
-            raise click.UsageError(f"{cmd_name} is not in this image: run it on a machine", ctx) from None
+            raise click.UsageError(
+                f"{cmd_name} is not in this image: run it where Tonnage is installed completely", ctx
+            ) from None
         assert isinstance(command, click.Command)
         return command
 

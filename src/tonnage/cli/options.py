@@ -152,7 +152,10 @@ profiles_option: Final = click.option(
 )
 """Adds the option; the command gets `scheduler_config`."""
 STATE_HELP: Final = "Folder of the embedded cluster [default: TONNAGE_STATE, else ~/.local/state/tonnage]."
-_VERBOSE: Final = click.option("-v", "--verbose", is_flag=True, help="Show more detail and tracebacks.")
+NO_PAUSE_HELP: Final = "Do not wait for Enter before each step, as a lab on a terminal does."
+_VERBOSE: Final = click.option(
+    "-v", "--verbose", is_flag=True, help="Show more detail; of errors, tracebacks."
+)
 
 
 def examples(*lines: str) -> str:

@@ -12,8 +12,8 @@ import click
 
 from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.terminal.fitted_table import fitted_table
 from tonnage.cli.terminal.output import SafeText, emit, lines, redraw, say, terminal_width
+from tonnage.cli.terminal.tables import fitted_table
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
 
@@ -142,7 +142,9 @@ def _text_of(snapshot: Snapshot, rows: Sequence[FleetRow], common: Common) -> Sa
     from tonnage.diagnose.fleet.totals import totals_of
     from tonnage.diagnose.unseen_kinds import unseen_kinds, unseen_words
 
-    parts: list[str] = [fleet_table(rows, wide=common.output == "wide", width=terminal_width())]
+    parts: list[str] = [
+        fleet_table(rows, wide=common.verbose or common.output == "wide", width=terminal_width())
+    ]
     if common.namespace is None and len(rows) > 1:
         parts += ["", *(total.words for total in totals_of(rows))]
     if unseen := unseen_kinds(snapshot):

@@ -12,7 +12,8 @@ import click
 
 from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.terminal.output import emit, lines, printable, say, table
+from tonnage.cli.terminal.output import emit, lines, say
+from tonnage.cli.terminal.tables import table
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
 
@@ -163,6 +164,9 @@ def _show_fleet(common: Common, fleet: FleetTopology, unread: tuple[str, ...]) -
     ]
     if rows:
         say(table(("NODE", "GPUS", "PRODUCT", "JOINED BY", "NUMA", "FASTEST PAIR"), rows))
+        for topology in fleet.nodes if common.verbose else ():
+            say()
+            _show_node(common, topology, None)
     elif unread:
         say("UNKNOWN: the NodeGPUStatus objects, which report GPU links, were not read.", err=True)
     else:
@@ -191,5 +195,7 @@ def _show_node(common: Common, topology: NodeTopology, compared: Comparison | No
         rows.append("")
         rows += [*matrix_lines(topology), "", *best_lines(topology)]
         rows += ["", *comparison_lines(compared)] if compared is not None else []
-        say(printable(lines(rows).rstrip()))
+        while rows and not rows[-1]:
+            rows.pop()
+        say(lines(rows))
     return 0 if compared is None or compared.is_best else 1

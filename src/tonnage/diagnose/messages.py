@@ -72,9 +72,7 @@ def match_lines(match: MessageMatch) -> list[str]:
     message = match.message
     number = match.symptom.xid if isinstance(match.symptom, GpuXid) else None
     xid = xids().get(whole_number(number or "") or 0)
-    xid_text = (
-        f"Xid {xid.code}: {xid.name}, which asks for {xid.fault_class.value}" if xid is not None else ""
-    )
+    xid_text = f"Xid {xid.code}: {xid.name}; it asks for {xid.fault_class.value}" if xid is not None else ""
     return [
         f"{message.code} (layer: {message.layer})",
         f"  said: {match.words}",

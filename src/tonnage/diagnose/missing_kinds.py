@@ -26,9 +26,9 @@ def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[R
     for kind in sorted(snapshot.unread_in(case.pod.namespace)):
         match kind:
             case "Node" if not (case.decision.held or case.decision.gates):
-                yield _reason(case, kind, "it is not known where it could run"), True
+                yield _reason(case, kind, "Tonnage cannot tell where it could run"), True
             case "Pod" if verdict in _OPEN:
-                yield _reason(case, kind, "it is not known what the nodes have free"), True
+                yield _reason(case, kind, "Tonnage cannot tell what the nodes have free"), True
             case "Namespace" if any(_by_labels(pod) for pod in (case.pod, *snapshot.pods)):
                 yield _reason(case, kind, "an affinity term chooses namespaces by their labels"), True
             case "NodeGPUStatus" if verdict in _OPEN and any(n > 1 for n in device_needs(case.pod).values()):
@@ -39,7 +39,7 @@ def unread_kinds(case: Case, verdict: Verdict, *, new: bool) -> Iterator[tuple[R
             case "PersistentVolumeClaim" | "PersistentVolume" | "StorageClass" if case.pod.volumes:
                 yield _reason(case, kind, "it has volumes"), True
             case "PriorityClass" if new and case.pod.priority_class and verdict is not Verdict.FITS:
-                yield _reason(case, kind, "it is not known which pods it may preempt"), False
+                yield _reason(case, kind, "Tonnage cannot tell which pods it may preempt"), False
             case "PodDisruptionBudget" if case.decision.victims:
                 yield _reason(case, kind, "pods other than those named may have to end"), False
             case "ReplicaSet" | "StatefulSet" | "ReplicationController" | "Service" if (
@@ -64,9 +64,11 @@ def _not_given(case: Case, *, new: bool) -> Iterator[tuple[Reason, bool]]:
     pod, snapshot = case.pod, case.view.snapshot
     listed = snapshot.missing | snapshot.complete
     if nodes_not_given(case) and not (case.decision.held or case.decision.gates):
-        yield _reason(case, "Node", "it is not known where it could run"), True
+        yield _reason(case, "Node", "Tonnage cannot tell where it could run"), True
     if new and pod.runtime_class and not snapshot.runtime_classes and "RuntimeClass" not in listed:
-        message = f"it is not known whether its runtime class {pod.runtime_class} exists, and what it adds"
+        message = (
+            f"Tonnage cannot tell whether its runtime class {pod.runtime_class} exists, and what it adds"
+        )
         yield _reason(case, "RuntimeClass", message, Layer.ADMISSION), True
     if new and pod.priority and not snapshot.priority_classes and "PriorityClass" not in listed:
         message = "it sets a priority, which only its class may do"
@@ -76,11 +78,11 @@ def _not_given(case: Case, *, new: bool) -> Iterator[tuple[Reason, bool]]:
     accounts = any(space == pod.namespace for space, _ in snapshot.service_accounts)
     own = pod.service_account not in ("", "default")
     if new and own and not accounts and "ServiceAccount" not in listed:
-        message = f"it is not known whether its service account {pod.service_account} exists"
+        message = f"Tonnage cannot tell whether its service account {pod.service_account} exists"
         yield _reason(case, "ServiceAccount", message, Layer.ADMISSION), False
     named = pod.priority_class and not pod.priority_class.startswith("system-")
     if new and named and not snapshot.priority_classes and "PriorityClass" not in listed:
-        message = f"it is not known whether its priority class {pod.priority_class} exists"
+        message = f"Tonnage cannot tell whether its priority class {pod.priority_class} exists"
         yield _reason(case, "PriorityClass", message, Layer.ADMISSION), False
 
 
@@ -88,11 +90,11 @@ def _volumes_not_given(case: Case, listed: frozenset[str]) -> Iterator[tuple[Rea
     """The first kind on which it hangs that the pod's volume claims stop it."""
     snapshot, text = case.view.snapshot, case.decision.conflict
     if not snapshot.volume_claims:
-        kind, message = "PersistentVolumeClaim", "it is not known whether its volume claims exist"
+        kind, message = "PersistentVolumeClaim", "Tonnage cannot tell whether its volume claims exist"
     elif text == UNBOUND and not snapshot.storage_classes:
-        kind, message = "StorageClass", "it is not known when its volume claims are bound"
+        kind, message = "StorageClass", "Tonnage cannot tell when its volume claims are bound"
     elif text.startswith("persistentvolume ") and not snapshot.volumes:
-        kind, message = "PersistentVolume", "it is not known whether its volumes exist"
+        kind, message = "PersistentVolume", "Tonnage cannot tell whether its volumes exist"
     else:
         return
     if kind not in listed:
@@ -129,16 +131,16 @@ def unread_text(kind: str, snapshot: Snapshot) -> str:
     """That objects of a kind are not here, and whether the API server refused them.
 
     >>> unread_text("Node", Snapshot(forbidden=frozenset({"Node"})))
-    'Node objects were not seen (forbidden)'
+    'Node objects were not read (forbidden)'
     >>> unread_text("Pod", Snapshot(forbidden=frozenset({"Pod"}), scopes={"Pod": "ml"}))
-    'Pod objects outside namespace ml were not seen (forbidden)'
+    'Pod objects outside namespace ml were not read (forbidden)'
     """
     if kind in snapshot.unserved:
         return f"the API server has no {kind} at version resource.k8s.io/v1"
     if kind not in snapshot.forbidden:
         return f"objects of kind {kind} were not read"
     scope = snapshot.scopes.get(kind)
-    return f"{kind} objects{f' outside namespace {scope}' if scope else ''} were not seen (forbidden)"
+    return f"{kind} objects{f' outside namespace {scope}' if scope else ''} were not read (forbidden)"
 
 
 def unread_remedy(kind: str, snapshot: Snapshot) -> str:

@@ -22,6 +22,9 @@ from tonnage.model.verdict import NodeClass
 
 _NAME: Final = "metadata.name"
 
+_LACKED: Final = ""
+"""The value of a label that a node does not have."""
+
 
 def summary(classes: tuple[NodeClass, ...]) -> str:
     """Why no node takes the pod, in one line: what the scheduler meets, counted, most frequent first.
@@ -59,10 +62,20 @@ def shared_sentence(classes: Sequence[NodeClass], number: int, namespace: str) -
             whole = [reason.allocatable for reason in _of_amounts(reasons)]
             return f"{_request_text(first)}, the whole nodes have {_range(first.resource, whole)} allocatable"
         case NodeAffinityMismatch() if len({_requirements_text(reason) for reason in reasons}) == 1:
-            values = sorted({value for node_class in classes for value in _actual(node_class, number)})
-            return f"wants {_requirements_text(first)}; the nodes have {listed(values)}"
+            values = {value for node_class in classes for value in _actual(node_class, number)}
+            return f"wants {_requirements_text(first)}; the nodes {_values_text(values)}"
         case _:
             return f"{first.message} (so on {first.subject.removeprefix('Node ')})"
+
+
+def _values_text(values: set[str]) -> str:
+    """What nodes have, and whether some lack the label.
+
+    >>> _values_text({"b", "a", ""}), _values_text({""})
+    ('have a, b, or lack the label', 'lack the label')
+    """
+    named = f"have {listed(sorted(values - {_LACKED}))}" if values != {_LACKED} else ""
+    return ", or ".join(filter(None, (named, "lack the label" if _LACKED in values else "")))
 
 
 def _request_text(reason: AmountReason) -> str:
@@ -140,4 +153,4 @@ def _actual(node_class: NodeClass, number: int) -> Iterator[str]:
         if requirement.key == _NAME:
             yield from node_class.members
         else:
-            yield "no such label" if requirement.actual is None else requirement.actual
+            yield _LACKED if requirement.actual is None else requirement.actual

@@ -86,7 +86,7 @@ class _SetMig(_OfNodes):
     @model_validator(mode="after")
     def _some(self) -> _SetMig:
         if self.devices is not None and not 0 < len(self.devices) <= MOST_CHANGES:
-            raise DocumentFieldError("no GPU is meant", remedy="give indices, or leave devices out for all")
+            raise DocumentFieldError("devices is empty", remedy="give indices, or leave devices out for all")
         return self
 
 
@@ -114,7 +114,7 @@ class _AddNodes(Document):
                 "give either like or product", remedy="like: a100-0, or product: H100-80"
             )
         if self.product and not self.gpus:
-            raise DocumentFieldError("how many GPUs a node has is missing", remedy="gpus: 8")
+            raise DocumentFieldError("the number of GPUs of a node is missing", remedy="gpus: 8")
         return self
 
 
@@ -157,7 +157,7 @@ class ChangeDocument(Document):
         set_kinds = [name for name, value in self if value is not None]
         if len(set_kinds) != 1:
             names = ", ".join(field.alias or name for name, field in type(self).model_fields.items())
-            raise DocumentFieldError("a change is just one of its kinds", remedy=f"one of {names}")
+            raise DocumentFieldError("a change must have exactly one kind", remedy=f"one of {names}")
         return self
 
 

@@ -24,9 +24,9 @@ def seconds_of(text: str | int | float) -> float | None:
         try:
             seconds = nanoseconds(text) / 1e9
         except ValueError:
-            raise ValueError(f"no duration: {text[:60]!r}") from None
+            raise ValueError(f"{text[:60]!r} is not a duration") from None
     else:
         seconds = text * 1e-9
     if not 0 < seconds < _LONGEST_S:
-        raise ValueError(f"no duration above zero: {str(text)[:60]}")
+        raise ValueError(f"{str(text)[:60]} is not a duration above zero")
     return seconds

@@ -132,7 +132,7 @@ class Hardware(Document):
             if len({*link.gpus} & there) < 2:
                 pair = ", ".join(map(str, link.gpus))
                 raise DocumentFieldError(
-                    f"no link between GPUs {pair}", remedy="give two indices of the devices"
+                    f"GPUs {pair} cannot be linked", remedy="give the indices of two devices"
                 )
         return self
 
@@ -144,7 +144,7 @@ class Hardware(Document):
             twice = sorted({value for value in values if values.count(value) > 1})
             if twice:
                 raise DocumentFieldError(
-                    f"{field} {', '.join(twice)} given twice", remedy=f"give each its own {field}"
+                    f"{field} {', '.join(twice)} is given twice", remedy=f"give each its own {field}"
                 )
         return self
 

@@ -61,7 +61,7 @@ def parse_taint(text: str) -> Taint:
     rest, _, effect = text.rpartition(":")
     key, _, value = rest.partition("=")
     if effect not in _EFFECTS or not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
-        raise ValueError(f"no taint: {text[:100]}")
+        raise ValueError(f"{text[:100]!r} is not a taint")
     return Taint(key, value, effect)
 
 
@@ -78,8 +78,8 @@ def _labels(labels: dict[str, str]) -> dict[str, str]:
     for key, value in labels.items():
         if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
             raise DocumentFieldError(
-                f"no label: {key[:100]}={value[:100]}",
-                why="at most 63 of A-Z a-z 0-9 - _ . between letters or digits; a key may have a prefix/",
+                f"{key[:100]}={value[:100]} is not a label",
+                why="key and value have at most 63 of A-Z a-z 0-9 - _ . with a letter or digit at each end",
             )
     return labels
 
@@ -90,7 +90,7 @@ def _quantity(value: str | int) -> str | int:
             raise ValueError
     except ValueError:
         raise DocumentFieldError(
-            f"no positive quantity: {str(value)[:64]}", remedy="write 32, 500m or 128Gi"
+            f"{str(value)[:64]} is not a positive quantity", remedy="write 32, 500m or 128Gi"
         ) from None
     return value
 
@@ -99,7 +99,7 @@ def _config_keys(configs: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str
     for key in configs:
         if not _CONFIG_KEY.fullmatch(key):
             raise DocumentFieldError(
-                f"no ConfigMap key: {key[:100]}", why="letters, digits, - _ . and at most 63 of them"
+                f"{key[:100]!r} is no key of a ConfigMap", why="use at most 63 letters, digits, - _ ."
             )
     return configs
 
@@ -126,7 +126,7 @@ class Gpu(Document):
             if len({*link.gpus}) < 2 or max(link.gpus) >= self.count:
                 pair = ", ".join(map(str, link.gpus))
                 raise DocumentFieldError(
-                    f"no link between GPUs {pair}", remedy=f"give two of 0 to {self.count - 1}"
+                    f"GPUs {pair} cannot be linked", remedy=f"give two of 0 to {self.count - 1}"
                 )
         return self
 
@@ -189,7 +189,7 @@ class NodeGroup(Document):
     def _as_light_as_said(self) -> NodeGroup:
         if self.light and self.config is not None:
             raise DocumentFieldError(
-                "a config for light nodes", why="no agent runs there", remedy="leave it out"
+                "light nodes have no config", why="no agent runs on them", remedy="leave it out"
             )
         return self
 
@@ -345,11 +345,11 @@ def _contradictions(scenario: Scenario, document: MarkedDocument) -> Iterator[Pr
                 f"{group.nodes} nodes",
                 document.where((*at, "nodes")),
                 why=f"at most {MAX_NODES} with kubelets can be pretended",
-                remedy="say light: true",
+                remedy="set light: true",
             )
         if group.name in group_names:
             yield Problem(
-                f"a second group named {group.name}", document.where((*at, "name")), remedy="rename one"
+                f"two groups are named {group.name}", document.where((*at, "name")), remedy="rename one"
             )
         group_names.add(group.name)
         if group.gpu and group.gpu.model not in gpu_models():
@@ -365,9 +365,9 @@ def _contradictions(scenario: Scenario, document: MarkedDocument) -> Iterator[Pr
         yield from _numa_problems(group, at, document)
         if group.config is not None and group.config not in scenario.configs:
             yield Problem(
-                f"no config named {group.config[:63]}",
+                f"configs has no key {group.config[:63]}",
                 document.where((*at, "config")),
-                why="a group's config is a key of configs",
+                why="the config of a group is a key of configs",
                 remedy=nearest(group.config, sorted(scenario.configs)),
             )
 
@@ -376,19 +376,19 @@ def _numa_problems(group: NodeGroup, at: tuple[str, int], document: MarkedDocume
     rows = group.numa_distances
     if rows and {len(rows), *map(len, rows)} != {group.numa}:
         where = document.where((*at, "numaDistances"))
-        yield Problem(f"no table of {group.numa} times {group.numa} distances", where)
+        yield Problem(f"numaDistances is not a table of {group.numa} by {group.numa}", where)
     kubelet = group.kubelet
     allowed = int(kubelet.topology_manager_policy_options.max_allowable_numa_nodes or MAX_NUMA_NODES)
     cores = parse_quantity(str(group.cpu))
     if kubelet.cpu_manager_policy == "static" and not 0 < kubelet.reserved_cpus <= cores:
         yield Problem(
-            "a kubelet that does not start: a static CPU manager needs CPUs that are reserved",
+            "kubelet would not start: the static CPU manager needs reserved CPUs",
             document.where((*at, "kubelet")),
             remedy='reservedSystemCPUs: "0-1"',
         )
     if kubelet.topology_manager_policy != "none" and group.numa > allowed:
         yield Problem(
-            f"a kubelet that does not start: {group.numa} NUMA nodes, at most {allowed} are allowed",
+            f"kubelet would not start: {group.numa} NUMA nodes, of which at most {allowed} are allowed",
             document.where((*at, "kubelet")),
             remedy=f'topologyManagerPolicyOptions: {{max-allowable-numa-nodes: "{group.numa}"}}',
         )

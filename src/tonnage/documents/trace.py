@@ -59,7 +59,7 @@ def _job(row: Mapping[str, str]) -> Job:
 def _number(row: Mapping[str, str], column: str) -> int:
     text = row[column]
     if not (text.isascii() and text.isdigit() and len(text) < 14) or int(text) > _MOST:
-        raise ValueError(f"{column}: {text[:40]!r} is no whole number up to {_MOST}")
+        raise ValueError(f"{column}: {text[:40]!r} is not a whole number up to {_MOST}")
     return int(text)
 
 

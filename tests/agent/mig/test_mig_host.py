@@ -215,7 +215,7 @@ async def test_a_restart_that_does_not_help_is_not_tried_again(tmp_path: Path, c
     machine.boards = {}
     agent = await lives(machine, clock)
     assert agent.state == MigState.FAILED
-    assert "a restart of the node did not help" in agent.said[-1][1]
+    assert "a reboot of the node did not help" in agent.said[-1][1]
     assert machine.boot == "11"
 
 

@@ -130,7 +130,7 @@ async def test_a_layout_for_another_board_says_so(
     asks(cluster, "other")
     async with agent_of(tmp_path, divisible, cluster, clock):
         await cluster.until(lambda: says(cluster)[0] == "success")
-        assert says(cluster)[1] == "none of its entries is for a GPU of this node"
+        assert says(cluster)[1] == "no entry of it matches a GPU of this node"
         assert made(divisible) == []
 
 
@@ -167,7 +167,7 @@ async def test_mig_4_hooks_run_where_they_may_and_are_refused_elsewhere(
     asks(cluster, "halves")
     async with agent_of(tmp_path, divisible, cluster, clock):
         await cluster.until(lambda: says(cluster)[0] == "failed")
-        assert "has hooks or clients, and this agent may run nothing of its host" in says(cluster)[1]
+        assert "has hooks or clients, but this agent may not run programs of its host" in says(cluster)[1]
         assert made(divisible) == []
     async with agent_of(tmp_path, divisible, cluster, clock, host=Path("/")):
         await cluster.until(lambda: says(cluster) == ("success", ""))
@@ -176,7 +176,7 @@ async def test_mig_4_hooks_run_where_they_may_and_are_refused_elsewhere(
         cluster.put(
             CONFIG_MAP, "mig-parted-config", "tonnage-system", data={"a.yaml": PARTED, "hooks.yaml": wrong}
         )
-        await cluster.until(lambda: "there is no hook pre-aply" in says(cluster)[1])
+        await cluster.until(lambda: "unknown hook pre-aply" in says(cluster)[1])
 
 
 async def test_mig_4_without_a_config_map_the_generated_layouts_are_made(

@@ -31,7 +31,7 @@ UNUSABLE = MigConfigurationUnusable(subject="ConfigMap x/y", message="no such th
         pytest.param(
             "[{uuid: GPU-0, model: T4}]",
             MigWish("all-balanced"),
-            "GPU 0: Tesla T4 has no MIG (instead: time-slicing; MPS; an A100, A30, H100 or newer)",
+            "GPU 0: Tesla T4 does not support MIG (instead: time-slicing; MPS; an A100, A30, H100 or newer)",
             id="MIG-5: a T4",
         ),
         pytest.param(

@@ -134,7 +134,7 @@ async def test_an_agent_that_is_not_ready_says_why_in_its_own_words(node: SickNo
 async def test_an_agent_whose_address_nobody_answers_at_is_a_warning(node: SickNode) -> None:
     node.process(42, ["tonnage", "node", "--metrics-address", "127.0.0.1:1"])
     (finding,) = examine(await node.facts(), [NodeLayer.PLUGIN]).findings
-    assert finding.reason.message == "the agent runs and does not answer"
+    assert finding.reason.message == "the agent runs but does not answer"
 
 
 async def test_kub_2_an_unhealthy_device_of_the_agents_list(node: SickNode) -> None:

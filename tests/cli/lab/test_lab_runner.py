@@ -16,6 +16,7 @@ import pytest
 
 from tonnage.cli.lab.checks import Check, Observation, checks_of
 from tonnage.cli.lab.environment import Surroundings, surroundings
+from tonnage.cli.lab.pause import CLEAN_UP, NEXT_STEP
 from tonnage.cli.lab.report import (
     LabReport,
     StepReport,
@@ -61,6 +62,9 @@ FAKE = textwrap.dedent(
 )
 
 
+PAUSE_S = 1000.0
+
+
 class JumpingClock:
     """Sleeping takes no time and moves the clock."""
 
@@ -86,6 +90,7 @@ class Bench:
         self.kubectl.write_text(FAKE)
         self.kubectl.chmod(0o755)
         self.heard: list[str] = []
+        self.pauses: list[tuple[str, int]] = []
 
     def lab(self, steps: str, cleanup: str = "[]") -> Lab:
         text = (
@@ -97,8 +102,14 @@ class Bench:
         programs = {"kubectl": (str(self.kubectl),), "tonnage": (sys.executable, "-m", "tonnage")}
         environment = {**os.environ, "KUBECONFIG": "/nowhere/kubeconfig"}
         surroundings = Surroundings(self.folder, programs, environment)
-        listener = RunListener(after=lambda report: self.heard.append(report.command))
-        return await run_lab(lab, surroundings, JumpingClock(), listener=listener, keep=keep)
+        clock = JumpingClock()
+
+        async def pause(prompt: str) -> None:
+            self.pauses.append((prompt, len(self.heard)))
+            await clock.sleep(PAUSE_S)
+
+        listener = RunListener(after=lambda report: self.heard.append(report.command), pause=pause)
+        return await run_lab(lab, surroundings, clock, listener=listener, keep=keep)
 
     @property
     def calls(self) -> list[list[str]]:
@@ -116,6 +127,15 @@ async def test_steps_run_in_order_and_pass(bench: Bench) -> None:
     assert report.passed
     assert bench.calls == [["say", "one"], ["say", "two"]]
     assert bench.heard == ["kubectl get say one", "kubectl get say two"]
+
+
+async def test_a_pause_comes_before_each_step_and_before_the_clean_up(bench: Bench) -> None:
+    lab = bench.lab(
+        "[{run: kubectl get say one}, {run: kubectl get say two}]", "[{run: kubectl get say clean}]"
+    )
+    report = await bench.run(lab)
+    assert bench.pauses == [(NEXT_STEP, 0), (NEXT_STEP, 1), (CLEAN_UP, 2)]
+    assert report.duration_s < PAUSE_S
 
 
 async def test_a_failed_step_stops_the_lab_and_cleaning_up_still_runs(bench: Bench) -> None:

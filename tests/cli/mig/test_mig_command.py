@@ -61,7 +61,7 @@ def test_mig_3_the_documents_configurations_on_whole_gpus(
     assert status == 1, "two of them cannot be done"
     assert [len(gpu["create"]) for gpu in by_name["all-1g.10gb"]] == [7, 7, 7, 7]
     assert [len(gpu["create"]) for gpu in by_name["mixed-workload"]] == [0, 4, 4, 4]
-    assert by_name["twice"][1]["error"] == "two entries want it divided differently"
+    assert by_name["twice"][1]["error"] == "two entries ask for different layouts"
     assert by_name["beyond"][-1]["error"] == "the node has no such GPU"
     assert by_name["beyond"][-1]["askedAt"] == [f"{configs}:17:5 mig-configs.beyond[0]"]
 
@@ -76,7 +76,7 @@ def test_the_gpus_of_another_board_are_not_meant(configs: str, capsys: pytest.Ca
 def test_mig_5_a_product_that_has_no_mig(capsys: pytest.CaptureFixture[str]) -> None:
     status, answer = asked(capsys, "--product", "T4", "--layout", "all-balanced")
     assert status == 1
-    assert answer["items"][0]["gpus"][0]["error"] == "Tesla T4 has no MIG"
+    assert answer["items"][0]["gpus"][0]["error"] == "Tesla T4 does not support MIG"
     assert "time-slicing" in answer["items"][0]["gpus"][0]["instead"]
 
 
@@ -127,7 +127,7 @@ def test_a_filter_by_what_nobody_knows_of_a_board_is_refused(
     status, answer = asked(capsys, "--product", "A100-80", str(file))
     (gpu,) = answer["items"][0]["gpus"]
     assert status == 1
-    assert "whether the device filter 20b2:0x145f10de means it is not known" in gpu["error"]
+    assert "Tonnage cannot tell whether the device filter 20b2:0x145f10de matches it" in gpu["error"]
     assert len(gpu["askedAt"]) == 1, "the other is for an H100"
 
 
@@ -149,7 +149,7 @@ def test_a_filter_means_a_nodes_gpu_by_its_product(product: str, filters: list[s
     assert outcome in goal_json(goal, {}), goal
     if outcome == "error":
         assert goal.refusal is not None
-        assert "of its PCI device id nothing is told" in goal.refusal.message
+        assert "its PCI device id is unknown" in goal.refusal.message
 
 
 def test_an_instance_with_several_compute_instances_is_told_as_one() -> None:

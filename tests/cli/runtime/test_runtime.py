@@ -120,8 +120,8 @@ def test_the_version_is_taken_from_the_package_where_nobody_answers(
 def test_without_a_version_nothing_is_guessed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert runtime(root, "apply") == 1
     said = capsys.readouterr().err
-    assert "which container runtime this is, is not known: containerd" in said
-    assert "remedy: say it as its Node does: --runtime containerd://2.1.4" in said
+    assert "Tonnage does not know this container runtime: containerd" in said
+    assert "remedy: name it as its Node does: --runtime containerd://2.1.4" in said
     assert (root / MAIN).read_text() == OFF
 
 
@@ -203,7 +203,7 @@ def test_what_somebody_changed_since_stays(root: Path, capsys: pytest.CaptureFix
     assert (root / MAIN).read_text() == f"{OFF}\n[debug]\n"
     put(root, MAIN, text.replace("enable_cdi = true", "enable_cdi = true # ours"))
     assert runtime(root, "undo", *CONTAINERD_17) == 1
-    assert "what Tonnage wrote there was changed since" in capsys.readouterr().err
+    assert "what Tonnage wrote there has been changed since" in capsys.readouterr().err
     assert "# ours" in (root / MAIN).read_text()
 
 
@@ -222,13 +222,13 @@ def test_wrong_words(words: tuple[str, ...], said: str, capsys: pytest.CaptureFi
 def test_a_handler_for_nvidias_runtime_that_is_found(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = (*CONTAINERD_17, "--nvidia-runtime")
     assert runtime(root, "apply", *words) == 2
-    assert "no nvidia-container-runtime is found" in capsys.readouterr().err
+    assert "nvidia-container-runtime not found" in capsys.readouterr().err
     put(root, "usr/bin/nvidia-container-runtime", "#!")
     assert runtime(root, "apply", *words) == 0
     assert 'BinaryName = "/usr/bin/nvidia-container-runtime"' in (root / MAIN).read_text()
     assert runtime(root, "plan", *words) == 0
     assert runtime(root, "plan", *words[:2], "--nvidia-runtime", "/opt/gone") == 2
-    assert "no such program: /opt/gone" in capsys.readouterr().err
+    assert "program not found: /opt/gone" in capsys.readouterr().err
     assert runtime(root, "undo", *CONTAINERD_17) == 0
     assert (root / MAIN).read_text() == OFF
 

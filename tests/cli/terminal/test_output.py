@@ -27,10 +27,10 @@ from tonnage.cli.terminal.output import (
     say,
     shell_word,
     styled,
-    table,
     yaml_text,
 )
 from tonnage.cli.terminal.printable_json import printable_json
+from tonnage.cli.terminal.tables import columns
 from tonnage.cli.up.announcement import say_where
 from tonnage.diagnose.lint.sarif import plain, uri
 from tonnage.model.json import JsonObject
@@ -137,7 +137,7 @@ def test_half_a_pair_of_surrogates_is_no_defect(output: str, capsys: pytest.Capt
 
 
 def test_a_cell_with_a_line_break_makes_no_row() -> None:
-    assert str(table(["A", "B"], [["a\nb", "c"]])) == "A      B\na\\nb   c"
+    assert str(columns(["A", "B"], [["a\nb", "c"]])) == "A      B\na\\nb   c"
 
 
 def test_colours_are_tonnages_own(

@@ -124,7 +124,7 @@ def test_mig_strategies(strategy: str, devices: Sequence[Device], resources: dic
             (device(0, "1g.10gb"), device(1, mig=True)),
             {GPU: ["MIG-0-0"]},
             "device 1 has no MIG devices configured: MIG is enabled on GPU-1, so it offers nothing until they"
-            " are made, or MIG is disabled",
+            " are created or MIG is disabled",
             id="single: nothing made yet",
         ),
         pytest.param(

@@ -114,13 +114,13 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         lambda n: n.put("etc/containerd/config.toml", 'disabled_plugins = ["cri"]\n'),
         RuntimeCriDisabled,
         NodeLayer.RUNTIME,
-        "without its part for Kubernetes",
+        "CRI plugin is switched off",
     ),
     "a template's handler, and the program that k3s finds": (
         handler_by_template_and_by_itself,
         RuntimeHandlerTwice,
         NodeLayer.RUNTIME,
-        "handler nvidia would be there twice",
+        "handler nvidia is defined twice",
     ),
     "CDI off": (
         lambda n: n.put("etc/containerd/config.toml", f"version = 3\n[{CRI}]\nenable_cdi = false\n"),
@@ -148,7 +148,7 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         ),
         CdiDisabled,
         NodeLayer.RUNTIME,
-        "reads no CDI specs of /var/run/cdi",
+        "reads no CDI specs in /var/run/cdi",
     ),
     "no CDI at all": (
         lambda n: n.put(
@@ -156,7 +156,7 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         ),
         CdiUnsupported,
         NodeLayer.RUNTIME,
-        "knows no CDI",
+        "does not support CDI",
     ),
     "NRI off": (
         lambda n: (
@@ -168,13 +168,13 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         ),
         NriDisabled,
         NodeLayer.RUNTIME,
-        "NRI is asked for, and off",
+        "NRI is requested, but off",
     ),
     "handler without program": (
         lambda n: handler(n, "/opt/nvidia-container-runtime"),
         RuntimeProgramMissing,
         NodeLayer.RUNTIME,
-        "runtime handler nvidia is not there: /opt/nvidia-container-runtime",
+        "runtime handler nvidia is missing: /opt/nvidia-container-runtime",
     ),
     "nvidia-docker2": (
         lambda n: n.put(
@@ -208,7 +208,7 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         lambda n: toolkit(n, '[nvidia-container-cli]\nroot = "/run/nvidia/driver"\n'),
         ToolkitConfigInvalid,
         NodeLayer.RUNTIME,
-        "/run/nvidia/driver, which is not there",
+        "/run/nvidia/driver, which does not exist",
     ),
     "toolkit: control groups": (
         lambda n: toolkit(n, "[nvidia-container-cli]\nno-cgroups = true\n"),
@@ -235,7 +235,7 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         lambda n: n.put(SPEC, (n.root / SPEC).read_text().replace("/dev/nvidiactl", "/dev/nvidia-modeset")),
         CdiSpecStale,
         NodeLayer.CDI,
-        "names 1 path where nothing is",
+        "names 1 path, which does not exist",
     ),
     "spec missing": (
         lambda n: n.remove(SPEC),
@@ -271,19 +271,19 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         lambda n: n.remove(f"{PLUGINS}/kubelet.sock"),
         KubeletSocketMissing,
         NodeLayer.KUBELET,
-        "is not there",
+        "is missing",
     ),
     "kubelet has ended": (
         lambda n: dead_socket(n, "kubelet.sock"),
         KubeletSocketDead,
         NodeLayer.KUBELET,
-        "nobody listens on kubelet's",
+        "no program listens on kubelet's",
     ),
     "a plugin has ended": (
         lambda n: dead_socket(n, "nvidia-gpu.sock"),
         PluginSocketDead,
         NodeLayer.KUBELET,
-        "nobody listens on 1 plugin socket",
+        "no program listens on 1 plugin socket",
     ),
     "no pod resources": (
         lambda n: n.remove("var/lib/kubelet/pod-resources/kubelet.sock"),
@@ -355,7 +355,7 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         ),
         LabelDrifted,
         NodeLayer.LABELS,
-        "nvidia.com/mig-1g.5gb.count=7, there is no such thing",
+        "nvidia.com/mig-1g.5gb.count=7, which the node does not have",
     ),
     "a GPU that was not given": (
         lambda n: n.container(77, [0, 1], {"NVIDIA_VISIBLE_DEVICES": "all"}, UUIDS[:1]),
@@ -373,13 +373,13 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         lambda n: n.container(77, [], {}, UUIDS[:1]),
         ContainerWithoutGpu,
         NodeLayer.WORKLOAD,
-        "was given /dev/nvidia0, and lacks it",
+        "was given /dev/nvidia0, but does not have it",
     ),
     "an index that is another node's": (
         lambda n: n.container(77, [0], {"CUDA_VISIBLE_DEVICES": "3"}, UUIDS[:1]),
         CudaVisibleDevicesMismatch,
         NodeLayer.WORKLOAD,
-        "sets CUDA_VISIBLE_DEVICES=3, and has 1 GPU",
+        "sets CUDA_VISIBLE_DEVICES=3, but has 1 GPU",
     ),
     "a uuid of another GPU": (
         lambda n: n.container(77, [0], {"CUDA_VISIBLE_DEVICES": UUIDS[1]}, UUIDS[:1]),

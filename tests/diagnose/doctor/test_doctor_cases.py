@@ -153,7 +153,7 @@ CASES: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str, str]] = {
         run_2,
         NoInjectionPath,
         NodeLayer.RUNTIME,
-        "no GPU gets into a container",
+        "containers get no GPU",
         "install nvidia-container-toolkit && tonnage runtime apply --nvidia-runtime --restart",
     ),
     "RUN-3 containerd": (
@@ -209,7 +209,7 @@ CASES: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str, str]] = {
         drv_5_owner,
         TwoDrivers,
         NodeLayer.DRIVER,
-        "counts on the container's driver",
+        "relies on the container's driver",
         "nvidia-operator-validator",
     ),
     "APP-1": (
@@ -217,7 +217,7 @@ CASES: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str, str]] = {
         GpuMemoryCrowded,
         NodeLayer.WORKLOAD,
         "2 containers use 15000 of 15360 MiB",
-        "a limit of memory (MPS)",
+        "memory limits (MPS)",
     ),
     "APP-2 driver": (
         app_2,
@@ -253,7 +253,7 @@ async def test_a_case_is_found_named_and_comes_with_its_remedy(node: SickNode, c
 async def test_app_1_names_the_neighbours_and_what_each_has_of_the_memory(node: SickNode) -> None:
     app_1(node)
     finding = found(await report_of(node), GpuMemoryCrowded)
-    assert finding.why.endswith("whoever has most: ml/train (main) 9000 MiB, process 78 6000 MiB")
+    assert finding.why.endswith("whichever has most: ml/train (main) 9000 MiB, process 78 6000 MiB")
 
 
 def test_kub_2_of_a_shared_resource_devices_and_replicas_are_told_apart() -> None:

@@ -148,7 +148,7 @@ FOUND: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         lambda n: n.put("dev/nvidia1", "x"),
         DeviceNodeWrong,
         NodeLayer.DEVICE_NODES,
-        "/dev/nvidia1 is no character device",
+        "/dev/nvidia1 is not a character device",
     ),
     "a MIG capability is missing": (
         lambda n: mig(n, nodes=False),

@@ -208,7 +208,7 @@ async def test_where_no_bus_is_seen_and_no_module_nothing_is_said_of_a_driver(no
     node.unload()
     shutil.rmtree(node.root / "sys/bus/pci")
     states = {layer.layer: (layer.state, layer.because) for layer in examine(await node.facts()).layers}
-    assert states[NodeLayer.DRIVER] == (State.UNKNOWN, "whether there is a GPU is not known")
+    assert states[NodeLayer.DRIVER] == (State.UNKNOWN, "doctor cannot tell whether there is a GPU")
 
 
 async def test_a_kernel_that_cannot_be_told_leaves_no_gap_in_the_sentence(node: SickNode) -> None:
@@ -254,7 +254,7 @@ async def test_a_node_of_amds_is_judged_by_its_module(node: SickNode) -> None:
     for name, text in (("vendor", "0x1002"), ("device", "0x74a1"), ("class", "0x120000")):
         node.put(f"sys/bus/pci/devices/0000:17:00.0/{name}", text)
     finding = found(examine(await node.facts()), DriverNotLoaded)
-    assert finding.reason.message == "amdgpu is not loaded, which drives 1 GPU"
+    assert finding.reason.message == "amdgpu is not loaded; it drives 1 GPU"
     (node.root / "sys/module/amdgpu").mkdir()
     report = examine(await node.facts())
     assert not any(each.reason.node_layer is NodeLayer.DRIVER for each in report.findings)

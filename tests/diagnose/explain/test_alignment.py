@@ -169,7 +169,7 @@ def test_kub_3_another_node_whose_kubelet_takes_it_is_named_and_tried() -> None:
         ),
         pytest.param(
             (status("a", cpuManagerPolicy="static", topologyManagerPolicy="restricted"),),
-            "what its CPU manager (policy static) says is not known",
+            "cannot tell what its CPU manager (policy static) says",
             id="a manager whose NUMA nodes nobody reports",
         ),
     ],
@@ -210,7 +210,7 @@ def test_kub_3_the_failed_pod_is_explained_with_the_layout_and_what_would_fit() 
 def test_kub_3_a_failed_pod_on_a_node_without_report_says_so() -> None:
     gone = pod("wide", 4, on="a", status={"phase": "Failed", "reason": "TopologyAffinityError"})
     text = told(explained("wide", node("a"), gone))
-    assert "its NUMA nodes are not known here" in text
+    assert "Tonnage does not know its NUMA nodes" in text
     assert "no controller creates a new one" in text
 
 

@@ -203,7 +203,7 @@ def test_where_nodes_are_forbidden_the_schedulers_own_words_are_all_that_is_know
     answer = restricted(manifest(1), condition=words)
     assert (answer.verdict, answer.upstream_message) == (Verdict.UNKNOWN, words)
     assert [reason.code for reason in answer.reasons] == [KindNotRead.code], "no count is held against theirs"
-    assert answer.message.startswith("Node objects were not seen (forbidden)")
+    assert answer.message.startswith("Node objects were not read (forbidden)")
     assert [remedy.action for remedy in answer.remedies] == [
         "ask an administrator for the role that tonnage access prints"
     ]
@@ -225,7 +225,7 @@ def test_what_was_read_in_one_namespace_counts_there_alone(scope: str, kinds: li
     answer = explain_manifest(made, with_coverage(given, coverage))
     assert answer.verdict is Verdict.UNKNOWN
     assert [r.kind for r in answer.reasons if isinstance(r, KindNotRead)] == kinds
-    assert f"Pod objects outside namespace {scope} were not seen (forbidden)" in answer.message
+    assert f"Pod objects outside namespace {scope} were not read (forbidden)" in answer.message
 
 
 def test_claims_of_an_api_that_the_server_has_at_an_older_version_are_not_called_absent() -> None:

@@ -74,6 +74,12 @@ def test_every_patch_offered_for_a_recorded_refusal_places_the_pod(part: int) ->
         explanation = explain_manifest(read, snapshot)
         assert explanation.verdict is not Verdict.FITS
         assert len(explanation.remedies) == len({r.action for r in explanation.remedies})
+        edits = [
+            json.dumps(r.patch, sort_keys=True)
+            for r in explanation.remedies
+            if r.patch and "wait" not in r.action
+        ]
+        assert len(edits) == len(set(edits))
         assert all(len(line) < 1200 for line in explanation_lines(explanation))
         for remedy in explanation.remedies:
             if not remedy.patch or any(
@@ -121,6 +127,18 @@ def test_a_repair_comes_before_what_the_pod_gives_up() -> None:
     repair, less = actions(pod("p", 8), broken)
     assert repair.startswith("repair on broken ")
     assert less == "ask for 7 nvidia.com/gpu"
+
+
+def test_waiting_comes_before_several_changes_that_give_something_up() -> None:
+    shared = "nvidia.com/gpu.shared"
+    mine = node("mine", 1, resource=shared)
+    mine["metadata"]["labels"] = {"pool": "serving"}
+    asking = pod("p", 1, resource=shared)
+    asking["spec"]["nodeSelector"] = {"pool": "serving"}
+    wait, change = actions(asking, mine, node("whole", 4), pod("holder", 1, on="mine", resource=shared))
+    assert wait == "wait for holder on mine to end, or end it"
+    assert change.startswith("label the nodes that are meant: ")
+    assert "; and ask for nvidia.com/gpu" in change
 
 
 def test_of_requests_that_would_do_the_largest_is_offered() -> None:

@@ -148,7 +148,7 @@ def test_some_gpus_of_a_node_are_divided_and_only_their_holders_move() -> None:
     assert whereabouts(after) == {"job-1": "a100-1", "job-2": "a100-1"}
     assert (allocatable(after, "nvidia.com/mig-3g.40gb"), allocatable(after, GPU)) == (4, 6)
     ((what, remedy),) = problems(replace(snapshot, gpu={}), change)
-    assert what == "it is not known who holds which GPU (node a100-0)"
+    assert what == "Tonnage cannot tell which pod holds which GPU (node a100-0)"
     assert "NodeGPUStatus" in remedy
 
 
@@ -191,13 +191,13 @@ def test_sharing_under_another_name_moves_who_asked_for_the_old_one() -> None:
 
 def test_gpus_that_nobody_names_are_not_guessed() -> None:
     ((what, remedy),) = problems(Snapshot((node("n-0", 2, ""),)), SetMig(NodeSelection("*"), "all-1g.10gb"))
-    assert what == "it is not known which GPUs it has (node n-0)"
+    assert what == "Tonnage does not know which GPUs it has (node n-0)"
     assert "nvidia.com/gpu.product" in remedy
 
 
 def test_a_divided_node_is_not_shared_by_guess() -> None:
     ((what, _),) = problems(Snapshot((DIVIDED,)), SetSharing(NodeSelection("*"), 2))
-    assert "the layout of each is not known" in what
+    assert "does not know the layout of each" in what
 
 
 def test_a_drain_spares_what_belongs_to_the_node_and_loses_what_belongs_to_nobody() -> None:
@@ -279,7 +279,7 @@ def test_nodes_of_a_product_of_the_catalogue() -> None:
     unsized = AddNodes(1, product="H100-80", gpus=8)
     unheard = AddNodes(1, product="H1", gpus=8, amounts=change.amounts)
     ((what, remedy), (unknown, known)) = problems(Snapshot(FLEET[:1]), unsized, unheard)
-    assert what == "it is not known how much cpu and memory a node with H100-80 has"
+    assert what == "Tonnage does not know how much cpu and memory a node with H100-80 has"
     assert "cpu: 96" in remedy
     assert unknown == "H1 is not in the catalogue"
     assert "H100-80" in known

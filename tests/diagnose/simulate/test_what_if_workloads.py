@@ -129,7 +129,7 @@ def test_what_was_not_read_makes_every_place_unknown() -> None:
     outcome = tried(snapshot)
     assert outcome.counts["unknown"] == 1
     assert [*outcome.unknown] == [
-        "objects of kind Pod were not read: it is not known what the nodes have free"
+        "objects of kind Pod were not read: Tonnage cannot tell what the nodes have free"
     ]
 
 

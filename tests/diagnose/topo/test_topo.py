@@ -149,7 +149,7 @@ def test_top_1_what_contradicts_itself_is_said_and_not_drawn() -> None:
     assert [node.node for node in fleet.nodes] == ["good", "twice", "uneven"]
     assert [row.index for row in fleet.nodes[1].rows] == [2, 3]
     unknown, unsure = (
-        "it is not known which one is meant, so they are left out",
+        "Tonnage cannot tell which one is meant, so they are left out",
         "the drawing of them may be wrong",
     )
     assert [note for note in fleet.notes if "not one pool" not in note] == [

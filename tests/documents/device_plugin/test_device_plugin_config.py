@@ -120,7 +120,7 @@ def test_plugin_flags_are_honoured() -> None:
         pytest.param(
             "sharing:\n  timeSlicing: {resources: [{name: gpu, replicas: 2}]}\n  mps: {resources: []}",
             "f:3:3 sharing.mps",
-            "timeSlicing and mps exclude each other",
+            "timeSlicing and mps cannot be combined",
             "keep one",
             id="SHR-4: MPS and time-slicing together",
         ),
@@ -178,20 +178,28 @@ def test_plugin_flags_are_honoured() -> None:
             "flags: {plugin: {deviceListStrategy: []}}", "f:1:18", "no --device-list", "envvar", id="no list"
         ),
         pytest.param(
-            "flags: {plugin: {cdiAnnotationPrefix: nvidia}}", "f:1:18", "no prefix", "slash", id="prefix"
+            "flags: {plugin: {cdiAnnotationPrefix: nvidia}}",
+            "f:1:18",
+            "is not the prefix",
+            "slash",
+            id="prefix",
         ),
         pytest.param(
             "flags: {plugin: {containerDriverRoot: /run/nvidia}}",
             "f:1:18",
-            "another driver root in a running agent",
+            "the driver root of a running agent cannot be changed",
             "--driver-root-ctr-path",
             id="a driver root that the agent cannot move to",
         ),
         pytest.param(
-            "flags: {nvidiaDevRoot: dev}", "f:1:9", "no absolute path: 'dev'", "begins with /", id="folder"
+            "flags: {nvidiaDevRoot: dev}", "f:1:9", "is not an absolute path", "begins with /", id="folder"
         ),
         pytest.param(
-            "flags: {nvidiaDriverRoot: /a/../b}", "f:1:9", "no absolute path", "", id="a way out of a folder"
+            "flags: {nvidiaDriverRoot: /a/../b}",
+            "f:1:9",
+            "is not an absolute path",
+            "",
+            id="a way out of a folder",
         ),
         pytest.param(
             "flags: {deviceDiscoveryStrategy: tegra}",
@@ -208,7 +216,7 @@ def test_plugin_flags_are_honoured() -> None:
             id="discovery",
         ),
         pytest.param(
-            "flags: {gfd: {sleepInterval: 1 min}}", "f:1:15", "no duration", "60s, 5m", id="interval"
+            "flags: {gfd: {sleepInterval: 1 min}}", "f:1:15", "is not a duration", "60s, 5m", id="interval"
         ),
         pytest.param(
             "resources: {gpus: [{pattern: A100*, name: A_100}]}",
@@ -254,21 +262,21 @@ def test_plugin_flags_are_honoured() -> None:
         pytest.param(
             sliced("    - {name: gpu, replicas: 2, rename: a, devices: []}"),
             "f:5:",
-            "no device is selected",
+            "the list of devices is empty",
             "all",
             id="nothing selected",
         ),
         pytest.param(
             sliced("    - {name: gpu, replicas: 2, rename: a, devices: [-1]}"),
             "f:5:",
-            "'-1' selects no device",
+            "'-1' does not name a device",
             "an index",
             id="an index below zero",
         ),
         pytest.param(
             sliced("    - {name: gpu, replicas: 2, rename: a, devices: [x]}"),
             "f:5:",
-            "'x' selects no",
+            "'x' does not name",
             "index",
             id="no device",
         ),
@@ -300,14 +308,14 @@ def test_plugin_flags_are_honoured() -> None:
             "resources: {gpus: [{pattern: 'A100*', name: a100}]}\n"
             + sliced("    - {name: gpu, replicas: 2, rename: a100}"),
             "f:6:",
-            "shared and exclusive devices would both be nvidia.com/a100",
+            "shared and exclusive devices would both be named nvidia.com/a100",
             "another name",
             id="the name of other devices",
         ),
         pytest.param(
             "flags: {migStrategy: mixed}\n" + sliced("    - {name: gpu, replicas: 2, rename: mig-1g.5gb}"),
             "f:6:",
-            "shared and exclusive devices would both be nvidia.com/mig-1g.5gb",
+            "shared and exclusive devices would both be named nvidia.com/mig-1g.5gb",
             "another name",
             id="the name of MIG devices",
         ),
@@ -325,7 +333,9 @@ def test_plugin_flags_are_honoured() -> None:
             sliced("    - {name: Gpu, replicas: 2}"), "f:5:", "is not a resource name", "", id="bad name"
         ),
         pytest.param("[]", "f:1:1", "should be an object", "", id="a list"),
-        pytest.param("sharing: {timeSlicing: {resources: [}}", "f:1:", "no valid YAML", "", id="broken YAML"),
+        pytest.param(
+            "sharing: {timeSlicing: {resources: [}}", "f:1:", "not valid YAML", "", id="broken YAML"
+        ),
     ],
 )
 def test_refused_with_place_and_remedy(text: str, where: str, what: str, remedy: str) -> None:
@@ -339,8 +349,8 @@ def test_refused_with_place_and_remedy(text: str, where: str, what: str, remedy:
     [
         ("cdiDisableHooks: [create-symlink]", "unknown hook of CDI specs: create-symlink"),
         ("cdiFeatureFlags: [enable-magic]", "unknown feature of CDI specs: enable-magic"),
-        ("cdiFeatureFlags: [enable-coherent-annotations]", "no such feature of Tonnage's CDI specs"),
-        ("cdiFeatureFlags: [enable-explicit-driver-libraries]", "no such feature of Tonnage's CDI specs"),
+        ("cdiFeatureFlags: [enable-coherent-annotations]", "CDI specs do not have the feature"),
+        ("cdiFeatureFlags: [enable-explicit-driver-libraries]", "CDI specs do not have the feature"),
     ],
 )
 def test_what_cdi_specs_cannot_have_is_refused(plugin: str, what: str) -> None:
@@ -352,7 +362,7 @@ def test_what_cdi_specs_cannot_have_is_refused(plugin: str, what: str) -> None:
 @pytest.mark.parametrize("field", ["outputFile", "machineTypeFile"])
 def test_a_file_of_feature_discovery_is_an_absolute_path(field: str) -> None:
     (problem,) = refused(f"flags: {{gfd: {{{field}: a/b}}}}")
-    assert problem.what == "no absolute path: 'a/b'"
+    assert problem.what == "'a/b' is not an absolute path"
 
 
 def test_every_problem_at_once() -> None:

@@ -82,14 +82,14 @@ def test_an_xid_that_is_enabled_keeps_the_sites_class() -> None:
 @pytest.mark.parametrize(
     ("health", "what", "where"),
     [
-        ({"disable": ["xid"]}, "no Xid: 'xid'", "health.disable"),
-        ({"enable": [-1]}, "no Xid: '-1'", "health.enable"),
-        ({"enable": [70000]}, "no Xid: '70000'", "health.enable"),
-        ({"ignore": ["eec"]}, "no signal: 'eec'", "health.ignore"),
-        ({"xids": {"seventy": "reset"}}, "no Xid: 'seventy'", "health.xids"),
-        ({"xids": {"79": "rebot"}}, "Xid 79: no class 'rebot'", "health.xids"),
-        ({"recoverAfter": "soon"}, "no duration: 'soon'", "health.recoverAfter"),
-        ({"steadyFor": "infinite"}, "it must be a time", "health.steadyFor"),
+        ({"disable": ["xid"]}, "'xid' is not an Xid", "health.disable"),
+        ({"enable": [-1]}, "'-1' is not an Xid", "health.enable"),
+        ({"enable": [70000]}, "'70000' is not an Xid", "health.enable"),
+        ({"ignore": ["eec"]}, "'eec' is not a signal", "health.ignore"),
+        ({"xids": {"seventy": "reset"}}, "'seventy' is not an Xid", "health.xids"),
+        ({"xids": {"79": "rebot"}}, "Xid 79: 'rebot' is not a class", "health.xids"),
+        ({"recoverAfter": "soon"}, "'soon' is not a duration", "health.recoverAfter"),
+        ({"steadyFor": "infinite"}, "must be finite", "health.steadyFor"),
         ({"xid": {}}, "unknown field xid", "health.xid"),
     ],
 )

@@ -53,15 +53,15 @@ hooks:
         parse_mig_hooks(text, source="f")
     said = "\n".join(map(str, refused.value.problems))
     for word in (
-        *("f:1:", "unknown version: v2", "there is no hook pre-aply-mode", "did you mean pre-apply-mode?"),
-        *("no command", "no absolute path: etc", "no name of a variable: 1a", "environment"),
+        *("f:1:", "unknown version: v2", "unknown hook pre-aply-mode", "did you mean pre-apply-mode?"),
+        *("no command", "'etc' is not an absolute path", "'1a' is not the name of a variable", "environment"),
     ):
         assert word in said, word
 
 
 @pytest.mark.parametrize("name", ["--now", "a b", "../x", "", "a;b", "x" * 300])
 def test_what_is_no_unit_is_no_client(name: str) -> None:
-    with pytest.raises(ConfigError, match="unit of systemd"):
+    with pytest.raises(ConfigError, match="is not a systemd unit"):
         parse_gpu_clients(f'version: v1\nsystemd-services: ["{name}"]\n', source="f")
 
 

@@ -42,8 +42,8 @@ def test_policies_are_read_from_yaml_and_json_alike() -> None:
 def test_a_policy_that_kubelet_does_not_have_leaves_the_others() -> None:
     said = kubelet_config(f"{HEAD}topologyManagerPolicy: strictest\ncpuManagerPolicy: [static]\n", "c")
     assert [str(problem) for problem in said.problems] == [
-        "c: topologyManagerPolicy is none that kubelet has: 'strictest'",
-        "c: cpuManagerPolicy is none that kubelet has: \"['static']\"",
+        "c: topologyManagerPolicy is not a policy of kubelet: 'strictest'",
+        "c: cpuManagerPolicy is not a policy of kubelet: \"['static']\"",
     ]
     assert said.policies == {"topologyManagerScope": "container", "memoryManagerPolicy": "None"}
 
@@ -57,7 +57,7 @@ def test_a_policy_that_kubelet_does_not_have_leaves_the_others() -> None:
         ("kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v2\n", "apiVersion 'kubelet.config"),
         (f"{HEAD}---\n{HEAD}", "more than one document"),
         (f"{HEAD}cpuManagerPolicy: none\ncpuManagerPolicy: static\n", "cpuManagerPolicy"),
-        ("\x00\x01\x7f", "no readable text"),
+        ("\x00\x01\x7f", "the text cannot be read"),
         ("a: " + "[" * 5000, ""),
     ],
 )

@@ -149,7 +149,7 @@ def test_every_fault_is_told_with_its_place() -> None:
         "cpu has weight 3",
         "defaultingType: List",
         "score",
-        "no plugin is left for bind",
+        "no plugin is enabled for bind",
     ):
         assert text in told
     assert all(problem.where.startswith("s.yaml:1:") for problem in raised.value.problems)

@@ -63,26 +63,34 @@ def refused(text: str) -> Problem:
         ),
         pytest.param(
             "a: &a [1, *a]",
-            "no valid YAML",
+            "the text is not valid YAML",
             "f:1:11",
             "*a stands for a value that it is a part of",
             id="itself",
         ),
         pytest.param(
             "a: &a {<<: *a}",
-            "no valid YAML",
+            "the text is not valid YAML",
             "f:1:12",
             "*a stands for a value that it is",
             id="merged into itself",
         ),
-        pytest.param("a: *b", "no valid YAML", "f:1:4", "undefined alias", id="an alias of nothing"),
-        pytest.param("[" * 200_000, "no valid YAML", "f:1:65", "deeper than 64", id="brackets"),
-        pytest.param('{"a":' * 50_000, "no valid YAML", "f:1:", "deeper than 64", id="JSON in braces"),
-        pytest.param("- " * 200_000 + "a", "no valid YAML", "f:1:", "deeper than 64", id="dashes"),
-        pytest.param("? " * 200_000 + "a", "no valid YAML", "f:1:", "deeper than 64", id="question marks"),
+        pytest.param(
+            "a: *b", "the text is not valid YAML", "f:1:4", "undefined alias", id="an alias of nothing"
+        ),
+        pytest.param("[" * 200_000, "the text is not valid YAML", "f:1:65", "deeper than 64", id="brackets"),
+        pytest.param(
+            '{"a":' * 50_000, "the text is not valid YAML", "f:1:", "deeper than 64", id="JSON in braces"
+        ),
+        pytest.param(
+            "- " * 200_000 + "a", "the text is not valid YAML", "f:1:", "deeper than 64", id="dashes"
+        ),
+        pytest.param(
+            "? " * 200_000 + "a", "the text is not valid YAML", "f:1:", "deeper than 64", id="question marks"
+        ),
         pytest.param(
             "".join(f"&a{n} [" for n in range(50_000)),
-            "no valid YAML",
+            "the text is not valid YAML",
             "f:1:",
             "deeper than 64",
             id="anchors",
@@ -91,11 +99,19 @@ def refused(text: str) -> Problem:
         pytest.param(
             "- 1\n" * 300_000, "more than 200,000 values", "f:200000:", "", id="ones below each other"
         ),
-        pytest.param("--- 1\n" * 20_000, "no valid YAML", "f:", "more than 10,000 documents", id="documents"),
         pytest.param(
-            "a: " + "9" * 1_000_000, "999 is no number that JSON", "f:1:4 a", "", id="a million digits"
+            "--- 1\n" * 20_000,
+            "the text is not valid YAML",
+            "f:",
+            "more than 10,000 documents",
+            id="documents",
         ),
-        pytest.param("a: 1e999999999", "1e999999999 is no number", "f:1:4 a", "", id="a number without end"),
+        pytest.param(
+            "a: " + "9" * 1_000_000, "999 is not a number that JSON", "f:1:4 a", "", id="a million digits"
+        ),
+        pytest.param(
+            "a: 1e999999999", "1e999999999 is not a number", "f:1:4 a", "", id="a number without end"
+        ),
     ],
 )
 def test_what_comes_to_too_much_is_refused_with_its_place(text: str, what: str, where: str, why: str) -> None:

@@ -77,18 +77,18 @@ def test_marks_point_at_keys_and_items() -> None:
     [
         pytest.param("a: 1\nb: 2\na: 3", "duplicate key", "f:3:1 a", id="duplicate key"),
         pytest.param("a: !!python/object:os.system x", "tag", "f:1:4 a", id="foreign tag"),
-        pytest.param("a: .nan", ".nan is no number", "f:1:4 a", id="not a number"),
-        pytest.param("a: [1", "no valid YAML", "f:", id="broken text"),
-        pytest.param("\ta: 1", "no valid YAML", "f:1:1", id="tab"),
+        pytest.param("a: .nan", ".nan is not a number", "f:1:4 a", id="not a number"),
+        pytest.param("a: [1", "the text is not valid YAML", "f:", id="broken text"),
+        pytest.param("\ta: 1", "the text is not valid YAML", "f:1:1", id="tab"),
         pytest.param("a: 1\n---\nb: 1", "more than one document", "f:3:1", id="two documents"),
         pytest.param("{[1]: 2}", "a key must be a plain word", "f:1:2", id="complex key"),
-        pytest.param("a: &a [*a]", "no valid YAML", "f:1:", id="recursive alias"),
-        pytest.param("[" * 500 + "]" * 500, "no valid YAML", "f:1:", id="nested deeply"),
+        pytest.param("a: &a [*a]", "the text is not valid YAML", "f:1:", id="recursive alias"),
+        pytest.param("[" * 500 + "]" * 500, "the text is not valid YAML", "f:1:", id="nested deeply"),
         pytest.param("[" * 100_000, "", "f", id="nested absurdly in brackets"),
         pytest.param("- " * 100_000, "", "f", id="nested absurdly in dashes"),
-        pytest.param("a: " + "9" * 5000, "no number", "f:1:4 a", id="number of 5000 digits"),
+        pytest.param("a: " + "9" * 5000, "is not a number", "f:1:4 a", id="number of 5000 digits"),
         pytest.param("x" * (5 << 20), "too large", "f", id="5 MiB"),
-        pytest.param("a: \ud800", "no readable text", "f", id="lone surrogate"),
+        pytest.param("a: \ud800", "the text cannot be read", "f", id="lone surrogate"),
     ],
 )
 def test_bad_text_has_a_place(text: str, what: str, place: str) -> None:
@@ -105,7 +105,7 @@ def test_bytes_that_are_no_text_are_named() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_yaml(text, source="f")
     (problem,) = caught.value.problems
-    assert (problem.what, problem.why) == ("no UTF-8 text", "byte 5 (0x80) begins no character")
+    assert (problem.what, problem.why) == ("the text is not UTF-8", "byte 5 is 0x80")
 
 
 def test_an_alias_bomb_ends() -> None:

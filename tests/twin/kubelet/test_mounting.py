@@ -1,4 +1,4 @@
-"""Pods that cannot start for what is not there: objects of volumes, secrets for images, images themselves."""
+"""Pods that cannot start for what is missing: objects of volumes, secrets for images, images themselves."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class NodeLook:
             self._troubles["cluster"] = f"no answer within {self._looking.cluster_deadline_s:g} s"
             return None
         if facts is None:
-            self._troubles.setdefault("cluster", f"it has no node {self._looking.node}")
+            self._troubles.setdefault("cluster", f"the cluster has no node {self._looking.node}")
         return facts
 
     def cluster_silent(self, why: str) -> None:

@@ -11,7 +11,8 @@ import click
 from tonnage.cli.access.unseen import rights_of
 from tonnage.cli.cluster import connected
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.terminal.output import emit, lines, say, table, yaml_text
+from tonnage.cli.terminal.output import emit, lines, say, yaml_text
+from tonnage.cli.terminal.tables import table
 from tonnage.diagnose.access import PAGES, Subjects, role_lines, role_name, role_objects
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue

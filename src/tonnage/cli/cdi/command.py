@@ -27,11 +27,11 @@ def command() -> None:
     "generate",
     help="Print or write the CDI spec of this machine's devices. Exit status 1 if a device is left out.",
     epilog=examples(
-        "tonnage cdi generate --output /var/run/cdi/nvidia.com-gpu.yaml",
-        "tonnage cdi generate --driver-root /run/nvidia/driver --format json",
+        "tonnage cdi generate --file /var/run/cdi/nvidia.com-gpu.yaml",
+        "tonnage cdi generate --driver-root /run/nvidia/driver -o json",
         "tonnage cdi generate --device-name-strategy index --device-name-strategy uuid",
         "tonnage cdi generate --devices scenario:node.yaml",
-        "tonnage cdi generate --mode management --output /etc/cdi/management.nvidia.com-gpu.yaml",
+        "tonnage cdi generate --mode management --file /etc/cdi/management.nvidia.com-gpu.yaml",
     ),
 )
 @click.option(
@@ -123,20 +123,26 @@ def command() -> None:
     help=f"{NO_SOCKETS}: without sockets of the driver's daemons.",
 )
 @click.option(
-    "--output",
+    "--file",
     "target",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Write the spec to this file (mode 0644, atomically) instead of printing it.",
 )
 @click.option(
+    "-o",
+    "--output",
     "--format",
-    "style",
-    type=click.Choice(["yaml", "json"]),
-    help="Format of the spec [default: by the file extension of --output, else yaml].",
+    "formats",
+    multiple=True,
+    metavar="[yaml|json]",
+    help="Format of the spec [default: by the file extension of --file, else yaml]. Any other word is a file"
+    " to write, as for nvidia-ctk.",
 )
 @common_options()
-def generate(common: Common, target: Path | None, style: str | None, **arguments: Unpack[CdiRequest]) -> int:
+def generate(
+    common: Common, target: Path | None, formats: tuple[str, ...], **arguments: Unpack[CdiRequest]
+) -> int:
     from tonnage.cli.cdi.generate import checked, made, yaml_bytes
     from tonnage.decide.node.cdi.spec import spec_bytes
 
@@ -144,6 +150,7 @@ def generate(common: Common, target: Path | None, style: str | None, **arguments
     for remark in remarks:
         say(f"warning: {remark}", err=True)
     document = checked(spec)
+    style, target = _style_and_file(formats, target)
     style = style or ("json" if target is not None and target.suffix == ".json" else "yaml")
     if target is None:
         emit(document, style)
@@ -152,6 +159,19 @@ def generate(common: Common, target: Path | None, style: str | None, **arguments
 
         write_atomic(target, spec_bytes(document) if style == "json" else yaml_bytes(document), mode=0o644)
     return 1 if spec.left_out else 0
+
+
+def _style_and_file(words: tuple[str, ...], target: Path | None) -> tuple[str | None, Path | None]:
+    """The format, and the file to write; `--output` may name either."""
+    style = None
+    for word in words:
+        if word in ("yaml", "json"):
+            style = word
+        elif target is None:
+            target = Path(word)
+        else:
+            raise click.UsageError(f"-o {word[:60]}: give yaml or json")
+    return style, target
 
 
 @command.command(
@@ -174,7 +194,7 @@ def validate(common: Common, paths: tuple[Path, ...]) -> int:
     if common.output == "text":
         show_text(checked)
     else:
-        emit(verdicts(checked), common.output)
+        emit({"items": verdicts(checked)}, common.output)
     return status(checked)
 
 

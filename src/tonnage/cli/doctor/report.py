@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.cli.terminal.output import SafeText, indented, line, lines, styled, table
+from tonnage.cli.terminal.output import SafeText, indented, line, lines, styled
+from tonnage.cli.terminal.tables import columns
 from tonnage.diagnose.doctor.finding import DoctorReport, Judgement, NodeFinding, State, counted
 from tonnage.model.severity import Severity
 
@@ -60,7 +61,7 @@ def _finding(finding: NodeFinding, *, colour: bool) -> Iterator[str]:
 
 def _layers(report: DoctorReport, *, colour: bool) -> SafeText:
     rows = [(layer.layer.value, _word(layer), _words(layer)) for layer in report.layers]
-    text = table(("LAYER", "STATE", "WHAT"), rows)
+    text = columns(("LAYER", "STATE", "WHAT"), rows)
     if not colour:
         return text
     head, *below = text.split("\n")

@@ -93,7 +93,7 @@ def command(
             explanations = _explain_files(filenames, snapshot, namespace, version, recursive=recursive)
     if any(lacks_objects(explanation) for explanation in explanations):
         say_unseen(snapshot, "explain")
-    _show(explanations, common.output)
+    _show(explanations, common.output, whole=common.verbose)
     return 0 if all(explanation.verdict.good for explanation in explanations) else 1
 
 
@@ -119,7 +119,7 @@ def _all_pending(common: Common, snapshot: Snapshot, version: str) -> int:
     if common.output != "text":
         emit(pending.to_json(), common.output)
     else:
-        say(lines(pending_lines(pending)))
+        say(lines(pending_lines(pending, whole=common.verbose)))
     return 0 if pending.good else 1
 
 
@@ -145,7 +145,7 @@ async def _ask(common: Common, target: tuple[str, str] | None) -> tuple[Snapshot
         return await seen_of(api, "explain", namespace, (namespace, selector)), namespace
 
 
-def _show(explanations: tuple[Explanation, ...], output: str) -> None:
+def _show(explanations: tuple[Explanation, ...], output: str, *, whole: bool) -> None:
     from tonnage.diagnose.explain.text import explanation_lines
 
     if output != "text":
@@ -155,5 +155,6 @@ def _show(explanations: tuple[Explanation, ...], output: str) -> None:
     for number, explanation in enumerate(explanations):
         if number:
             say()
-        before, word, after = lines(explanation_lines(explanation)).partition(explanation.verdict.value)
+        text = lines(explanation_lines(explanation, whole=whole))
+        before, word, after = text.partition(explanation.verdict.value)
         say(line(printable(before), styled(word, fg=_COLOURS[explanation.verdict]), printable(after)))

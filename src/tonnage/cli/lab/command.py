@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import click
 
 from tonnage.cli.lab.consent import agreed
 from tonnage.cli.lab.environment import surroundings
+from tonnage.cli.lab.pause import Pause, is_attended
 from tonnage.cli.lab.report import (
     StepReport,
     render_command,
@@ -25,7 +27,7 @@ from tonnage.cli.lab.servers import lab_servers
 from tonnage.cli.locations.folders import state_folder
 from tonnage.cli.locations.labs_and_scenarios import LabFolder, lab_names, load_lab, load_scenario
 from tonnage.cli.locations.state import StateFolder
-from tonnage.cli.options import Common, common_options, complete_lab, examples
+from tonnage.cli.options import NO_PAUSE_HELP, Common, common_options, complete_lab, examples
 from tonnage.cli.terminal.failure import INTERRUPTED
 from tonnage.cli.terminal.output import emit, line, say, shell_word
 from tonnage.cli.up.options import Serving
@@ -92,6 +94,7 @@ def show(common: Common, name: str) -> None:
     ),
     epilog=examples(
         "tonnage lab run inference-sharing",
+        "tonnage lab run inference-sharing --no-pause      # all steps at once",
         "tonnage lab run ./my-lab --keep           # your own folder; keep what it created",
         "tonnage lab run pending-pod --kubeconfig ~/.kube/test",
         "tonnage lab run pending-pod --kubeconfig ~/.kube/test --yes   # in a script",
@@ -99,12 +102,13 @@ def show(common: Common, name: str) -> None:
 )
 @click.argument("name", metavar="NAME", shell_complete=complete_lab)
 @click.option("--keep", is_flag=True, help="Keep what the lab created.")
+@click.option("--no-pause", is_flag=True, help=NO_PAUSE_HELP)
 @click.option("--yes", is_flag=True, help="Do not ask before changing the cluster of --kubeconfig.")
 @click.option(
     "--state", type=click.Path(path_type=Path), metavar="DIR", help="State folder of the cluster to use."
 )
 @common_options(output=("text", "json", "yaml"), cluster=True)
-def run(common: Common, name: str, keep: bool, yes: bool, state: Path | None) -> int:
+def run(common: Common, name: str, keep: bool, no_pause: bool, yes: bool, state: Path | None) -> int:
     """On the cluster of --kubeconfig; else on the embedded one that runs; else on one started for it."""
     lab_folder = load_lab(name)
     running = StateFolder(state or state_folder(os.environ)).running()
@@ -114,12 +118,16 @@ def run(common: Common, name: str, keep: bool, yes: bool, state: Path | None) ->
         if not own and not agreed(lab_folder, _cluster_name(kubeconfig, common.context), yes=yes):
             say("No step was run.", err=True)
             return 1
-        return _until_signalled(run_on(lab_folder, kubeconfig, common, keep=keep, own=own))
+        return _until_signalled(
+            run_on(lab_folder, kubeconfig, common, keep=keep, own=own, pauses=not no_pause)
+        )
     if common.context:
         raise click.UsageError("--context needs --kubeconfig")
     if running and running.scenario == lab_folder.lab.scenario:
-        return _until_signalled(run_on(lab_folder, Path(running.kubeconfig), common, keep=keep))
-    return _until_signalled(_on_its_own(lab_folder, common, keep=keep))
+        return _until_signalled(
+            run_on(lab_folder, Path(running.kubeconfig), common, keep=keep, pauses=not no_pause)
+        )
+    return _until_signalled(_on_its_own(lab_folder, common, keep=keep, pauses=not no_pause))
 
 
 def _cluster_name(kubeconfig: Path, context: str | None) -> str:
@@ -149,7 +157,7 @@ def _until_signalled(lab: Coroutine[None, None, int]) -> int:
         return 128 + received[0] if received else INTERRUPTED
 
 
-async def _on_its_own(lab_folder: LabFolder, common: Common, *, keep: bool) -> int:
+async def _on_its_own(lab_folder: LabFolder, common: Common, *, keep: bool, pauses: bool) -> int:
     """Start a cluster for this lab alone, and end it afterwards."""
     import tempfile
 
@@ -162,13 +170,22 @@ async def _on_its_own(lab_folder: LabFolder, common: Common, *, keep: bool) -> i
             scenario, StateFolder(Path(folder) / "state"), Serving(port=0)
         ) as cluster:
             await wait_until_ready(cluster, scenario, lambda _state: None)
-            return await run_on(lab_folder, cluster.kubeconfig, common, keep=keep)
+            return await run_on(lab_folder, cluster.kubeconfig, common, keep=keep, pauses=pauses)
 
 
 async def run_on(
-    lab_folder: LabFolder, kubeconfig: Path, common: Common, *, keep: bool, own: bool = True
+    lab_folder: LabFolder,
+    kubeconfig: Path,
+    common: Common,
+    *,
+    keep: bool,
+    own: bool = True,
+    pauses: bool = False,
 ) -> int:
-    """Run the lab against a cluster, telling how it goes; returns the exit status. `own`: of Tonnage's."""
+    """Run the lab against a cluster, telling how it goes; returns the exit status.
+
+    `own`: the cluster is Tonnage's. `pauses`: wait for Enter before each step, if somebody can press it.
+    """
     from tonnage.adapters.clock import SystemClock
 
     quiet = common.output != "text"
@@ -191,7 +208,7 @@ async def run_on(
                 lab_folder.lab,
                 place,
                 SystemClock(),
-                listener=RunListener() if quiet else RunListener(_show_command, _show_outcome),
+                listener=RunListener() if quiet else _listener(pauses=pauses, whole=common.verbose),
                 keep=keep,
                 variables=variables,
             )
@@ -202,9 +219,14 @@ async def run_on(
     return 0 if report.passed else 1
 
 
+def _listener(*, pauses: bool, whole: bool) -> RunListener:
+    def show_outcome(report: StepReport) -> None:
+        say(render_outcome(report, whole=whole))
+
+    if not pauses or not is_attended(os.environ):
+        return RunListener(_show_command, show_outcome)
+    return RunListener(_show_command, show_outcome, Pause(sys.stdin.fileno()))
+
+
 def _show_command(step: LabStep, number: int, total: int) -> None:
     say(render_command(step, number, total))
-
-
-def _show_outcome(report: StepReport) -> None:
-    say(render_outcome(report))

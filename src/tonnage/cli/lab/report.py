@@ -109,9 +109,10 @@ def render_command(step: LabStep, number: int, total: int) -> SafeText:
     return lines(["", title, *reason, *acting, line("  $ ", styled(printable(command), fg="cyan"))])
 
 
-def render_outcome(report: StepReport) -> SafeText:
+def render_outcome(report: StepReport, *, whole: bool = False) -> SafeText:
     """What stands below a step once it has run: what was seen, then each expectation with ✓ or ✗."""
-    return lines([*(f"    {row}" for row in trimmed(report.stdout, report.stderr)), *_marks(report)])
+    shown = _printed(report) if whole else trimmed(report)
+    return lines([*(f"    {row}" for row in shown), *_marks(report)])
 
 
 def _marks(report: StepReport) -> Iterator[str]:
@@ -125,13 +126,17 @@ def _marks(report: StepReport) -> Iterator[str]:
         yield f"    (after {report.duration_s:.1f} s, {report.attempts} tries)"
 
 
-def trimmed(stdout: str, stderr: str) -> tuple[str, ...]:
+def _printed(report: StepReport) -> tuple[str, ...]:
+    return (*report.stdout.rstrip().splitlines(), *report.stderr.rstrip().splitlines())
+
+
+def trimmed(report: StepReport) -> tuple[str, ...]:
     """The output without its middle when long; of long JSON its length: the checks say what matters."""
-    shown = [*stdout.rstrip().splitlines(), *stderr.rstrip().splitlines()]
-    if len(shown) > _LONGEST_JSON and not stderr and (shown[0][:1], shown[-1]) == ("{", "}"):
+    shown = _printed(report)
+    if len(shown) > _LONGEST_JSON and not report.stderr and (shown[0][:1], shown[-1]) == ("{", "}"):
         return (f"{{... {len(shown)} lines of JSON ...}}",)
     if len(shown) <= _LONGEST_LINES:
-        return tuple(shown)
+        return shown
     head, tail = shown[: _LONGEST_LINES - 9], shown[-8:]
     return (*head, f"... {len(shown) - len(head) - len(tail)} lines ...", *tail)
 

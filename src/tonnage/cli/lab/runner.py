@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from tonnage.cli.lab.checks import Check, Observation, checks_of
 from tonnage.cli.lab.environment import Surroundings
+from tonnage.cli.lab.pause import CLEAN_UP, NEXT_STEP
 from tonnage.cli.lab.report import LabReport, StepReport
 from tonnage.documents.lab.review import MAX_VALUE
 from tonnage.documents.lab.steps import Lab, LabStep
@@ -23,12 +24,17 @@ _PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4)
 _TIMED_OUT: Final = 124
 
 
+async def _no_pause(_prompt: str) -> None:
+    """Goes on at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunListener:
-    """Who hears how the run goes."""
+    """Who hears how the run goes; `pause` returns when the next step, or the clean-up, may begin."""
 
     before: Callable[[LabStep, int, int], None] = lambda _step, _number, _total: None
     after: Callable[[StepReport], None] = lambda _report: None
+    pause: Callable[[str], Awaitable[None]] = _no_pause
 
 
 async def run_lab(
@@ -46,16 +52,20 @@ async def run_lab(
     """
     values: dict[str, str] = {**(variables or {})}
     began = clock.monotonic()
+    paused = 0.0
     reports: list[StepReport] = []
     cleaned: tuple[StepReport, ...] = ()
     try:
         for number, step in enumerate(lab.steps, start=1):
             listener.before(step, number, len(lab.steps))
+            paused += await _paused(listener, NEXT_STEP, clock)
             report = await run_step(step, values, surroundings, clock)
             reports.append(report)
             listener.after(report)
             if not report.passed:
                 break
+        if not keep and lab.cleanup:
+            paused += await _paused(listener, CLEAN_UP, clock)
     finally:  # an interrupted run, too, leaves nothing behind
         if not keep:
             cleaned = await _clean_up(lab, values, surroundings, clock, listener)
@@ -68,8 +78,15 @@ async def run_lab(
         kubectl=surroundings.programs["kubectl"][0],
         steps=(*reports, *skipped),
         cleanup=cleaned,
-        duration_s=clock.monotonic() - began,
+        duration_s=clock.monotonic() - began - paused,
     )
+
+
+async def _paused(listener: RunListener, prompt: str, clock: Clock) -> float:
+    """How many seconds the pause took."""
+    began = clock.monotonic()
+    await listener.pause(prompt)
+    return clock.monotonic() - began
 
 
 async def _clean_up(

@@ -103,7 +103,7 @@ def _unpacked(distribution: importlib.metadata.Distribution, minor: str, cache: 
         return target
     archive = next((f for f in distribution.files or () if f.name.endswith(".jsii.tgz")), None)
     if archive is None:
-        raise ConfigError(Problem(f"package {distribution.name} carries no archive", remedy=_REMEDY))
+        raise ConfigError(Problem(f"package {distribution.name} has no archive", remedy=_REMEDY))
     fresh = Path()
     try:
         cache.mkdir(parents=True, exist_ok=True, mode=0o700)

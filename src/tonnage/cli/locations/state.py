@@ -19,6 +19,7 @@ import errno
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import stat
 from dataclasses import asdict, dataclass, fields
@@ -194,7 +195,9 @@ class StateFolder:
                 "an embedded cluster already runs here",
                 str(self.path),
                 f"{process} uses it",
-                "run tonnage down first, or give the second cluster its own folder with --state DIR",
+                f"use it: export KUBECONFIG={shlex.quote(str(self.kubeconfig))}\n"
+                "or end it: tonnage down\n"
+                "or give the second cluster its own folder: --state DIR",
             )
         )
 

@@ -89,7 +89,7 @@ command.add_command(layouts)
 @click.option(
     "--try-evictions",
     is_flag=True,
-    help="Ask the API server, in a dry run, of whoever must go whether it could be evicted now.",
+    help="Ask the API server, in a dry run, whether the pods that must leave could be evicted now.",
 )
 @common_options(output=("text", "json", "yaml"), cluster=True, snapshot=True)
 def plan(common: Common, file: str | None, **arguments: Unpack[MigRequest]) -> int:
@@ -183,7 +183,7 @@ def _gpus(common: Common, node: str | None, product: str, count: int) -> _Gpus |
         if not snapshot.complete:
             none = "the file has no NodeGPUStatus: take it with tonnage snapshot, or name a --product"
         remedy = f"did you mean {near[0]}?" if near else agents if statuses else none
-        raise ConfigError(Problem(f"no agent tells of the GPUs of node {node[:253]}", remedy=remedy))
+        raise ConfigError(Problem(f"no agent reports the GPUs of node {node[:253]}", remedy=remedy))
     gpus = gpus_of(statuses[node])
     return _Gpus(gpus, resets_among(gpus, statuses[node]), statuses[node])
 

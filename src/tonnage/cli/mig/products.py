@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.terminal.output import emit, say, table
+from tonnage.cli.terminal.output import emit, say
+from tonnage.cli.terminal.tables import table
 
 _PRODUCT = click.option(
     "--product", required=True, metavar="PRODUCT", help="A100-80, A30, or the driver's name of a GPU."

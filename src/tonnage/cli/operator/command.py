@@ -12,8 +12,8 @@ import click
 
 from tonnage.cli.cluster import connected
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.terminal.fitted_table import fitted_table
-from tonnage.cli.terminal.output import emit, line, say, terminal_width
+from tonnage.cli.terminal.output import emit, line, say
+from tonnage.cli.terminal.tables import table
 from tonnage.model.errors import ApiError, ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _show_nodes(view: OperatedView) -> None:
         state = "waiting" if node.waits_for else "ready"
         rows.append([node.node, state, waits, node.why or "-", node.remedy or "-"])
     say()
-    say(fitted_table(("NODE", "STATE", "WAITS FOR", "WHY", "WHAT TO DO"), rows, terminal_width()))
+    say(table(("NODE", "STATE", "WAITS FOR", "WHY", "WHAT TO DO"), rows))
 
 
 def _show_changes(view: OperatedView, *, planned: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from tonnage.cli.terminal.failure import render_problem
-from tonnage.cli.terminal.output import printable, say
+from tonnage.cli.terminal.output import lines, printable, say
 
 if TYPE_CHECKING:
     from tonnage.model.json import JsonObject, JsonValue
@@ -19,9 +19,10 @@ _BY_VARIABLES: Final = (
     "Tonnage does not need it: by variables for NVIDIA's toolkit a container gets the devices that"
     " kubelet counted."
 )
-_NRI: Final = """\
-With that plugin any pod gets every device that its annotation nvidia.cdi.k8s.io names. The chart denies
-such pods outside of the namespaces in admissionPolicy.deviceAnnotationNamespaces."""
+_NRI: Final = (
+    "With that plugin any pod gets every device that its annotation nvidia.cdi.k8s.io names. The chart",
+    "denies such pods outside of the namespaces in admissionPolicy.deviceAnnotationNamespaces.",
+)
 RESTART: Final = (
     "containers keep running; for some seconds no pod starts or ends, and the node may be NotReady"
 )
@@ -101,7 +102,7 @@ def tell_nri(state: RuntimeSeen, answer: NriAnswer) -> None:
     asking = ", ".join(answer.plugins)
     say(f"Enabled by {asking}." if asking else "Nothing on this node enables it.")
     say(_BY_CDI if answer.by_cdi else _BY_VARIABLES)
-    say(printable(_NRI))
+    say(lines(_NRI))
 
 
 def nri_json(state: RuntimeSeen, answer: NriAnswer) -> JsonObject:

@@ -12,7 +12,8 @@ import click
 from tonnage.cli.options import Common, common_options, examples, profiles_option
 from tonnage.cli.simulate.changes import ChangeFlags, alternatives_of, with_manifests
 from tonnage.cli.simulate.trace import command as trace
-from tonnage.cli.terminal.output import emit, progress, say, table
+from tonnage.cli.terminal.output import emit, progress, say
+from tonnage.cli.terminal.tables import table
 from tonnage.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def command(
     if filename is None and not any(flags.values()):
         raise click.UsageError("no change given: give one (--set-mig, --drain …) or -f FILE")
     answer = _answer(common, ChangeFlags(**flags), filename, scheduler_config)
-    _show(answer, common.output)
+    _show(answer, common)
     return 1 if answer.worse else 0
 
 
@@ -116,13 +117,13 @@ def _tell(alternative: str, done: int, of: int) -> None:
     progress(f"{alternative}: {done} of {of} pods tried")
 
 
-def _show(answer: WhatIf, output: str) -> None:
+def _show(answer: WhatIf, common: Common) -> None:
     from tonnage.diagnose.simulate.text import paragraphs_of, rows_of
 
-    if output != "text":
-        emit(answer.to_json(), output)
+    if common.output != "text":
+        emit(answer.to_json(), common.output)
         return
     head, *rows = rows_of(answer)
     say(table(head, rows))
-    for line in paragraphs_of(answer):
+    for line in paragraphs_of(answer, whole=common.verbose):
         say(line)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.terminal.output import emit, progress, say, table
+from tonnage.cli.terminal.output import emit, progress, say
+from tonnage.cli.terminal.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

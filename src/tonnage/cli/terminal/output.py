@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TextIO
 
 import click
 
 from tonnage.cli.terminal.printable_json import printable_json
+from tonnage.cli.terminal.wrapping import wrapped
 from tonnage.model.json import JsonValue
 from tonnage.model.printable import is_printable, printable_line, printable_text
 
@@ -29,6 +29,8 @@ _HOME: Final = "\x1b[H"
 _LINE_END: Final = "\x1b[K"
 _SCREEN_END: Final = "\x1b[J"
 _LEAST_COLUMNS: Final = 60
+_USUAL_COLUMNS: Final = 80
+_LONGEST_NUMBER: Final = 5
 _PLAIN: Final = frozenset(range(0x20, 0x7F)) - frozenset(b"'\\")
 
 
@@ -38,10 +40,21 @@ class SafeText(str):
     __slots__ = ()
 
 
+class Verbatim(SafeText):
+    """Safe text whose lines are kept as they are: a diff, or what another program says."""
+
+    __slots__ = ()
+
+
 def say(content: str = "", *, err: bool = False, end: str = "\n") -> None:
-    """Print a line, or a SafeText; colours only where they are wanted."""
+    """Print a line, or a SafeText; colours only where they are wanted.
+
+    On a terminal it is wrapped to its width, unless it is Verbatim.
+    """
     stream = sys.stderr if err else sys.stdout
-    click.echo(f"{line(content)}{end}", nl=False, err=err, color=colour_wanted(stream, os.environ))
+    text, width = line(content), terminal_width(err=err)
+    shown = text if width is None or isinstance(text, Verbatim) else wrapped(text, width)
+    click.echo(f"{shown}{end}", nl=False, err=err, color=colour_wanted(stream, os.environ))
 
 
 def emit(answer: JsonValue, output: str) -> None:
@@ -81,11 +94,18 @@ def paint(rows: Sequence[str]) -> None:
     click.echo(f"{_HOME}{ended}{_LINE_END}{_SCREEN_END}", nl=False, color=True)
 
 
-def terminal_width() -> int | None:
-    """Columns of the terminal, of which at least 60 are used; None where the output is none."""
-    if not sys.stdout.isatty():
+def terminal_width(*, err: bool = False) -> int | None:
+    """Columns of the terminal, of which at least 60 are used; None where the output goes to none."""
+    stream = sys.stderr if err else sys.stdout
+    if not stream.isatty():
         return None
-    return max(_LEAST_COLUMNS, shutil.get_terminal_size().columns)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and len(columns) < _LONGEST_NUMBER:
+        return max(_LEAST_COLUMNS, int(columns))
+    try:
+        return max(_LEAST_COLUMNS, os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS)
+    except OSError:
+        return _USUAL_COLUMNS
 
 
 def colour_wanted(stream: TextIO, environment: Mapping[str, str]) -> bool:
@@ -99,6 +119,8 @@ def line(*parts: str) -> SafeText:
     >>> line("node ", "a\\x1b[2J\\nb")
     'node a\\\\x1b[2J\\\\nb'
     """
+    if len(parts) == 1 and isinstance(parts[0], SafeText):
+        return parts[0]
     return SafeText("".join(part if isinstance(part, SafeText) else printable_line(part) for part in parts))
 
 
@@ -108,12 +130,12 @@ def lines(rows: Iterable[str]) -> SafeText:
 
 
 def printable(text: str) -> SafeText:
-    """A text of several lines: a diff, or what somebody else's program says.
+    """A text of several lines that are kept as they are: a diff, or what another program says.
 
     >>> printable("a\\x1b[2Jb\\n")
     'a\\\\x1b[2Jb\\n'
     """
-    return text if isinstance(text, SafeText) else SafeText(printable_text(text))
+    return text if isinstance(text, SafeText) else Verbatim(printable_text(text))
 
 
 def indented(text: str, margin: int) -> SafeText:
@@ -136,21 +158,6 @@ def shell_word(text: str) -> SafeText:
         return SafeText(shlex.quote(text))
     quoted = "".join(chr(byte) if byte in _PLAIN else f"\\x{byte:02x}" for byte in os.fsencode(text))
     return SafeText(f"$'{quoted}'")
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> SafeText:
-    """Columns as kubectl prints them: three blanks between, nothing after the last.
-
-    >>> print(table(["NODE", "GPUS"], [["a100-0", "4"]]))
-    NODE     GPUS
-    a100-0   4
-    """
-    cells = [[line(cell) for cell in row] for row in (head, *rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
-    return lines(
-        SafeText("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-        for row in cells
-    )
 
 
 def yaml_text(answer: JsonValue) -> str:

@@ -12,7 +12,14 @@ import click
 from tonnage.cli.locations.folders import state_folder
 from tonnage.cli.locations.labs_and_scenarios import DEFAULT_SCENARIO, load_lab
 from tonnage.cli.locations.state import EngineName, StateFolder
-from tonnage.cli.options import Common, common_options, complete_lab, complete_scenario, examples
+from tonnage.cli.options import (
+    NO_PAUSE_HELP,
+    Common,
+    common_options,
+    complete_lab,
+    complete_scenario,
+    examples,
+)
 from tonnage.cli.terminal.output import say
 from tonnage.cli.up.options import UpOptions, asked_scenario
 from tonnage.cli.up.quick_dataclasses import shared_dataclass_methods
@@ -88,8 +95,9 @@ class UpFlags(TypedDict):
     metavar="NAME",
     help="Run this lab once the fleet is up; without a terminal, end after the lab.",
 )
+@click.option("--no-pause", is_flag=True, help=f"{NO_PAUSE_HELP} With --lab.")
 @common_options()
-def command(common: Common, detach: bool, **arguments: Unpack[UpFlags]) -> int:
+def command(common: Common, detach: bool, no_pause: bool, **arguments: Unpack[UpFlags]) -> int:
     """Foreground: until Ctrl-C or SIGTERM. `--detach`: the same in a process of its own."""
     lab = arguments["lab"]
     if detach and lab:
@@ -110,6 +118,7 @@ def command(common: Common, detach: bool, **arguments: Unpack[UpFlags]) -> int:
     audit_log = arguments["audit_log"] and arguments["audit_log"].expanduser().absolute()
     options = UpOptions(fleet, arguments["nodes"], arguments["port"], state, lab, arguments["engine"])
     options = replace(options, light_nodes=arguments["light_nodes"], keeps=keeps, audit_log=audit_log)
+    options = replace(options, pauses=not no_pause)
     if detach:
         from tonnage.cli.up.announcement import say_where
         from tonnage.cli.up.detach import start_detached

@@ -34,7 +34,9 @@ async def run_until_ended(options: UpOptions, scenario: Scenario, common: Common
         if options.lab is not None:
             from tonnage.cli.lab.command import run_on
 
-            lab = asyncio.create_task(run_on(load_lab(options.lab), cluster.kubeconfig, common, keep=False))
+            lab = asyncio.create_task(
+                run_on(load_lab(options.lab), cluster.kubeconfig, common, keep=False, pauses=options.pauses)
+            )
             if not await _before(lab, ended):
                 return 1
             if not sys.stdin.isatty() or not sys.stdout.isatty():

@@ -38,6 +38,8 @@ class UpOptions:
     keeps: bool = False
     """Whether the state folder keeps the cluster for the next start."""
     audit_log: Path | None = None
+    pauses: bool = True
+    """Whether a lab may wait for Enter."""
 
     @property
     def serving(self) -> Serving:

@@ -74,14 +74,14 @@ def allocate(
 
 def not_offered(resource: str) -> ResourceNotOffered:
     """The refusal of a resource that the node has withdrawn."""
-    message = f"{resource} is not offered by this node any more"
+    message = f"{resource} is no longer offered by this node"
     return ResourceNotOffered(subject=f"Resource {resource}", message=message, resource=resource)
 
 
 def without_spec(names: Sequence[str], problems: Sequence[str]) -> CdiNamesMissing:
     """The refusal of devices that no CDI spec has under these names, and why none has."""
     named = ", ".join(names[:_MOST_NAMED])
-    why = "; ".join(problems[:_MOST_NAMED]) or "the driver says nothing of it now"
+    why = "; ".join(problems[:_MOST_NAMED]) or "the driver does not report it now"
     return CdiNamesMissing(
         subject="CDI specs",
         message=f"no CDI spec has {named} yet: {why}",

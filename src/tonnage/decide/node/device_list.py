@@ -64,10 +64,10 @@ def _obstacle(node: NodeRuntime, name: str, runtime_version: str, runtime: str) 
         return f"no CDI spec can be written: {node.unwritable}"
     kubelet = version_of(node.kubelet)
     if kubelet is None or not kubelet_names_cdi(kubelet):
-        return f"kubelet {_shown(node.kubelet)} hands on no CDI devices, which needs 1.29"
+        return f"kubelet {_shown(node.kubelet)} does not pass on CDI devices, which needs 1.29"
     kind, version = runtime_kind(name), version_of(runtime_version)
     if kind is None or version is None:
-        return f"{runtime} is not known to have CDI"
+        return f"{runtime} may not have CDI"
     missing = _missing(node, kind, version)
     return f"{runtime} {missing}" if missing else ""
 
@@ -79,7 +79,7 @@ def _missing(node: NodeRuntime, kind: RuntimeKind, version: Version) -> str:
     configs = [config for config in node.configs if config.kind is kind]
     elsewhere = next((config.cdi_elsewhere for config in configs if config.cdi_elsewhere), "")
     if elsewhere:
-        return f"reads no CDI specs of {CDI_FOLDER}: {elsewhere}"
+        return f"reads no CDI specs in {CDI_FOLDER}: {elsewhere}"
     if kind is RuntimeKind.CRIO:
         return "" if kubelet_cdi(kind, version) else "takes no CDI devices from kubelet, which needs 1.28"
     off = next((config for config in configs if cdi_said(config, version) is False), None)
@@ -87,7 +87,7 @@ def _missing(node: NodeRuntime, kind: RuntimeKind, version: Version) -> str:
         return f"has CDI switched off: {off.cdi_where}"
     broken = next((config.problems[0] for config in configs if config.problems), None)
     if broken is not None:
-        return f"may have CDI switched off, its configuration is not readable: {broken}"
+        return f"may have CDI switched off: its configuration cannot be read: {broken}"
     if cdi_by_default(kind, version) or any(cdi_said(config, version) for config in configs):
         return ""
     return f"has CDI where enable_cdi = true says so, {_silent(configs)}"

@@ -149,7 +149,7 @@ def _called(device: Device) -> str:
 def _empty(device: Device) -> MigDevicesMissing:
     message = (
         f"device {device.index} has no MIG devices configured: MIG is enabled on {device.uuid},"
-        " so it offers nothing until they are made, or MIG is disabled"
+        " so it offers nothing until they are created or MIG is disabled"
     )
     return MigDevicesMissing(subject=f"Device {device.uuid}", message=message, uuid=device.uuid)
 

@@ -21,10 +21,10 @@ from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import NodeFacts
 
-_PRETENDED: Final = "the devices are pretended, so that there is nothing to look at"
-_NO_BUS: Final = "whether there is a GPU is not known"
-_UNSEEN: Final = "it could not be looked at"
-_IN_A_POD: Final = "this is a pod's own: mount the host's / in it and give --root"
+_PRETENDED: Final = "the devices are pretended"
+_NO_BUS: Final = "doctor cannot tell whether there is a GPU"
+_UNSEEN: Final = "doctor could not read it"
+_IN_A_POD: Final = "this is a pod's own file system: mount the host's / in it and give --root"
 
 
 def examine(
@@ -172,10 +172,11 @@ class _Examination:
         cluster, inventory = self.facts.cluster, self.facts.answer.inventory
         if cluster is None:
             return self._not(
-                NodeLayer.LABELS, f"needs the Node object: {self.facts.troubles.get('cluster', _UNSEEN)}"
+                NodeLayer.LABELS,
+                f"the Node object was not read: {self.facts.troubles.get('cluster', _UNSEEN)}",
             )
         if inventory is None:
-            return self._not(NodeLayer.LABELS, "what the GPUs are is not known: the driver does not say")
+            return self._not(NodeLayer.LABELS, "the driver does not report its GPUs")
         return judge_labels(cluster.labels, inventory, self._config(), self.facts.machine)
 
     def _workload(self) -> Judgement:

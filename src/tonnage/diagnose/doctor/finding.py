@@ -33,7 +33,7 @@ class State(StrEnum):
 
 
 _ORDER: Final = tuple(Severity)
-_FORBIDDEN: Final = "objects were not seen (forbidden)"
+_FORBIDDEN: Final = "objects were not read (forbidden)"
 
 
 def unseen_kind(kind: str) -> str:

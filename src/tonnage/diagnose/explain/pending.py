@@ -65,8 +65,8 @@ def pending_pods(snapshot: Snapshot, *, namespace: str = "", version: str = "") 
     return PendingPods(len(pods), tuple(Waiting(*key, tuple(sorted(names))) for key, names in by_size))
 
 
-def pending_lines(pending: PendingPods) -> Iterator[str]:
-    """The same as text."""
+def pending_lines(pending: PendingPods, *, whole: bool = False) -> Iterator[str]:
+    """The same as text; `whole`: every pod by name."""
     if not pending.count:
         yield "no pod is pending"
         return
@@ -75,7 +75,7 @@ def pending_lines(pending: PendingPods) -> Iterator[str]:
     yield f"{pods} pending, for {causes}"
     for cause in pending.causes:
         yield ""
-        yield from cause.lines()
+        yield from cause.lines(whole=whole)
 
 
 def _group(pod: Pod, ground: Ground) -> Hashable:

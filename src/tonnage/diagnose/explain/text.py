@@ -23,15 +23,16 @@ _HEADLINES = {
 _MOST_SCORES: Final = 20
 
 
-def explanation_lines(explanation: Explanation) -> list[str]:
-    """The whole answer, nodes with the same reasons together."""
+def explanation_lines(explanation: Explanation, *, whole: bool = False) -> list[str]:
+    """The answer, nodes with the same reasons together; `whole`: every node and every score by name."""
+    most = sum(len(node_class.members) for node_class in explanation.classes) if whole else MOST_NAMED
     lines = [*_head(explanation)]
     placed = explanation.placement.node is not None
     for title, section in (
-        ("Pods", _pods(explanation.pods)),
+        ("Pods", _pods(explanation.pods, here=explanation.subject.kind == "Node")),
         ("Why", _reasons(explanation.reasons)),
-        ("Nodes", () if placed else _nodes(explanation.classes, explanation.subject.namespace)),
-        ("Scores", _scores(explanation) if placed and not explanation.pods else ()),
+        ("Nodes", () if placed else _nodes(explanation.classes, explanation.subject.namespace, most)),
+        ("Scores", _scores(explanation, whole=whole) if placed and not explanation.pods else ()),
         ("What to do", _remedies(explanation.remedies)),
         ("In Kubernetes' words", explanation.upstream_message.splitlines()),
     ):
@@ -51,12 +52,14 @@ def _head(explanation: Explanation) -> Iterator[str]:
         yield f"  needs {', '.join(f'{n} {name}' for name, n in explanation.needs.items())}"
 
 
-def _pods(groups: tuple[PodGroup, ...]) -> Iterator[str]:
-    """A workload's pods, the worst first."""
+def _pods(groups: tuple[PodGroup, ...], *, here: bool) -> Iterator[str]:
+    """Pods of a workload, or of the node that is asked about (`here`), the worst first."""
+    where = "on this node" if here else "each on its node"
     for group in groups:
         explanation = group.explanation
         alike = group.count == 1 or not explanation.verdict.good or not explanation.phase
-        text = explanation.message if alike else f"{explanation.phase}, each on its node"
+        same = explanation.phase.upper() == explanation.verdict
+        text = explanation.message if alike else where if same else f"{explanation.phase}, {where}"
         names = shown_of([*group.names[:MOST_NAMED]], group.count)
         yield f"{names}: {explanation.verdict}, {text}"
 
@@ -68,7 +71,7 @@ def _reasons(reasons: Iterable[Reason]) -> Iterator[str]:
         yield f"[{reason.layer}] {reason.message}{where}  ({reason.code})"
 
 
-def _nodes(classes: tuple[NodeClass, ...], namespace: str) -> Iterator[str]:
+def _nodes(classes: tuple[NodeClass, ...], namespace: str, most: int) -> Iterator[str]:
     """Groups of nodes that are refused alike, the most hopeful first, of those the smallest."""
     groups: dict[tuple[Verdict, tuple[tuple[str, bool], ...]], list[NodeClass]] = {}
     for node_class in classes:
@@ -81,23 +84,24 @@ def _nodes(classes: tuple[NodeClass, ...], namespace: str) -> Iterator[str]:
     most_hopeful_first = list(Verdict)
     rows.sort(key=lambda row: (most_hopeful_first.index(row[0]), len(row[1]), row[1][0]))
     for verdict, names, group in rows:
-        yield f"{listed(names)}: {verdict}"
+        yield f"{listed(names, most)}: {verdict}"
         for number, reason in enumerate(group[0].first.reasons):
             behind = "also " if reason.hidden else ""
             yield f"  - {behind}{shared_sentence(group, number, namespace)}"
 
 
-def _scores(explanation: Explanation) -> Iterator[str]:
+def _scores(explanation: Explanation, *, whole: bool) -> Iterator[str]:
     """Nodes with equal scores together, the best first; of many rows the first."""
     names_by_scores: dict[tuple[tuple[str, int], ...], list[str]] = {}
     for name, scores in sorted(explanation.placement.scores.items()):
         names_by_scores.setdefault(tuple(scores.items()), []).append(name)
     rows = [(dict(scores), names) for scores, names in names_by_scores.items()]
     rows.sort(key=lambda row: -row[0]["total"])
-    for by_plugin, names in rows[:_MOST_SCORES]:
+    most = len(rows) if whole else _MOST_SCORES
+    for by_plugin, names in rows[:most]:
         plugins = ", ".join(f"{plugin} {value}" for plugin, value in by_plugin.items() if plugin != "total")
-        yield f"{listed(names)}: {by_plugin['total']}  ({plugins})"
-    more = sum(len(names) for _, names in rows[_MOST_SCORES:])
+        yield f"{listed(names, len(names) if whole else MOST_NAMED)}: {by_plugin['total']}  ({plugins})"
+    more = sum(len(names) for _, names in rows[most:])
     if more:
         yield f"and {more} more node{'s' if more > 1 else ''}"
 

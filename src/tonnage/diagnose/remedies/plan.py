@@ -11,7 +11,7 @@ from tonnage.diagnose.case import Case
 from tonnage.diagnose.remedies.remedy_edit import RemedyEdit
 from tonnage.model.kubernetes.cluster import Pod
 
-_TOGETHER_COST: Final = 10
+_TOGETHER_COST: Final = 15
 """What needing several changes at once adds for each but the first."""
 
 

@@ -161,7 +161,7 @@ def _holders(
     status = fork.base.snapshot.gpu.get(name)
     if status is None and requested:
         return Problem(
-            "it is not known who holds which GPU",
+            "Tonnage cannot tell which pod holds which GPU",
             why="no agent reports it",
             remedy="divide all GPUs of the node, or give a snapshot that has NodeGPUStatus objects",
         )
@@ -243,7 +243,7 @@ def _template(fork: Fork, change: AddNodes) -> Node | Problem:
                        taints=_lasting(node) + change.taints)  # fmt: skip
     missing = [name for name in ("cpu", "memory") if name not in change.amounts]
     if missing:
-        text = f"it is not known how much {' and '.join(missing)} a node with {change.product} has"
+        text = f"Tonnage does not know how much {' and '.join(missing)} a node with {change.product} has"
         return Problem(text, remedy="give it (cpu: 96, memory: 1Ti), or add nodes like an existing one")
     devices = node_gpus.devices_of_product(change.product, change.gpus)
     if isinstance(devices, Problem):

@@ -39,7 +39,7 @@ _STRATEGY: Final = f"{NVIDIA}/mig.strategy"
 
 
 _UNSURE: Final = Problem(
-    "its GPUs are divided, but the layout of each is not known",
+    "its GPUs are divided, but Tonnage does not know the layout of each",
     remedy="set the MIG layout of all of them first (--set-mig)",
 )
 
@@ -242,14 +242,14 @@ def _from_labels(node: Node) -> tuple[Device, ...] | Problem:
         count = node.labels.get(f"{OWN}{product}.count", "")
     if not product:
         return Problem(
-            "it is not known which GPUs it has",
+            "Tonnage does not know which GPUs it has",
             "",
             "no agent reports them, and the node has no product label",
             f"label it: kubectl label node {node.name} {PRODUCT_LABEL}=… {_COUNT}=…",
         )
     if not (count.isascii() and count.isdigit() and 0 < int(count[:9]) <= MOST_GPUS):
         why = f"the label {_COUNT} is missing, and {GPU} is {node.capacity.get(GPU, 0)}"
-        return Problem("it is not known how many GPUs it has", "", why, f"label it: {_COUNT}=N")
+        return Problem("Tonnage does not know how many GPUs it has", "", why, f"label it: {_COUNT}=N")
     memory = node.labels.get(_MEMORY, "")
     size = int(memory) if memory.isascii() and memory.isdigit() and len(memory) < 10 else 0
     lost = max(0, node.capacity.get(GPU, 0) - node.allocatable.get(GPU, 0))

@@ -12,6 +12,7 @@ from tonnage.model.name_lists import listed
 from tonnage.model.verdict import Verdict
 
 MOST_NAMED = 10
+_MOST_PODS = 4
 _HELD = (
     *("allocated", "free", "freeOnCordonedNodes", "stranded", "strandedBy", "tooFewTogether"),
     "fragmentedPercent",
@@ -70,13 +71,13 @@ class Waiting:
             "names": [*self.pods],
         }
 
-    def lines(self) -> Iterator[str]:
-        """The same as text: how many for which reason, who, and what to do."""
+    def lines(self, *, whole: bool = False) -> Iterator[str]:
+        """The same as text: how many for which reason, who, and what to do. `whole`: who, without a limit."""
         layer = f"[{self.layer}] " if self.layer else ""
         code = f"  ({self.code})" if self.code else ""
         pods = "1 pod waits" if len(self.pods) == 1 else f"{len(self.pods)} pods wait"
         yield f"{pods}: {layer}{self.message}{code}"
-        yield f"  {listed(self.pods, 4)}"
+        yield f"  {listed(self.pods, len(self.pods) if whole else _MOST_PODS)}"
         if self.remedy:
             yield f"  -> {self.remedy}"
 

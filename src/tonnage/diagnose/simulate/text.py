@@ -10,6 +10,7 @@ from tonnage.diagnose.simulate.outcomes import MOST_NAMED, ResourceFigures, Simu
 from tonnage.model.name_lists import listed
 
 _MOST_LINES = 12
+_MOST_PODS = 4
 
 
 def rows_of(answer: WhatIf) -> list[list[str]]:
@@ -21,7 +22,7 @@ def rows_of(answer: WhatIf) -> list[list[str]]:
     with_pods = answer.before.pods_seen
     rows.append(["pods with a node", *(str(outcome.placed) if with_pods else "-" for outcome in outcomes)])
     rows.append(["pods pending", *(str(count["pending"]) if with_pods else "-" for count in counts)])
-    for title, key in (("pods not known", "unknown"), ("pods displaced", "displaced"),
+    for title, key in (("pods UNKNOWN", "unknown"), ("pods displaced", "displaced"),
                       ("  of them pending", "displaced-waiting"), ("pods lost", "lost")):  # fmt: skip
         if any(count[key] for count in counts):
             rows.append([title, *(str(count[key]) for count in counts)])
@@ -33,11 +34,19 @@ def rows_of(answer: WhatIf) -> list[list[str]]:
     return rows
 
 
-def paragraphs_of(answer: WhatIf) -> list[str]:
-    """Lines for each alternative under its name; the cluster before only where pods wait there."""
+def paragraphs_of(answer: WhatIf, *, whole: bool = False) -> list[str]:
+    """Lines for each alternative under its name; the cluster before only where pods wait there.
+
+    `whole`: every reason, and every pod by name.
+    """
     lines: list[str] = []
     for outcome in (answer.before, *answer.alternatives):
-        body = [*_waiting(outcome), *_unknown(outcome), *_displaced(outcome), *_stranded(outcome)]
+        body = [
+            *_waiting(outcome, whole=whole),
+            *_unknown(outcome, whole=whole),
+            *_displaced(outcome),
+            *_stranded(outcome),
+        ]
         body += [f"note: {note}" for note in outcome.notes if outcome is not answer.before or not lines]
         if outcome is answer.before and not outcome.waiting and not outcome.unknown:
             continue
@@ -94,17 +103,19 @@ def _measure_text(figure: ResourceFigures | None, measure: str) -> str:
     return str(figure.stranded_amount) if measure == "stranded" else f"{figure.fragmented_percent:.1f} %"
 
 
-def _waiting(outcome: SimulatedCluster) -> Iterator[str]:
-    for group in outcome.waiting[:_MOST_LINES]:
-        yield from group.lines()
-    if len(outcome.waiting) > _MOST_LINES:
-        yield f"{len(outcome.waiting) - _MOST_LINES} more reasons: -o json"
+def _waiting(outcome: SimulatedCluster, *, whole: bool) -> Iterator[str]:
+    most = len(outcome.waiting) if whole else _MOST_LINES
+    for group in outcome.waiting[:most]:
+        yield from group.lines(whole=whole)
+    if len(outcome.waiting) > most:
+        yield f"{len(outcome.waiting) - most} more reasons: -v"
 
 
-def _unknown(outcome: SimulatedCluster) -> Iterator[str]:
-    for text, names in [*outcome.unknown.items()][:_MOST_LINES]:
+def _unknown(outcome: SimulatedCluster, *, whole: bool) -> Iterator[str]:
+    most = len(outcome.unknown) if whole else _MOST_LINES
+    for text, names in [*outcome.unknown.items()][:most]:
         yield f"{_pods(len(names))} UNKNOWN: {text}"
-        yield f"  {listed(names, 4)}"
+        yield f"  {listed(names, len(names) if whole else _MOST_PODS)}"
 
 
 def _displaced(outcome: SimulatedCluster) -> Iterator[str]:
@@ -121,7 +132,8 @@ def _displaced(outcome: SimulatedCluster) -> Iterator[str]:
         yield f"{_pods(counts[cause])} {cause}: {', '.join(names)}{f' and {more} more' if more else ''}"
     lost = [fate.name for fate in outcome.fates if fate.lost]
     if lost:
-        yield f"{_pods(len(lost))} would be lost, because no controller recreates them: {listed(lost, 4)}"
+        shown = listed(lost, _MOST_PODS)
+        yield f"{_pods(len(lost))} would be lost, because no controller recreates them: {shown}"
 
 
 def _stranded(outcome: SimulatedCluster) -> Iterator[str]:

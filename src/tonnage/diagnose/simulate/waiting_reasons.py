@@ -40,7 +40,7 @@ def reasons_of(
     rest = [_name(candidate) for members in ordered[MOST_ASKED:] for candidate in members]
     if rest:
         remedy = "ask for one of them: tonnage explain"
-        key = ("", "", Verdict.UNKNOWN, f"why is worked out for the {MOST_ASKED} largest groups", remedy)
+        key = ("", "", Verdict.UNKNOWN, f"only the {MOST_ASKED} largest groups are explained", remedy)
         by_key[key] = rest
     waiting = tuple(
         Waiting(*key, tuple(sorted(pods)))

@@ -151,7 +151,7 @@ def _unread(snapshot: Snapshot) -> tuple[str, ...]:
     """What keeps every pod's place from being known."""
     effects = {"Node": "where pods could run", "Pod": "what the nodes have free"}
     return tuple(
-        f"{unread_text(kind, snapshot)}: it is not known {effect}"
+        f"{unread_text(kind, snapshot)}: Tonnage cannot tell {effect}"
         for kind, effect in effects.items()
         if kind in snapshot.missing
     )

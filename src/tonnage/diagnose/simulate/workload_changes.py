@@ -109,7 +109,9 @@ def _scale(fork: Fork, change: ScaleWorkload) -> None:
         near = get_close_matches(change.name, names, n=1)
         remedy = f"did you mean {near[0]}?" if near else "add it from its manifest (--add-workload FILE)"
         message = f"{change.kind or 'a workload'} {change.name} in namespace {change.namespace} has no pods"
-        fork.problems.append(Problem(message, change.where, "it is not known what its pods ask for", remedy))
+        fork.problems.append(
+            Problem(message, change.where, "Tonnage cannot tell what its pods ask for", remedy)
+        )
         return
     waiting = {candidate.pod.key for candidate in fork.queue}
     order = sorted(pods, key=lambda pod: (pod.key in waiting, pod.created or _LATEST, pod.name))

@@ -19,7 +19,7 @@ def topo_doubts(status: GpuStatus) -> Iterator[str]:
     several = [str(index) for index, count in sorted(indices.items()) if count > 1]
     if several:
         fault = f"NodeGPUStatus has several GPUs of index {listed(several, _MOST_NAMED)}"
-        yield f"{status.node}: its {fault}: it is not known which one is meant, so they are left out"
+        yield f"{status.node}: its {fault}: Tonnage cannot tell which one is meant, so they are left out"
     stated: Counter[tuple[int, int]] = Counter()
     for device in numbered(status):
         for links in device.links:

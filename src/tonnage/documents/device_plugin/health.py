@@ -44,7 +44,7 @@ class Health(Document):
             text = str(word).strip().lower()
             if text not in (_ALL, _XIDS) and _code(text) is None:
                 raise DocumentFieldError(
-                    f"no Xid: {text[:60]!r}", remedy="write numbers such as 79; or all, or xids"
+                    f"{text[:60]!r} is not an Xid", remedy="write numbers such as 79; or all, or xids"
                 )
         return value
 
@@ -54,7 +54,7 @@ class Health(Document):
         signals = [signal.value for signal in Signal]
         for word in value:
             if word not in signals:
-                raise DocumentFieldError(f"no signal: {word[:60]!r}", remedy=nearest(word, signals))
+                raise DocumentFieldError(f"{word[:60]!r} is not a signal", remedy=nearest(word, signals))
         return value
 
     @field_validator("xids")
@@ -63,10 +63,12 @@ class Health(Document):
         class_names = [fault_class.value for fault_class in FaultClass]
         for code, word in value.items():
             if _code(code) is None:
-                raise DocumentFieldError(f"no Xid: {code[:60]!r}", remedy="write its number, such as 79")
+                raise DocumentFieldError(
+                    f"{code[:60]!r} is not an Xid", remedy="write its number, such as 79"
+                )
             if word not in class_names:
                 raise DocumentFieldError(
-                    f"Xid {code}: no class {word[:60]!r}", remedy=nearest(word, class_names)
+                    f"Xid {code}: {word[:60]!r} is not a class", remedy=nearest(word, class_names)
                 )
         return value
 
@@ -79,7 +81,9 @@ class Health(Document):
             raise DocumentFieldError(str(error), remedy="write 5s or 10m") from None
         if seconds is None:
             remedy = "for an Xid after which only a reboot helps, write its class under xids"
-            raise DocumentFieldError("it must be a time after which a device is used again", remedy=remedy)
+            raise DocumentFieldError(
+                "the time after which a device is used again must be finite", remedy=remedy
+            )
         return value
 
 

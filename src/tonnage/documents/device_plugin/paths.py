@@ -56,7 +56,7 @@ def path_problems(flags: PluginFlagsSection, located: MarkedDocument) -> Iterato
     """Paths of the text that it may not name; what the agent's flags and variables say is theirs to say."""
     for rule, path in _paths_with_rules(flags):
         if rule.field not in located.elsewhere and not rule.allows(path):
-            why = "a configuration names folders alone that no container writes: it would be used as root"
+            why = "the agent uses it as root, so it must be a folder that no container can write"
             problem = f"{rule.field[-1]} may not be {path[:100]}"
             yield Problem(problem, located.where(rule.field), why, rule.remedy())
 

@@ -49,7 +49,7 @@ def problems_of(document: DevicePluginConfig, located: MarkedDocument, *, lenien
     kind, block = chosen_block(document)
     at: Path = ("sharing", kind.value)
     if sharing.mps is not None and sharing.time_slicing is not None and not lenient:
-        yield Problem("timeSlicing and mps exclude each other", located.where(at), remedy="keep one of them")
+        yield Problem("timeSlicing and mps cannot be combined", located.where(at), remedy="keep one of them")
     if block is None:
         return
     if kind is SharingKind.MPS:
@@ -66,12 +66,16 @@ def _unsupported(flags: PluginFlagsSection, located: MarkedDocument) -> Iterator
         where = located.where(("flags", "deviceDiscoveryStrategy"))
         problem = f"Tonnage finds no devices by {flags.device_discovery_strategy}"
         remedy = "use auto, and leave such nodes to NVIDIA's own programs"
-        yield Problem(problem, where, "it offers GPUs that NVML shows, each with its device node", remedy)
+        yield Problem(
+            problem, where, "Tonnage offers the GPUs that NVML shows, each with its device node", remedy
+        )
     root: Path = ("flags", "plugin", "containerDriverRoot")
     if flags.plugin.container_driver_root != DRIVER_ROOT_IN_CONTAINER and root not in located.elsewhere:
-        why = "where the driver's files are visible to the agent is settled when it starts"
+        why = "the agent reads the driver's root at its start only"
         remedy = "leave it out, and give the agent --driver-root-ctr-path"
-        yield Problem("another driver root in a running agent", located.where(root), why, remedy)
+        yield Problem(
+            "the driver root of a running agent cannot be changed", located.where(root), why, remedy
+        )
 
 
 def _mps_problems(
@@ -98,7 +102,7 @@ def _mps_problems(
             yield Problem(
                 f"{problem}: {entry.replicas} > {MOST_MPS_CLIENTS}",
                 located.where((*where, "replicas")),
-                "an MPS server has that many clients at most, 16 on devices of compute capability below 7.5",
+                "an MPS server has 48 clients at most, 16 on devices of compute capability below 7.5",
                 f"ask for at most {MOST_MPS_CLIENTS}, or use timeSlicing",
             )
         for device in entry.devices if isinstance(entry.devices, list) else []:
@@ -158,7 +162,12 @@ class _EntryRules:
             return
         if entry.name in self._exhausted:
             why = f"entry {self._exhausted[entry.name]} takes every device of {entry.name}"
-            yield Problem("this entry can get no device", where(path), why, "select devices there")
+            yield Problem(
+                "no device is left for this entry",
+                where(path),
+                why,
+                "select some of the devices in that entry",
+            )
         if entry.devices == "all":
             self._exhausted.setdefault(entry.name, index)
         if offered in self._offered:
@@ -170,9 +179,9 @@ class _EntryRules:
         own = offered in (entry.name, entry.name + SHARED_SUFFIX)
         if partly or (self._is_resource(offered) and not own):
             yield Problem(
-                f"shared and exclusive devices would both be {offered}",
+                f"shared and exclusive devices would both be named {offered}",
                 where((*path, "devices" if partly else "rename")),
-                "a pod could not know which it gets",
+                "a pod could get either",
                 "set rename, or renameByDefault: true" if partly else "choose another name",
             )
 

@@ -53,7 +53,9 @@ def _one_of(value: str, choices: list[str], problem: str) -> str:
 def _folder(path: str) -> str:
     parts = path.split("/")
     if not path.startswith("/") or len(path) > _LONGEST_PATH or ".." in parts or not path.isprintable():
-        raise DocumentFieldError(f"no absolute path: {path[:60]!r}", remedy="write one that begins with /")
+        raise DocumentFieldError(
+            f"{path[:60]!r} is not an absolute path", remedy="write one that begins with /"
+        )
     return "/" + "/".join(part for part in parts if part not in ("", "."))
 
 
@@ -80,7 +82,7 @@ class ReplicatedResource(Document):
         if replicas > MAX_REPLICAS:
             raise DocumentFieldError(
                 f"number of replicas must be <= {MAX_REPLICAS}, found {replicas}",
-                why="kubelet accepts a list of at most 4 MiB, and every replica shares one device's memory",
+                why="kubelet accepts a list of 4 MiB at most",
                 remedy="use as many replicas as workloads fit into the device's memory",
             )
         return replicas
@@ -89,14 +91,16 @@ class ReplicatedResource(Document):
     @classmethod
     def _devices(cls, devices: str | int | list[int | str]) -> str | int | list[int | str]:
         if isinstance(devices, int) and devices < 1:
-            raise DocumentFieldError(f"number of devices must be > 0, found {devices}", remedy="or write all")
+            raise DocumentFieldError(
+                f"number of devices must be > 0, found {devices}", remedy="write a number above 0, or all"
+            )
         if devices == []:
-            raise DocumentFieldError("no device is selected", remedy="name devices, or write all")
+            raise DocumentFieldError("the list of devices is empty", remedy="name devices, or write all")
         for device in devices if isinstance(devices, list) else []:
             if not _SELECTOR.fullmatch(str(device)):
                 raise DocumentFieldError(
-                    f"{str(device)[:60]!r} selects no device",
-                    remedy="use an index (0, of a MIG device 0:1), or a uuid (GPU-8a1e…, MIG-5c8f…)",
+                    f"{str(device)[:60]!r} does not name a device",
+                    remedy="write an index (0; 0:1 for a MIG device) or a UUID (GPU-8a1e…, MIG-5c8f…)",
                 )
         return devices
 
@@ -137,10 +141,8 @@ class PluginFlags(Document):
         for name in strategies:
             _one_of(name, choices, "invalid --device-list-strategy option: invalid strategy")
         if DeviceListStrategy.AUTO in strategies and len(set(strategies)) > 1:
-            remedy = "auto alone, or the others without it"
-            raise DocumentFieldError(
-                "auto chooses a --device-list-strategy and goes with no other", remedy=remedy
-            )
+            remedy = "write auto alone, or the others without it"
+            raise DocumentFieldError("auto cannot be combined with another deviceListStrategy", remedy=remedy)
         return value
 
     @field_validator("device_id_strategy")
@@ -160,7 +162,7 @@ class PluginFlags(Document):
     def _prefix(cls, value: str) -> str:
         if not _PREFIX.fullmatch(value):
             remedy = "write a domain and a slash, such as nvidia.cdi.k8s.io/"
-            raise DocumentFieldError(f"no prefix of an annotation: {value[:60]!r}", remedy=remedy)
+            raise DocumentFieldError(f"{value[:60]!r} is not the prefix of an annotation", remedy=remedy)
         return value
 
     @field_validator("cdi_feature_flags")
@@ -169,7 +171,7 @@ class PluginFlags(Document):
         for word in value:
             if word in _OTHER_FEATURES:
                 raise DocumentFieldError(
-                    f"no such feature of Tonnage's CDI specs: {word}", remedy="leave it out"
+                    f"Tonnage's CDI specs do not have the feature {word}", remedy="leave it out"
                 )
             _one_of(word, [*CDI_FEATURES], "unknown feature of CDI specs")
         return value

@@ -131,7 +131,7 @@ def _check_option(option: Option, called: str) -> None:
     if option.kind is OptionKind.FORMAT and not _FORMAT.fullmatch(option.value):
         raise DocumentFieldError(
             f"{called}: {option.name} {option.value[:60]}".replace(_UNKNOWN, "$"),
-            why="this format is not known to read no file",
+            why="the format may read files",
             remedy="use json, yaml, name, wide, jsonpath=..., custom-columns=... or go-template=...",
         )
     if option.kind is OptionKind.SERVER_PATH and not _SERVER_PATH.fullmatch(option.value):
@@ -144,7 +144,7 @@ def _check_arguments(reviewed: Reviewed, called: str) -> None:
     arguments = [word for word in reviewed.words if isinstance(word, Argument)]
     if any(word.after_dashes for word in arguments) and not reviewed.permitted.container:
         raise DocumentFieldError(
-            f"{called}: no words after --", why="nothing of it runs in a container", remedy="leave -- out"
+            f"{called}: no words after --", why="the command runs nothing in a container", remedy="remove --"
         )
     permitted = reviewed.permitted.arguments
     if permitted is Arguments.NONE and arguments:
@@ -158,7 +158,7 @@ def _check_arguments(reviewed: Reviewed, called: str) -> None:
     if permitted in (Arguments.FILES, Arguments.CHART) and not arguments:
         kind = "a chart" if permitted is Arguments.CHART else "files"
         raise DocumentFieldError(
-            f"{called}: it is not said of what", why=_WHY, remedy=f"name {kind} beside the lab"
+            f"{called}: the file is missing", why=_WHY, remedy=f"name {kind} beside the lab"
         )
 
 

@@ -45,11 +45,11 @@ def json_path(text: str) -> tuple[str | int, ...]:
     while position < len(text):
         match = _KEY.match(text, position)
         if match is None:
-            raise ValueError(f"no path into JSON at {text[position : position + 20]!r}")
+            raise ValueError(f"not a path into JSON, from {text[position : position + 20]!r} on")
         path.append(int(match[2]) if match[2] is not None else match[1] or match[3])
         position = match.end()
     if not path:
-        raise ValueError("an empty path into JSON")
+        raise ValueError("the path into JSON is empty")
     return tuple(path)
 
 
@@ -72,7 +72,7 @@ def _regular(pattern: str) -> str:
         line_pattern(pattern)
     except ValueError as error:
         raise DocumentFieldError(
-            f"no regular expression: {error}", remedy="use contains for plain text"
+            f"not a regular expression: {error}", remedy="use contains for plain text"
         ) from None
     return pattern
 
@@ -107,9 +107,7 @@ Several = Field(max_length=MAX_EXPECTED)
 
 def _server(name: str) -> str:
     if name not in SERVERS:
-        raise DocumentFieldError(
-            f"no server that Tonnage knows how to start: {name[:60]}", remedy=nearest(name, [*SERVERS])
-        )
+        raise DocumentFieldError(f"unknown server {name[:60]}", remedy=nearest(name, [*SERVERS]))
     return name
 
 
@@ -201,7 +199,7 @@ def parse_lab(text: str, *, source: str, files: Set[str]) -> Lab:
     document = parse_yaml(text, source=source)
     lab = validate(document, Lab)
     if not lab.steps:
-        raise ConfigError(Problem("a lab without steps", document.where(("steps",))))
+        raise ConfigError(Problem("the lab has no steps", document.where(("steps",))))
     problems = [*_missing_files(lab, document, plain_names(files)), *_unassigned(lab, document)]
     if problems:
         raise ConfigError(*problems)
@@ -220,7 +218,7 @@ def _missing_files(lab: Lab, document: MarkedDocument, files: Set[str]) -> Itera
         for name in reviewed.files:
             if name not in files:
                 yield Problem(
-                    f"no file {name[:200]} in the lab's folder",
+                    f"the lab's folder has no file {name[:200]}",
                     where,
                     why="a lab reads only the files beside it, and no link that leads elsewhere",
                     remedy=nearest(name, sorted(files)),
@@ -228,7 +226,7 @@ def _missing_files(lab: Lab, document: MarkedDocument, files: Set[str]) -> Itera
         for chart in reviewed.charts:
             if problem := chart_problem(chart, files):
                 remedy = "name a folder beside the lab with a Chart.yaml; unpack what is in its charts/"
-                yield Problem(f"no chart for a lab: {chart[:200]}", where, problem, remedy)
+                yield Problem(f"{chart[:200]} is not a chart that a lab can use", where, problem, remedy)
 
 
 def _unassigned(lab: Lab, document: MarkedDocument) -> Iterator[Problem]:

@@ -48,27 +48,29 @@ def _command(text: str) -> str:
 def _folder(text: str) -> str:
     if text and not text.startswith("/"):
         raise DocumentFieldError(
-            f"no absolute path: {text[:60]}", remedy="write a folder of the host that begins with /"
+            f"{text[:60]!r} is not an absolute path", remedy="write a folder of the host that begins with /"
         )
     return _word(text)
 
 
 def _variable(text: str) -> str:
     if not _NAME.fullmatch(text):
-        raise DocumentFieldError(f"no name of a variable: {text[:60]}", remedy="letters, digits and _")
+        raise DocumentFieldError(
+            f"{text[:60]!r} is not the name of a variable", remedy="use letters, digits and _"
+        )
     return text
 
 
 def _hook_name(text: str) -> str:
     if text not in HOOKS:
-        raise DocumentFieldError(f"there is no hook {text[:60]}", remedy=nearest(text, [*HOOKS]))
+        raise DocumentFieldError(f"unknown hook {text[:60]}", remedy=nearest(text, [*HOOKS]))
     return text
 
 
 def _unit(text: str) -> str:
     if not _UNIT.fullmatch(text) or text.startswith("-"):
         raise DocumentFieldError(
-            f"no unit of systemd: {text[:60]}", remedy="write one such as nvidia-dcgm.service"
+            f"{text[:60]!r} is not a systemd unit", remedy="write one such as nvidia-dcgm.service"
         )
     return text if text.endswith(_KINDS) else f"{text}.service"
 

@@ -52,7 +52,7 @@ def _profile(text: str) -> str:
     except ValueError as error:
         if slices := _WITHOUT_MEMORY.fullmatch(text):
             raise DocumentFieldError(
-                f"{text} alone is no MIG profile", remedy=_with_memory(slices[1])
+                f"{text} is not a whole MIG profile", remedy=_with_memory(slices[1])
             ) from None
         near = nearest_profile(text.partition("c.")[2] or text, mig_profiles())
         remedy = f"did you mean {near}?" if near else "write one such as 1g.10gb"
@@ -80,7 +80,8 @@ def _version(text: str) -> str:
 def _some(entries: _T) -> _T:
     if not entries:
         raise DocumentFieldError(
-            "nothing is in it", remedy="write entries: - devices: all, and what they shall be"
+            "the configuration is empty",
+            remedy="write entries, such as: - {devices: all, mig-enabled: false}",
         )
     return entries
 
@@ -99,7 +100,7 @@ def _filter(text: str) -> str:
     if not is_filter(text):
         why = "a device filter is 0x, the PCI device id and the vendor's 10DE"
         raise DocumentFieldError(
-            f"{text[:60]} is no device filter", why=why, remedy="write one such as 0x20B210DE"
+            f"{text[:60]} is not a device filter", why=why, remedy="write one such as 0x20B210DE"
         )
     return text
 

@@ -84,4 +84,4 @@ def manager_policy(name: str, text: str, source: str) -> str:
 def _policy(name: str, value: object, source: str) -> str | Problem:
     if isinstance(value, str) and value in POLICIES[name]:
         return value
-    return Problem(f"{name} is none that kubelet has: {str(value)[:_LONGEST]!r}", source)
+    return Problem(f"{name} is not a policy of kubelet: {str(value)[:_LONGEST]!r}", source)

@@ -149,7 +149,7 @@ def parsed_toml(path: str, text: str, problems: list[Problem]) -> Table:
     for number, line in enumerate(text.splitlines(), 1):
         if line.count(".") > _MOST_DOTS:
             why = f"more than {_MOST_DOTS} dots: a key of so many parts takes minutes to read"
-            problems.append(Problem("a line that is not read", f"{path}:{number}", why))
+            problems.append(Problem("the line was not read", f"{path}:{number}", why))
             return {}
     try:
         return tomllib.loads(text)
@@ -158,12 +158,14 @@ def parsed_toml(path: str, text: str, problems: list[Problem]) -> Table:
         at = _POSITION.search(message)
         where = f"{path}:{at[1]}:{at[2]}" if at and at[1] else f"{path}:{text.count(chr(10)) + 1}"
         problems.append(
-            Problem("no valid TOML", where, message[: at.start()].strip() if at else message[:200])
+            Problem(
+                "the file is not valid TOML", where, message[: at.start()].strip() if at else message[:200]
+            )
         )
     except RecursionError:
-        problems.append(Problem("no valid TOML", path, "nested too deeply"))
+        problems.append(Problem("the file is not valid TOML", path, "nested too deeply"))
     except ValueError as error:  # an integer of more digits than Python reads
-        problems.append(Problem("no valid TOML", path, str(error)[:200]))
+        problems.append(Problem("the file is not valid TOML", path, str(error)[:200]))
     return {}
 
 

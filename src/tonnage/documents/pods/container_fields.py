@@ -32,7 +32,7 @@ def container_faults(
     """All of them, in the server's order. `amounts`: what stands against the amounts of the one at a path."""
     containers, first = [*mappings(spec.get("containers"))], [*mappings(spec.get("initContainers"))]
     if not containers:
-        yield field_fault(("containers",), "Required value", "there are no containers", "give it one", ())
+        yield field_fault(("containers",), "Required value", "containers is empty", "give it one", ())
     names: set[str] = set()
     for index, container in containers:
         at: FieldPath = ("containers", index)
@@ -75,7 +75,7 @@ def claim_name_faults(container: JsonObject, at: FieldPath, spec: JsonObject) ->
         path: FieldPath = (*at, "resources", "claims", index)
         key = f"{name}/{request}" if request else name
         if not name:
-            yield _claim(path, "Required value", "a claim without name", "name one of spec.resourceClaims")
+            yield _claim(path, "Required value", "the claim has no name", "name one of spec.resourceClaims")
             continue
         if (
             name in seen_keys
@@ -99,9 +99,9 @@ def _common(
 ) -> Iterator[PodFault | _T]:
     name = text_of(container, "name")
     if not name:
-        yield field_fault((*at, "name"), "Required value", "a container without name", "give it one", at)
+        yield field_fault((*at, "name"), "Required value", "the container has no name", "give it one", at)
     for why in wrong_in_label(name) if name else ():
-        message, remedy = f"no container can be named {name[:63]!r}", "small letters, digits and - alone"
+        message, remedy = f"a container cannot be named {name[:63]!r}", "use small letters, digits and -"
         yield field_fault((*at, "name"), _invalid(name, why), message, remedy)
     yield from _ports(container, at)
     policy = text_of(container, "imagePullPolicy")
@@ -117,7 +117,10 @@ def _ports(container: JsonObject, at: FieldPath) -> Iterator[PodFault]:
         name, number = text_of(port, "name"), port.get("containerPort", 0)
         wrong = [*_wrong_in_port_name(name)] if name else []
         for why in wrong:
-            message, remedy = f"no port can be named {name[:60]!r}", "small letters, digits and -, 15 at most"
+            message, remedy = (
+                f"a port cannot be named {name[:60]!r}",
+                "use at most 15 small letters, digits and -",
+            )
             yield field_fault((*path, "name"), _invalid(name, why), message, remedy)
         if name and not wrong and name in names:
             message = f"two ports of the container are named {name}"
@@ -125,7 +128,7 @@ def _ports(container: JsonObject, at: FieldPath) -> Iterator[PodFault]:
         names.add(name)
         if number == 0:
             mark = (*path, "containerPort") if "containerPort" in port else path
-            message = "a port without number"
+            message = "the port has no number"
             yield field_fault((*path, "containerPort"), "Required value", message, "give it one", mark)
         yield from _number(number, (*path, "containerPort"))
         yield from _number(port.get("hostPort", 0), (*path, "hostPort"))

@@ -68,7 +68,7 @@ def faults(
     yield from toleration_faults(spec)
     if is_pod and text_of(spec, "nodeName") and spec.get("schedulingGates"):
         why = "Forbidden: cannot be set until all schedulingGates have been cleared"
-        message = "a pod that names its node cannot have scheduling gates"
+        message = "a pod with nodeName cannot have scheduling gates"
         yield field_fault(("nodeName",), why, message, "leave out one of them")
 
 
@@ -92,7 +92,7 @@ def dns_faults(spec: JsonObject) -> Iterator[PodFault]:
     if spec.get("dnsPolicy") == "None" and not spec.get("dnsConfig"):
         why, message = (
             "must provide `dnsConfig` when `dnsPolicy` is None",
-            "dnsPolicy None goes with a dnsConfig",
+            "dnsPolicy None needs a dnsConfig",
         )
         yield field_fault(("dnsConfig",), f"Required value: {why}", message, "give one", ("dnsPolicy",))
 
@@ -103,7 +103,9 @@ def gate_faults(spec: JsonObject) -> Iterator[PodFault]:
     for index, gate in mappings(spec.get("schedulingGates")):
         name, path = text_of(gate, "name"), ("schedulingGates", index)
         for why in wrong_in_key(name):
-            yield field_fault(path, _invalid(name, why), f"{name[:100]!r} is no gate", "write domain/name")
+            yield field_fault(
+                path, _invalid(name, why), f"{name[:100]!r} is not the name of a gate", "write domain/name"
+            )
         if name in seen_names:
             message = f"the gate {name[:100]} is there twice"
             yield field_fault(path, f"Duplicate value: {json.dumps(name)}", message, "name it once")
@@ -117,7 +119,9 @@ def name_faults(spec: JsonObject) -> Iterator[PodFault]:
         yield field_fault(("nodeName",), _invalid(node, why), f"no node is named {node[:100]!r}", "name one")
     if isinstance(seconds, int) and not 0 < seconds <= _LONGEST_S:
         path, why = ("activeDeadlineSeconds",), f"must be between 1 and {_LONGEST_S}, inclusive"
-        yield field_fault(path, f"Invalid value: {seconds}: {why}", "a deadline is 1 or more", "leave it out")
+        yield field_fault(
+            path, f"Invalid value: {seconds}: {why}", "a deadline must be 1 or more", "leave it out"
+        )
 
 
 def claim_entry_faults(spec: JsonObject) -> Iterator[PodFault]:
@@ -128,12 +132,12 @@ def claim_entry_faults(spec: JsonObject) -> Iterator[PodFault]:
         name = text_of(entry, "name")
         sources = {key: entry.get(key) for key in ("resourceClaimName", "resourceClaimTemplateName")}
         if not name:
-            yield _claim((*at, "name"), "Required value", "an entry without name", "give it one", at)
+            yield _claim((*at, "name"), "Required value", "the entry has no name", "give it one", at)
         elif name in names:
             message = f"two entries are named {name[:63]}"
             yield _claim((*at, "name"), f"Duplicate value: {json.dumps(name)}", message, "rename one")
         for why in wrong_in_label(name) if name else ():
-            message, remedy = f"no entry can be named {name[:63]!r}", "small letters, digits and - alone"
+            message, remedy = f"an entry cannot be named {name[:63]!r}", "use small letters, digits and -"
             yield _claim((*at, "name"), _invalid(name, why), message, remedy)
         names.add(name)
         if sum(value is not None for value in sources.values()) != 1 and "source" not in entry:
@@ -192,7 +196,9 @@ def _toleration(toleration: JsonObject, at: FieldPath) -> Iterator[PodFault]:
         return PodFault(TolerationInvalid, (*at, field), text, message, remedy, mark)
 
     for why in wrong_in_key(key) if key else ():
-        yield fault("key", _invalid(key, why), f"{key[:100]!r} is no key of a taint", "write domain/name", ())
+        yield fault(
+            "key", _invalid(key, why), f"{key[:100]!r} is not the key of a taint", "write domain/name", ()
+        )
     if not key and operator != "Exists":
         why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         message = "a toleration without key needs operator: Exists"
@@ -203,7 +209,10 @@ def _toleration(toleration: JsonObject, at: FieldPath) -> Iterator[PodFault]:
         yield fault("effect", _invalid(effect, why), message, remedy, (*at, "tolerationSeconds"))
     if operator == "Exists" and value:
         why = _invalid(value, "value must be empty when `operator` is 'Exists'")
-        message, remedy = "Exists asks for no value, and one is given", "remove it, or use operator: Equal"
+        message, remedy = (
+            "a toleration with operator Exists takes no value",
+            "remove it, or use operator: Equal",
+        )
         yield fault("operator", why, message, remedy, (*at, "value"))
     if operator not in ("", *_TOLERATES, "Gt", "Lt"):
         message, remedy = f"no operator {operator[:60]}", nearest(operator, [*_TOLERATES])

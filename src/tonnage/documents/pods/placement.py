@@ -22,7 +22,7 @@ _POLICIES: Final = ("Honor", "Ignore")
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _HEAVIEST: Final = 100
 _A_TOPOLOGY: Final = "name a node label, such as kubernetes.io/hostname"
-_LETTERS: Final = "letters, digits, - _ and . alone, 63 at most, the first and last a letter or digit"
+_LETTERS: Final = "use at most 63 letters, digits, - _ and ., a letter or digit first and last"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ def _topology_key(holder: JsonObject, at: FieldPath, *, named: bool) -> Iterator
     path: FieldPath = (*at, "topologyKey")
     mark = path if "topologyKey" in holder else at
     if not key:
-        message, remedy = "there is no topologyKey", _A_TOPOLOGY
+        message, remedy = "topologyKey is missing", _A_TOPOLOGY
         yield placement_fault(path, "Required value: can not be empty", message, remedy, mark)
     for fault in key_faults(key, path, mark) if named else ():
-        yield fault if key else replace(fault, message="there is no topologyKey", remedy=_A_TOPOLOGY)
+        yield fault if key else replace(fault, message="topologyKey is missing", remedy=_A_TOPOLOGY)
 
 
 def _constraint(constraint: JsonObject, at: FieldPath, later: list[dict[str, str]]) -> Iterator[PodFault]:
@@ -111,7 +111,7 @@ def _constraint(constraint: JsonObject, at: FieldPath, later: list[dict[str, str
     if {"topologyKey": text_of(constraint, "topologyKey"), "whenUnsatisfiable": action} in later:
         pair = "{topologyKey, whenUnsatisfiable}"
         why = f'Duplicate value: "{{{text_of(constraint, "topologyKey")}, {action}}}"'
-        message = "there is another constraint on the same topologyKey"
+        message = "two constraints have the same topologyKey"
         yield placement_fault((*at, pair), why, message, "keep one of them", (*at, "topologyKey"))
     domains = constraint.get("minDomains")
     if isinstance(domains, int):
@@ -179,7 +179,7 @@ def operator_faults(requirement: JsonObject, at: FieldPath, operators: tuple[str
     if operator not in operators:
         mark = (*at, "operator") if "operator" in requirement else at
         why = f"Invalid value: {json.dumps(operator)}: not a valid selector operator"
-        message = f"no operator {operator[:60]}" if operator else "there is no operator"
+        message = f"unknown operator {operator[:60]}" if operator else "operator is missing"
         yield placement_fault((*at, "operator"), why, message, nearest(operator, [*operators]), mark)
     elif operator in ("In", "NotIn") and not values:
         why = "Required value: must be specified when `operator` is 'In' or 'NotIn'"

@@ -127,7 +127,7 @@ class _Reading:
             where = self._document.where((*self._path, "plugins"))
             why = "the scheduler does not start without one"
             self._problems.append(
-                Problem(f"no plugin is left for {point}", where, why, f"leave {able[0]} enabled")
+                Problem(f"no plugin is enabled for {point}", where, why, f"leave {able[0]} enabled")
             )
 
     def _unknown(

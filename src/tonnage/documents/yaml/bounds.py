@@ -22,7 +22,7 @@ AGENT_VALUES: Final = 20_000
 """The same where an agent with little memory reads what a ConfigMap says: a value takes half a KiB."""
 MAX_DOCUMENTS: Final = 10_000
 _SHALLOW: Final = 1000
-_REMEDY: Final = "write what it stands for where it is needed, in fewer places"
+_REMEDY: Final = "use fewer aliases, or write the values out"
 
 
 class ValueSize(NamedTuple):

@@ -253,6 +253,6 @@ class _Reader:
             if not math.isfinite(number):
                 raise ValueError
         except ValueError:
-            self._problem(node, path, f"{text[:40]} is no number that JSON can hold")
+            self._problem(node, path, f"{text[:40]} is not a number that JSON can hold")
             return None
         return number

@@ -9,7 +9,7 @@ import yaml
 from tonnage.model.errors import Problem
 
 MAX_DEPTH: Final = 64
-NO_YAML: Final = "no valid YAML"
+NO_YAML: Final = "the text is not valid YAML"
 _SYNTAX_REMEDIES: Final = (
     ("could not find expected ':'", "write key: value, with a colon and a blank"),
     ("any token", "indent with spaces, never tabs; put a text that begins with @ or ` in quotes"),
@@ -27,10 +27,10 @@ def syntax_problem(error: Exception, source: str) -> Problem:
         return Problem("nested too deeply", source, f"deeper than {MAX_DEPTH} levels")
     if isinstance(error, UnicodeEncodeError) and "\udc80" <= error.object[error.start] <= "\udcff":
         number = len(error.object[: error.start].encode("utf-8", "surrogateescape")) + 1
-        why = f"byte {number} ({ord(error.object[error.start]) - 0xDC00:#04x}) begins no character"
-        return Problem("no UTF-8 text", source, why)
+        why = f"byte {number} is {ord(error.object[error.start]) - 0xDC00:#04x}"
+        return Problem("the text is not UTF-8", source, why)
     if not isinstance(error, yaml.MarkedYAMLError):
-        return Problem("no readable text", source, str(error).splitlines()[0][:200])
+        return Problem("the text cannot be read", source, str(error).splitlines()[0][:200])
     unfinished = "could not find expected ':'" in str(error.problem)
     mark = error.context_mark if unfinished and error.context_mark else error.problem_mark
     mark = mark or error.context_mark

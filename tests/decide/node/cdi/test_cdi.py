@@ -147,8 +147,8 @@ def test_nodes_of_a_driver_with_its_own_dev_are_taken_from_there() -> None:
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        pytest.param(replace(WHOLE, minor=9), "/dev/nvidia9 is not there", id="no node"),
-        pytest.param(replace(WHOLE, minor=None), "the minor number of GPU-a is not there", id="no minor"),
+        pytest.param(replace(WHOLE, minor=9), "/dev/nvidia9 is missing", id="no node"),
+        pytest.param(replace(WHOLE, minor=None), "the minor number of GPU-a is missing", id="no minor"),
         pytest.param(
             replace(WHOLE, uuid="GPU a"), "invalid character ' ' in device name \"GPU a\"", id="bad name"
         ),
@@ -261,7 +261,7 @@ def test_what_is_asked_for_beside_gpus_has_a_spec_or_says_what_is_missing(
     absent = cdi_specs(INVENTORY, FILES, config)[-1]
     (problem,) = absent.left_out
     assert (absent.document, absent.kind) == (None, there.kind)
-    assert f"{extra}Enabled is true and there is no {missing}" in problem.why
+    assert f"{extra}Enabled is true, but the node lacks {missing}" in problem.why
 
 
 GOOD: dict[str, Any] = {
@@ -360,7 +360,7 @@ def test_what_has_the_wrong_shape_is_told_once() -> None:
 def test_of_another_programs_file_no_content_is_told() -> None:
     """Such as /etc/shadow, to which somebody made a link: each of its lines is a key of YAML."""
     (problem,) = spec_problems({f"root{number}:*:19000:0:99999:7::": None for number in range(50)})
-    assert problem.what == "no mapping of CDI"
+    assert problem.what == "not a CDI spec"
     assert "root" not in f"{problem}{problem.why}{problem.remedy}"
     many = spec_problems(GOOD | {f"secret{number}": 1 for number in range(50)})
     assert len(many) == MOST_UNKNOWN

@@ -34,8 +34,8 @@ def said_of(*files: SpecFile) -> dict[str, list[str]]:
         ("/a/b.yaml", json.dumps(GOOD).encode() + b"\n---\nother: 1\n", []),
         ("/a/b.yml", GOOD, ["the name of a CDI spec ends in .json or .yaml"]),
         ("/a/b.yaml", b"", ["failed to parse CDI Spec, no Spec data"]),
-        ("/a/b.json", b"{", ["failed to parse CDI Spec: no valid YAML"]),
-        ("/a/b.json", b"[" * 100_000, ["failed to parse CDI Spec: no valid YAML"]),
+        ("/a/b.json", b"{", ["failed to parse CDI Spec: the text is not valid YAML"]),
+        ("/a/b.json", b"[" * 100_000, ["failed to parse CDI Spec: the text is not valid YAML"]),
         ("/a/b.json", {**GOOD, "devices": []}, ["invalid spec, no devices"]),
         ("/a/b.json", b"[]", ["no object"]),
     ],
@@ -70,7 +70,7 @@ def test_specs_of_one_folder_clash_and_those_of_another_do_not() -> None:
         "/etc/a.json": [twice],
         "/etc/b.json": [twice],
         "/run/a.json": [],
-        "/etc/c.json": ["failed to parse CDI Spec: no va"[: len(twice)] + "lid YAML"],
+        "/etc/c.json": ["failed to parse CDI Spec: the text is not valid YAML"[: len(twice)]],
     }
 
 

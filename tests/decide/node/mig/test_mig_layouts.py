@@ -117,8 +117,10 @@ def test_all_disabled_is_a_whole_gpu() -> None:
         ),
         pytest.param("all-1g.5gb", "no layout all-1g.5gb", ("all-1g.10gb",), id="a smaller board's profile"),
         pytest.param("9g.90gb:1", "no profile 9g.90gb", ("7g.80gb",), id="no such profile"),
-        pytest.param("1c.3g.40gb:6", "a part of a 3g.40gb: a compute", ("3g.40gb",), id="compute instances"),
-        pytest.param("1g.10gb", "no profile with a number", ("1g.10gb:2",), id="no number"),
+        pytest.param(
+            "1c.3g.40gb:6", "is a compute instance of a 3g.40gb", ("3g.40gb",), id="compute instances"
+        ),
+        pytest.param("1g.10gb", "is not a profile with a number", ("1g.10gb:2",), id="no number"),
         pytest.param("1g.10gb:0", "no device", ("all-balanced",), id="nothing at all"),
     ],
 )

@@ -31,7 +31,7 @@ TABLE = {
          ("forward", "waiting", "",         "untouched", "",                   "",
           "untouched", "untouched", "untouched"),
     "forward":
-         ("",        "",        "applied",  "back",      "back for its board", "restart",
+         ("",        "",        "applied",  "back",      "restored for its board", "restart",
           "forward", "back", "given up"),
     "restart":
          ("",        "",        "",         "back",      "",                   "",
@@ -39,9 +39,9 @@ TABLE = {
     "back":
          ("",        "",        "restored", "given up",  "given up",           "given up",
           "back", "back", "given up"),
-    "back for its board":
+    "restored for its board":
          ("",        "",        "anew",     "given up",  "given up",           "given up",
-          "back for its board", "back for its board", "given up"),
+          "restored for its board", "restored for its board", "given up"),
     **dict.fromkeys(("applied", "restored", "anew", "given up", "waiting", "untouched"), ("",) * 9),
 }
 # fmt: on
@@ -149,15 +149,15 @@ def test_what_was_refused_says_whether_a_restart_or_the_board_helps(
     [
         pytest.param("", 0, "", id="it may"),
         pytest.param("2", 0, "", id="it was told to in this boot and has not"),
-        pytest.param("1", 0, "a restart of the node did not help", id="it has restarted for it"),
+        pytest.param("1", 0, "a reboot of the node did not help", id="it has restarted for it"),
         pytest.param(
-            *("", 1, "a restart of the node may help, but its GPUs are used by ml/p0"), id="somebody uses it"
+            *("", 1, "a reboot of the node may help, but its GPUs are used by ml/p0"), id="somebody uses it"
         ),
         pytest.param(
             *(
                 "",
                 7,
-                "a restart of the node may help, but its GPUs are used by ml/p0, ml/p1, ml/p2, ml/p3, ml/p4",
+                "a reboot of the node may help, but its GPUs are used by ml/p0, ml/p1, ml/p2, ml/p3, ml/p4",
             ),
             id="of many users five are named",
         ),

@@ -124,7 +124,7 @@ def offered(config: PluginConfig, states: dict[ResourceName, MpsState]) -> Plann
 @pytest.mark.parametrize(
     ("state", "why"),
     [
-        pytest.param(None, "the MPS control daemon is not started yet", id="no daemon"),
+        pytest.param(None, "the MPS control daemon has not started yet", id="no daemon"),
         pytest.param(
             MpsState(daemons()[0], "signal 9"),
             "the MPS control daemon does not serve: signal 9",
@@ -132,12 +132,12 @@ def offered(config: PluginConfig, states: dict[ResourceName, MpsState]) -> Plann
         ),
         pytest.param(
             MpsState(daemons(config=sharing(4))[0]),
-            "the MPS control daemon serves it once pods with the former limits have ended",
+            "the MPS control daemon serves it once the pods with the former limits have ended",
             id="one with other limits",
         ),
         pytest.param(
             MpsState(daemons(config=sharing(mps_root="/mps"))[0]),
-            "the MPS control daemon serves it once pods with the former limits have ended",
+            "the MPS control daemon serves it once the pods with the former limits have ended",
             id="one elsewhere",
         ),
     ],

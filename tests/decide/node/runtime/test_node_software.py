@@ -26,26 +26,38 @@ NEW, OLD = "containerd://2.2.1", "containerd://1.7.24"
 CASES = {
     "a default that was seen to hold": (NEW, (SILENT,), ON, ON, "and /c does not say otherwise"),
     "a default of an older one": (OLD, (SILENT,), OFF, OFF, "and /c does not say otherwise"),
-    "a configuration that nobody sees": (NEW, (), WHO_KNOWS, WHO_KNOWS, "on by default, but its conf"),
-    "the same of an older one": (OLD, (), WHO_KNOWS, WHO_KNOWS, "off by default, but its configuration"),
+    "a configuration that nobody sees": (
+        NEW,
+        (),
+        WHO_KNOWS,
+        WHO_KNOWS,
+        "on by default, but Tonnage does not see",
+    ),
+    "the same of an older one": (OLD, (), WHO_KNOWS, WHO_KNOWS, "off by default, but Tonnage does not see"),
     "switched off": (NEW, (CDI_OFF,), OFF, ON, "/c:3"),
     "switched on": (OLD, (CDI_ON,), ON, OFF, "/c:3"),
     "NRI switched on": (OLD, (NRI_ON,), OFF, ON, "by default, and /c does not say otherwise"),
     "specs of another folder alone": (
         *(NEW, (RuntimeConfig(CONTAINERD, ("/c",), cdi_elsewhere="/c:9"),), OFF, ON),
-        "it reads no specs of /var/run/cdi: /c:9",
+        "it reads no specs in /var/run/cdi: /c:9",
     ),
     "a part that is broken may say anything": (NEW, (BROKEN,), WHO_KNOWS, WHO_KNOWS, "/d: no TOML"),
     "two that disagree": (NEW, (CDI_OFF, OTHER), WHO_KNOWS, ON, "two configurations disagree: /k3s:1, /c:3"),
     "one that cannot": ("containerd://1.6.20", (CDI_ON,), OFF, OFF, "it is older than containerd 1.7"),
-    "another runtime's configuration": ("cri-o://1.34.1", (CDI_OFF,), ON, WHO_KNOWS, "since 1.23"),
+    "another runtime's configuration": ("cri-o://1.34.1", (CDI_OFF,), ON, WHO_KNOWS, "since CRI-O 1.23"),
     "CRI-O, whose configuration is seen": (
         *("cri-o://1.34.1", (RuntimeConfig(CRIO, ("/etc/crio/crio.conf",)),), ON, ON),
-        "since 1.23",
+        "since CRI-O 1.23",
     ),
     "CRI-O before NRI": ("cri-o://1.25.3", (), ON, OFF, "kubelet need 1.28"),
-    "one that is not known": ("docker://27.0.1", (), WHO_KNOWS, WHO_KNOWS, "what docker 27.0.1 does is"),
-    "one whose version says nothing": ("containerd://new", (), WHO_KNOWS, WHO_KNOWS, "what containerd new"),
+    "one that is not known": ("docker://27.0.1", (), WHO_KNOWS, WHO_KNOWS, "does not know docker 27.0.1"),
+    "one whose version says nothing": (
+        "containerd://new",
+        (),
+        WHO_KNOWS,
+        WHO_KNOWS,
+        "does not know containerd new",
+    ),
 }
 
 

@@ -28,7 +28,7 @@ OLD = "does not support NVIDIA's NRI plugin"
         pytest.param("cri-o", "1.31.5", "", OLD, id="CRI-O 1.31"),
         pytest.param("cri-o", "1.34.2", "", "", id="CRI-O 1.34"),
         pytest.param("cri-o", "1.34.2", "[crio.nri]\nenable_nri = false\n", "NRI is off", id="CRI-O, off"),
-        pytest.param("containerd", "", "", "is not known", id="an unknown version"),
+        pytest.param("containerd", "", "", "does not know", id="an unknown version"),
     ],
 )
 def test_where_the_plugin_works_and_what_to_do_where_not(

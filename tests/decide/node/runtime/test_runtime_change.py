@@ -157,10 +157,10 @@ CASES = {
     "a drop-in that was there is edited": Case(
         seen("2.2.9", (MAIN, OFF_22), (DROP_IN, CDI_OFF_V3)), ChangeState.CHANGE, DROP_IN
     ),
-    "a later file has the last word": Case(
+    "a later file overrides it": Case(
         seen("2.2.9", (MAIN, OFF_22), (f"{PARTS}/zz.toml", CDI_OFF_V3)),
         ChangeState.REFUSED,
-        why="a later file has the last word",
+        why="a later file overrides it",
     ),
     "files of two versions are not merged": Case(
         seen("2.2.9", (MAIN, OFF_22), (f"{PARTS}/10.toml", CDI_ON_V2)),
@@ -176,7 +176,7 @@ CASES = {
     "specs are read from elsewhere alone": Case(
         seen("2.2.9", (MAIN, f"{CDI_OFF_V3.replace('false', 'true')}cdi_spec_dirs = ['/etc/cdi']\n")),
         ChangeState.REFUSED,
-        why="reads no CDI specs of /var/run/cdi",
+        why="reads no CDI specs in /var/run/cdi",
     ),
     "CRI-O reads specs from elsewhere alone": Case(
         RuntimeSeen(
@@ -186,7 +186,7 @@ CASES = {
             (ConfigFile("/etc/crio/crio.conf", "[crio.runtime]\ncdi_spec_dirs = []\n"),),
         ),
         ChangeState.REFUSED,
-        why="reads no CDI specs of /var/run/cdi",
+        why="reads no CDI specs in /var/run/cdi",
     ),
     "k3s with containerd 2 has CDI by default": Case(
         seen("2.1.4-k3s1", (f"{K3S}/config.toml", K3S_21)), ChangeState.NOTHING, why="by default"
@@ -215,7 +215,7 @@ CASES = {
     "k3s with containerd 1.7 that imports gets no drop-in in the place of its table": Case(
         seen("1.7.23-k3s2", (f"{K3S}/config.toml", K3S_17_IMPORTING)),
         ChangeState.REFUSED,
-        why="take the place",
+        why="would replace",
     ),
     "RKE2 with containerd 2 has CDI by default": Case(
         seen("2.1.4-k3s2", (f"{RKE2}/config.toml", RKE2_21)), ChangeState.NOTHING, why="by default"
@@ -243,9 +243,11 @@ CASES = {
         ChangeState.CHANGE,
         "/etc/containerd/parts/99-tonnage.toml",
     ),
-    "an unknown version": Case(seen("", (MAIN, DEFAULT_17)), ChangeState.REFUSED, why="nothing is guessed"),
+    "an unknown version": Case(
+        seen("", (MAIN, DEFAULT_17)), ChangeState.REFUSED, why="depends on its version"
+    ),
     "a runtime that nobody knows": Case(
-        RuntimeSeen(None, "27.1", "the runtime itself"), ChangeState.REFUSED, why="nothing is guessed"
+        RuntimeSeen(None, "27.1", "the runtime itself"), ChangeState.REFUSED, why="depends on its version"
     ),
     "Docker": Case(
         replace(seen("27.0"), kind=None, name="docker"),
@@ -260,7 +262,7 @@ CASES = {
     "CRI-O before it took kubelet's names": Case(
         replace(seen("1.25.0", ("/etc/crio/crio.conf", None)), kind=RuntimeKind.CRIO),
         ChangeState.REFUSED,
-        why="names from kubelet need 1.28",
+        why="device names from kubelet need CRI-O 1.28",
     ),
     "an old CRI-O": Case(
         replace(seen("1.22.0"), kind=RuntimeKind.CRIO), ChangeState.REFUSED, why="CRI-O 1.23"
@@ -319,7 +321,7 @@ def test_every_broken_file_is_told_with_its_place() -> None:
 
 @pytest.mark.parametrize(
     ("trouble", "remedy"),
-    [("permission denied: needs root", "run it as root"), ("it is no regular file", "let it be a file")],
+    [("permission denied: needs root", "run it as root"), ("it is no regular file", "replace it by a file")],
     ids=["for its rights", "for what it is"],
 )
 def test_a_file_that_cannot_be_read_is_no_file_without_settings(trouble: str, remedy: str) -> None:

@@ -77,7 +77,7 @@ def test_what_somebody_changed_in_a_block_stays_and_is_told() -> None:
     made = _after(with_flag(FILE, "version = 2\n", CRI, "enable_cdi", "true"))
     left = without_blocks(FILE, made.replace("= true", "= false"))
     assert isinstance(left, RuntimeNotConfigured)
-    assert (left.where, left.message) == (f"{FILE}:2", "what Tonnage wrote there was changed since")
+    assert (left.where, left.message) == (f"{FILE}:2", "what Tonnage wrote there has been changed since")
 
 
 def test_what_somebody_wrote_after_a_block_stays_on_a_line_of_its_own() -> None:

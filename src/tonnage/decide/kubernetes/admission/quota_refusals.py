@@ -52,7 +52,7 @@ def exceeded(
     kind: type[QuotaRowsReason] = QuotaNotTakenOver if behind else QuotaExceeded
     reason = kind(
         subject=_subject(quota),
-        message=f"the quota {quota.name}{scopes} allows {hard}, used is {used}, asked {requested}"
+        message=f"the quota {quota.name}{scopes} allows {hard}; used: {used}; requested: {requested}"
         f"{_used_by(users)}{after}",
         remedy="wait; if it stays so, look at kube-controller-manager"
         if behind

@@ -22,7 +22,7 @@ def conflicts(specs: Iterable[Spec]) -> Mapping[str, tuple[Problem, ...]]:
             problem = Problem(
                 f'conflicting device "{name}" (specs "{path}", "{other}")',
                 f"{path} devices[{number}].name",
-                "runtimes take neither: 'unresolvable CDI devices'",
+                "runtimes refuse both: 'unresolvable CDI devices'",
                 "remove one of the two specs",
             )
             by_path.setdefault(path, []).append(problem)

@@ -19,7 +19,7 @@ _NOT_MANAGED: Final = ("/dev/nvidia-fs", "/dev/nvidia-nvswitch", "/dev/nvidia-nv
 _SWITCHES: Final = "/dev/nvidia-nvswitch"
 _REMEDIES: Final[Mapping[CdiMode, str]] = {
     CdiMode.MANAGEMENT: "load the driver: nvidia-modprobe; then see tonnage doctor",
-    CdiMode.IMEX: "make channels: nvidia-modprobe -i 0, or NVreg_CreateImexChannel0=1 for the module",
+    CdiMode.IMEX: "create channels: nvidia-modprobe -i 0, or NVreg_CreateImexChannel0=1 for the module",
     CdiMode.NVSWITCH: "this is for machines with NVSwitch whose fabric manager runs in a container",
 }
 
@@ -68,5 +68,5 @@ def _nothing(mode: CdiMode, options: CdiOptions) -> Problem:
     pattern = patterns.get(mode) or EXTRA_NODES[ExtraDevice(mode)]
     remedy = _REMEDIES.get(mode, "load its kernel module")
     return Problem(
-        f"{cdi_device(ALL, options.kind)} is nothing", "", f"there is no {' or '.join(pattern)}", remedy
+        f"{cdi_device(ALL, options.kind)} would be empty", "", f"{' or '.join(pattern)} is missing", remedy
     )

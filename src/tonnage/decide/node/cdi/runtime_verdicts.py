@@ -77,20 +77,20 @@ def _link(file: SpecFile) -> tuple[Problem, ...]:
         return ()
     why, remedy = (
         f"it leads to {file.leads_to}",
-        "see who made the link; a spec's folder should have the file",
+        "put the file itself into the folder of specs",
     )
-    return (Problem("a link out of the folders of CDI specs", file.path, why, remedy),)
+    return (Problem("the link leads out of the folders of CDI specs", file.path, why, remedy),)
 
 
 def _further(where: str) -> tuple[Problem, ...]:
     if not where:
         return ()
-    why = "runtimes read the first document of a file, and say nothing of the others"
-    return (Problem("more than one document", where, why, "make a file of each"),)
+    why = "runtimes read the first document of a file and ignore the others"
+    return (Problem("more than one document", where, why, "put each into a file of its own"),)
 
 
 def _crowded(folder: SpecFile) -> Problem:
     name = folder.path.rstrip("/").rpartition("/")[2]
-    why = f"{folder.left_out} of them were not looked at, and each makes every container start later"
-    remedy = "see who writes them, and remove what nobody needs"
-    return Problem(f"{name} has more, or larger, entries than can be a node's", folder.path, why, remedy)
+    why = f"{folder.left_out} of them were not read, and each delays the start of every container"
+    remedy = "find the program that writes them, and remove those that are not needed"
+    return Problem(f"{name} has more, or larger, entries than a node can need", folder.path, why, remedy)

@@ -68,7 +68,7 @@ def shape_problems(document: JsonValue) -> Iterator[Problem]:
         and not any(_field_name(key, _SPEC_FIELDS) for key in document)
     ):
         why = f"it has none of the fields {', '.join(_SPEC_FIELDS)}"
-        yield Problem("no mapping of CDI", "", why, "remove it, or the link to it, from the folder of specs")
+        yield Problem("not a CDI spec", "", why, "remove it, or the link to it, from the folder of specs")
         return
     unknown = 0
     for problem in _shape_problems(document, _SPEC, ""):
@@ -129,7 +129,7 @@ def _shape_problems(
             yield Problem("no list", where)
         for place, element in enumerate(value if isinstance(value, list) else ()):
             if element is None:
-                yield Problem("nothing in a list", f"{where}[{place}]")
+                yield Problem("an item of the list is empty", f"{where}[{place}]")
             yield from _shape_problems(element, shape[0], f"{where}[{place}]")
     elif not isinstance(value, dict):
         yield Problem("no object", where)

@@ -83,12 +83,14 @@ def gpu_spec(inventory: Inventory, files: DriverFiles, options: CdiOptions) -> C
     for device, mig, names in _selected_devices(inventory, options):
         if not names:
             left_out.append(
-                Problem(f"device {device.index} is left out of the CDI spec", "", "its names are another's")
+                Problem(
+                    f"device {device.index} is left out of the CDI spec", "", "another device has its names"
+                )
             )
             continue
         paths, missing = _paths(device, mig, nodes, files, options)
         if missing:
-            why = f"{missing} is not there"
+            why = f"{missing} is missing"
             left_out.append(Problem(f"{names[0]} is left out of the CDI spec", "", why, "see tonnage doctor"))
             continue
         edits = _edits(paths, files, nodes, options)
@@ -193,7 +195,7 @@ def _extra_spec(
     kind = f"{CDI_VENDOR}/{extra.value}"
     if paths:
         return plain_spec(kind, {ALL: paths}, nodes, options)
-    why = f"{extra.value}Enabled is true and there is no {' or '.join(EXTRA_NODES[extra])}"
+    why = f"{extra.value}Enabled is true, but the node lacks {' or '.join(EXTRA_NODES[extra])}"
     remedy = f"load its kernel module, or set flags.{extra.value}Enabled: false for this node"
     return spec_of(kind, [], {}, (Problem(f"{cdi_device(ALL, kind)} is nothing", "", why, remedy),))
 

@@ -66,13 +66,13 @@ def _of(owner: JsonObject, before: str) -> Iterator[Problem]:
                 path = entry.get(field)
                 if isinstance(path, str) and (why := _oddity(path)):
                     where = f"{before}containerEdits.{kind}[{place}].{field}"
-                    yield Problem(f'odd path "{path[:100]}"', where, why, "write where it leads")
+                    yield Problem(f'odd path "{path[:100]}"', where, why, "write the path that it leads to")
 
 
 def _oddity(path: str) -> str:
     if path and not path.startswith("/"):
         return "it does not begin with /"
-    return "it leads elsewhere than it looks" if ".." in path.split("/") else ""
+    return "it does not lead where it seems to" if ".." in path.split("/") else ""
 
 
 def _objects(value: JsonValue) -> Iterator[tuple[int, JsonObject]]:

@@ -44,7 +44,7 @@ def wish_for(label: str, configs: MigConfigs | None, where: str) -> MigWish:
     if label.startswith("all-"):
         return MigWish(label)
     others = tuple(sorted(by_name))
-    listing = f"it has {', '.join(others[:20])}" if others else "there is none"
+    listing = f"it has {', '.join(others[:20])}" if others else "it has none"
     reason = MigConfigurationMissing(
         subject=where,
         message=f"no MIG configuration {label[:60]!r} in {where}: {listing}",
@@ -63,8 +63,8 @@ def host_work_forbidden(label: str, where: str) -> MigWish:
     """The wish of a label where `where` has work for a host on which the agent may run nothing."""
     reason = MigHostWorkForbidden(
         subject=where,
-        message=f"{where} has hooks or clients, and this agent may run nothing of its host:"
-        " give it --mig-host-root (migManager.hostPrograms), or take them out",
+        message=f"{where} has hooks or clients, but this agent may not run programs of its host:"
+        " give it --mig-host-root (migManager.hostPrograms), or remove them",
         config=label,
     )
     return MigWish(label, refusal=reason)
@@ -102,7 +102,7 @@ def goals_of(
 def remark_on(wish: MigWish, goals: Sequence[GpuGoal]) -> str:
     """What is odd about a layout that is made: nothing of it is for these GPUs, most often by its filters."""
     untouched = all(goal.plan is None and goal.refusal is None for goal in goals)
-    return "none of its entries is for a GPU of this node" if wish.entries is not None and untouched else ""
+    return "no entry of it matches a GPU of this node" if wish.entries is not None and untouched else ""
 
 
 def _refused(wish: MigWish, refusals: Sequence[tuple[str, MigLayoutReason]]) -> MigLayoutRefused:
@@ -125,6 +125,6 @@ def _refusal_of(goal: GpuGoal, gpu_by_uuid: Mapping[str, DividedGpu]) -> MigLayo
         return None
     return MigNotSupported(
         subject=f"GPU {goal.gpu.index}",
-        message="its driver does not let it be divided now",
+        message="its driver refuses to divide it now",
         product=goal.gpu.product,
     )

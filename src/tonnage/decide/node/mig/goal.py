@@ -115,7 +115,7 @@ def _by_entries(gpu: MigGpu, entries: Sequence[MigEntry]) -> GpuGoal:
     if (unsure := _narrower(own, gpu) or _unidentified(own, gpu, model)) is not None:
         return GpuGoal(gpu, refusal=unsure, where=where)
     if any((entry.enabled, entry.counts) != (first.enabled, first.counts) for entry in own):
-        message = "two entries want it divided differently"
+        message = "two entries ask for different layouts"
         differ = MigEntriesDiffer(subject=f"GPU {gpu.index}", message=message, entries=where)
         return GpuGoal(gpu, refusal=differ, where=where)
     if model is None:
@@ -160,7 +160,7 @@ def _undecided(
     named = ", ".join(filters[:10])
     return MigDeviceFilterUndecided(
         subject=f"GPU {gpu.index}",
-        message=f"whether the device filter {named} means it is not known: of its {unknown} nothing is told",
+        message=f"Tonnage cannot tell whether the device filter {named} matches it: its {unknown} is unknown",
         instead=instead,
         filters=filters,
     )
@@ -177,8 +177,10 @@ def _planned(gpu: MigGpu, model: MigModel, demand: Mapping[str, int], *, enabled
 def _indivisible(gpu: MigGpu) -> MigLayoutReason:
     """MIG-5."""
     if is_undivided(gpu.product):
-        message, instead = f"{gpu.product} has no MIG", INSTEAD
+        message, instead = f"{gpu.product} does not support MIG", INSTEAD
     else:
-        message = f"what fits on {gpu.product or 'this GPU'} is not known here"
-        instead = ("its driver tells it once MIG is on: nvidia-smi -mig 1",) if gpu.profiles else ()
+        message = f"Tonnage does not know the MIG profiles of {gpu.product or 'this GPU'}"
+        instead = (
+            ("switch MIG on, so that its driver reports them: nvidia-smi -mig 1",) if gpu.profiles else ()
+        )
     return MigNotSupported(subject=f"GPU {gpu.index}", message=message, instead=instead, product=gpu.product)

@@ -61,7 +61,7 @@ def _demand_of(model: MigModel, text: str) -> dict[str, int] | MigLayoutReason:
             offered = tuple(
                 f"{_ALL}{profile}" for profile in offered_profiles(model, [text.removeprefix(_ALL)])
             )
-            message = f"{model.name}: no layout {text[:60]}"
+            message = f"{model.name}has no layout {text[:60]}"
             instead = (*offered, DISABLED, *mixed)
             return MigProfileNotOffered(subject=model.name, message=message, instead=instead)
         return {
@@ -72,7 +72,9 @@ def _demand_of(model: MigModel, text: str) -> dict[str, int] | MigLayoutReason:
         match = _PROFILE_COUNT.fullmatch(part.strip())
         if match is None:
             message = (
-                f"{part.strip()[:60]} is no profile with a number" if part.strip() else "a profile is missing"
+                f"{part.strip()[:60]} is not a profile with a number"
+                if part.strip()
+                else "a profile is missing"
             )
             instead = (f"{profiles[0]}:2,{profiles[-2]}:1", *layouts[:3])
             return MigLayoutInvalid(subject=model.name, message=message, instead=instead)
@@ -82,18 +84,16 @@ def _demand_of(model: MigModel, text: str) -> dict[str, int] | MigLayoutReason:
         demand[name] = demand.get(name, 0) + int(match["count"])
     if any(demand.values()):
         return demand
-    return MigLayoutInvalid(subject=model.name, message="no device is asked for", instead=layouts[:3])
+    return MigLayoutInvalid(subject=model.name, message="the layout has no devices", instead=layouts[:3])
 
 
 def _no_profile(model: MigModel, text: str) -> MigLayoutReason:
     compute, dot, instance = text.partition(".")
     if dot and compute.endswith("c") and profile_named(model, instance) is not None:
-        message = (
-            f"{text} is a part of a {instance}: a compute instance, which a layout by profiles does not name"
-        )
+        message = f"{text} is a compute instance of a {instance}, which a list of profiles cannot name"
         instead = (instance, "a mig-parted FILE, whose mig-devices may name it")
         return MigLayoutInvalid(subject=model.name, message=message, instead=instead)
-    message = f"{model.name}: no profile {text}"
+    message = f"{model.name} has no profile {text}"
     return MigProfileNotOffered(subject=model.name, message=message, instead=offered_profiles(model, [text]))
 
 

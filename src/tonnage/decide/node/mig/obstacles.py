@@ -17,13 +17,13 @@ from tonnage.model.reasons.gpu.mig import (
 
 def gpu_gone(uuid: str) -> MigGpuGone:
     """The driver does not show a GPU of the change, or of its board."""
-    message = f"{uuid} does not answer, or is gone: the driver does not show its MIG instances"
+    message = f"{uuid} does not answer, or is lost: the driver does not show its MIG instances"
     return MigGpuGone(subject=f"GPU {uuid}", message=message, uuid=uuid)
 
 
 def foreign_instance(uuid: str, profile: str, start: int) -> MigForeignInstance:
     """A reset would destroy somebody else's instance."""
-    message = f"{profile} at {start} of {uuid} is somebody else's, and a reset destroys it"
+    message = f"{profile} at {start} of {uuid} belongs to another program, and a reset would destroy it"
     return MigForeignInstance(subject=f"GPU {uuid}", message=message, uuid=uuid, profile=profile, start=start)
 
 
@@ -34,13 +34,13 @@ def device_in_use(users: tuple[MigUser, ...]) -> MigDeviceInUse:
 
 def board_reset_needed(uuid: str, board: tuple[str, ...]) -> MigBoardResetNeeded:
     """A reset takes the whole `board` along."""
-    message = f"{uuid} takes the other MIG mode only by a reset with {', '.join(board)}"
+    message = f"{uuid} changes its MIG mode only by a reset together with {', '.join(board)}"
     return MigBoardResetNeeded(subject=f"GPU {uuid}", message=message, uuid=uuid, board=board)
 
 
 def restart_needed(uuid: str) -> MigRestartNeeded:
     """No reset is known that brings the other mode."""
-    message = f"{uuid} takes the other MIG mode only by a restart of the node"
+    message = f"{uuid} changes its MIG mode only by a reboot of the node"
     return MigRestartNeeded(subject=f"GPU {uuid}", message=message, uuid=uuid)
 
 

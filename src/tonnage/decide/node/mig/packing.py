@@ -57,7 +57,7 @@ def pack(
     if largest > sizes[-1]:
         return MigMemoryShort(
             subject=model.name,
-            message=f"{largest} MiB are more than one GPU has ({sizes[-1]} MiB)",
+            message=f"{largest} MiB is more than one GPU has ({sizes[-1]} MiB)",
             instead=("several GPUs for it",),
             needed_mib=largest,
             most_mib=sizes[-1],

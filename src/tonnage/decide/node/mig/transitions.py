@@ -38,7 +38,7 @@ class Stage(StrEnum):
     RESTART = "restart"
     """The node restarts, if it may."""
     BACK = "back"
-    BACK_FOR_BOARD = "back for its board"
+    BACK_FOR_BOARD = "restored for its board"
     """To begin anew with all GPUs that are reset with one of them."""
     APPLIED = "applied"
     RESTORED = "restored"
@@ -165,10 +165,10 @@ def refusal_of(step: MigStep | MigObstacle | None) -> MigChangeEvent:
 def restart_obstacle(change: MigChange, boot: str, held: DeviceHolds) -> MigObstacle | None:
     """Why the node, which is in boot `boot`, does not restart for a change; None: it may."""
     if change.rebooted not in ("", boot):
-        message = "a restart of the node did not help"
+        message = "a reboot of the node did not help"
         return MigRestartUseless(subject="MIG layout", message=message, lasting=True)
     if holders := sorted({f"{hold.namespace}/{hold.pod}" for hold in held.holds}):
         named = ", ".join(holders[:_MOST_NAMED])
-        message = f"a restart of the node may help, but its GPUs are used by {named}"
+        message = f"a reboot of the node may help, but its GPUs are used by {named}"
         return MigRestartHeldUp(subject="MIG layout", message=message, holders=tuple(holders))
     return None

@@ -133,11 +133,11 @@ def _healthy_first(resource: PlannedResource) -> Iterator[str]:
 def _gated(resource: PlannedResource, daemon: MpsDaemon, state: MpsState | None) -> PlannedResource:
     served = () if state is None or state.why else _served(state.daemon, daemon)
     if state is None:
-        why = "the MPS control daemon is not started yet"
+        why = "the MPS control daemon has not started yet"
     elif state.why:
         why = f"the MPS control daemon does not serve: {state.why}"
     else:
-        why = "the MPS control daemon serves it once pods with the former limits have ended"
+        why = "the MPS control daemon serves it once the pods with the former limits have ended"
     slots = tuple(slot if slot.uuid in served else _without(slot, why) for slot in resource.slots)
     return replace(resource, slots=slots)
 

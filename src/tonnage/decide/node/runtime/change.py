@@ -62,8 +62,8 @@ def undo_plan(runtime: RuntimeSeen) -> RuntimePlan:
     if refusals:
         return refused(*refusals)
     if not edits:
-        return RuntimePlan(ChangeState.NOTHING, "nothing of Tonnage's stands in the runtime's configuration")
-    return RuntimePlan(ChangeState.CHANGE, "takes out what Tonnage put in", tuple(edits))
+        return RuntimePlan(ChangeState.NOTHING, "the runtime's configuration has nothing that Tonnage wrote")
+    return RuntimePlan(ChangeState.CHANGE, "removes what Tonnage wrote", tuple(edits))
 
 
 def inventory(runtime: RuntimeSeen) -> RuntimeInventory:
@@ -86,8 +86,8 @@ def _planned(runtime: RuntimeSeen, kind: RuntimeKind, version: Version) -> Runti
     if read.cdi_elsewhere and kind is RuntimeKind.CRIO:
         return refused(_elsewhere(name, read.cdi_elsewhere))
     if not kubelet_cdi(kind, version):
-        text, why = f"{name} takes no CDI devices from kubelet", "names from kubelet need 1.28"
-        remedy = "upgrade the runtime, or deviceListStrategy: cdi-annotations, which needs no more of it"
+        text, why = f"{name} takes no CDI devices from kubelet", "device names from kubelet need CRI-O 1.28"
+        remedy = "upgrade the runtime, or set deviceListStrategy: cdi-annotations"
         return refused(not_configured(text, runtime.told_by, why, remedy))
     if kind is RuntimeKind.CRIO:
         return _nothing(f"{name} has CDI without a switch")
@@ -116,9 +116,9 @@ def _read(runtime: RuntimeSeen) -> RuntimeConfig:
 
 def _elsewhere(name: str, where: str) -> RuntimeNotConfigured:
     return not_configured(
-        f"{name} reads no CDI specs of {CDI_FOLDER}",
+        f"{name} reads no CDI specs in {CDI_FOLDER}",
         where,
-        "specs that change with the node are written there, and cdi_spec_dirs leaves it out",
+        "the agent writes its specs there, but cdi_spec_dirs does not name the folder",
         f'add "{CDI_FOLDER}" to cdi_spec_dirs, then restart it',
     )
 
@@ -168,17 +168,17 @@ def unknown(runtime: RuntimeSeen) -> RuntimeNotConfigured:
             else ""
         )
         return not_configured(
-            f"{runtime.name} {runtime.version}".strip() + ": neither containerd nor CRI-O",
+            f"{runtime.name} {runtime.version}".strip() + " is neither containerd nor CRI-O",
             runtime.told_by,
             "no other runtime is configured here",
-            f"{docker}for kubelet's, say what its Node says: {_AS_THE_NODE}",
+            f"{docker}for kubelet's runtime, name it as its Node does: {_AS_THE_NODE}",
         )
     name = f"{runtime.kind.value if runtime.kind else 'a runtime'} {runtime.version}".strip()
     return not_configured(
-        f"which container runtime this is, is not known: {name[:100]}",
+        f"Tonnage does not know this container runtime: {name[:100]}",
         runtime.told_by,
-        "what has to be written depends on its version, so nothing is guessed",
-        f"say it as its Node does: {_AS_THE_NODE}",
+        "what must be written depends on its version",
+        f"name it as its Node does: {_AS_THE_NODE}",
     )
 
 
@@ -188,8 +188,8 @@ def without_cri(files: ContainerdFiles) -> RuntimeNotConfigured | None:
     if not where:
         return None
     return not_configured(
-        "containerd is told to do without its part for Kubernetes",
+        "containerd's CRI plugin is switched off",
         where,
         'disabled_plugins has "cri", as the configuration that Docker\'s package brings',
-        "take cri out of disabled_plugins",
+        "remove cri from disabled_plugins",
     )

@@ -140,19 +140,19 @@ def containerd_files(
 
 
 def _importing(path: str, main: str) -> RuntimeNotConfigured:
-    why = "which files containerd reads after it is not looked at here"
+    why = "Tonnage does not follow imports of imported files"
     return not_configured(f"{path} imports files itself", path, why, f"name them in {main}")
 
 
 def _starred(pattern: str, main: str) -> RuntimeNotConfigured:
-    why = "which folders that means is not looked at here"
+    why = "Tonnage does not follow patterns of folders"
     return not_configured(f"{main} imports {pattern}", main, why, "name the folders one by one")
 
 
 def _config_of(file: ConfigFile, runtime: Version, problems: list[RuntimeNotConfigured]) -> ContainerdFile:
     if file.trouble:
         denied = file.trouble.startswith(_DENIED)
-        remedy = "run it as root" if denied else "let it be a file as containerd reads it, or none"
+        remedy = "run it as root" if denied else "replace it by a file that containerd can read, or remove it"
         problems.append(not_configured(f"{file.path} cannot be read", file.path, file.trouble, remedy))
     newest = 4 if runtime >= _FOURTH else 3 if runtime >= _MERGING else 2
     usual = min(newest, 3)
@@ -166,7 +166,7 @@ def _config_of(file: ConfigFile, runtime: Version, problems: list[RuntimeNotConf
     version = table.get("version", 1)
     if not isinstance(version, int) or version not in _CRI or version > newest:
         why = f"this containerd reads versions 1 to {newest}"
-        problems.append(not_configured(f"version {str(version)[:40]} is not known here", file.path, why))
+        problems.append(not_configured(f"version {str(version)[:40]} is unknown", file.path, why))
         return ContainerdFile(file, usual, None)
     plugins = table.get("plugins")
     cri = plugins.get(_CRI[version]) if isinstance(plugins, dict) else None

@@ -91,6 +91,6 @@ def _several(configs: list[RuntimeConfig]) -> RuntimeNotConfigured:
     return not_configured(
         "several containerds are configured here",
         places,
-        "which of them kubelet has cannot be told while none answers",
+        "none of them answers, so Tonnage cannot tell which kubelet uses",
         f"name its main file: --config {configs[0].files[0]}",
     )

@@ -34,7 +34,9 @@ _ADDED: Final = re.compile(rf"^\s*\[plugins\..+\.runtimes\.([\"']?){HANDLER}\1\]
 _BASE: Final = 'template "base"'
 _CRIO_FOLDER: Final = "/etc/crio/crio.conf.d"
 _CRIO_FILE: Final = f"{_CRIO_FOLDER}/99-tonnage.conf"
-_TWICE: Final = "with the handler in a template it is one table twice, with which containerd does not start"
+_TWICE: Final = (
+    "a template with the handler as well would define one table twice, and containerd would not start"
+)
 _RUNC: Final = "io.containerd.runc.v2"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._/+-]{1,300}")
 _CLASS: Final = "pods reach it by a RuntimeClass with handler nvidia"
@@ -77,10 +79,10 @@ def nvidia_program(
     if program and (not path_or_name or not path_or_name.startswith("/") or there(path_or_name)):
         return HostProgram(program)  # one that is no path is refused for what it is
     return not_configured(
-        f"no such program: {path_or_name[:200]}" if path_or_name else f"no {_PROGRAM} is found",
+        f"program not found: {path_or_name[:200]}" if path_or_name else f"{_PROGRAM} not found",
         "--nvidia-runtime",
         "every container with that handler would stay in ContainerCreating",
-        "install nvidia-container-toolkit, or do without it: deviceListStrategy cdi-cri",
+        "install nvidia-container-toolkit, or use deviceListStrategy cdi-cri, which does not need it",
     )
 
 
@@ -127,7 +129,7 @@ def _doubled(generator: str, template: str, program: str) -> RuntimeNotConfigure
         f"{generator} adds handler {HANDLER} by itself at its next start, and {template} as well",
         program,
         _TWICE,
-        f"tonnage runtime undo takes out what Tonnage put in; then restart {generator}",
+        f"tonnage runtime undo removes what Tonnage wrote; then restart {generator}",
     )
 
 
@@ -138,7 +140,7 @@ def _twice(files: ContainerdFiles, programs: Iterable[str]) -> RuntimeNotConfigu
     return not_configured(
         f"{generator} adds handler {HANDLER} by itself",
         path,
-        f"it finds that program as it starts; {_TWICE}",
+        f"it finds that program when it starts; {_TWICE}",
         f"restart {generator}",
     )
 
@@ -172,7 +174,7 @@ def _existing_handler(name: str, there: str, program: str, where: str) -> Runtim
         not_configured(
             f"handler {HANDLER} is there, and runs {there or 'the default program'}",
             where,
-            "what somebody else configured is not changed",
+            "Tonnage does not change what it did not write",
             f"take it out, or --nvidia-runtime {there}" if there else "take it out",
         )
     )
@@ -184,7 +186,7 @@ def _done(name: str, edit: FileEdit) -> RuntimePlan:
 
 def _strange(program: str) -> RuntimeNotConfigured:
     return not_configured(
-        f"{program[:200]} is no plain path from /",
+        f"{program[:200]} is not a plain absolute path",
         "--nvidia-runtime",
         remedy="name nvidia-container-runtime as the node sees it: /usr/bin/nvidia-container-runtime",
     )

@@ -39,7 +39,7 @@ def _runtime(node: NodeRuntime) -> RuntimeInventory:
         return RuntimeInventory(cdi_reason=_SILENT, nri_reason=_SILENT)
     kind, version = runtime_kind(name), version_of(version_text)
     if kind is None or version is None:
-        strange = f"what {name[:_LONGEST]} {_shown(version_text)} does is not known here"
+        strange = f"Tonnage does not know {name[:_LONGEST]} {_shown(version_text)}"
         return RuntimeInventory(name[:_LONGEST], _shown(version_text), cdi_reason=strange, nri_reason=strange)
     configs = [config for config in node.configs if config.kind is kind]
     cdi, cdi_reason = _cdi(kind, version, configs)
@@ -52,10 +52,10 @@ def _cdi(kind: RuntimeKind, version: Version, configs: list[RuntimeConfig]) -> S
         return Switch.OFF, f"it is older than {CDI_NEEDS}"
     elsewhere = next((config.cdi_elsewhere for config in configs if config.cdi_elsewhere), "")
     if elsewhere:
-        return Switch.OFF, f"it reads no specs of {CDI_FOLDER}: {elsewhere}"
+        return Switch.OFF, f"it reads no specs in {CDI_FOLDER}: {elsewhere}"
     if kind is RuntimeKind.CRIO:
-        late = "" if kubelet_cdi(kind, version) else "; names from kubelet need 1.28"
-        return Switch.ON, f"CRI-O has it since 1.23, without a switch{late}"
+        late = "" if kubelet_cdi(kind, version) else "; device names from kubelet need 1.28"
+        return Switch.ON, f"always on since CRI-O 1.23{late}"
     settings = [(cdi_said(config, version), config.cdi_where) for config in configs]
     silent = next((config.cdi_replaced for config in configs), "")
     return _configured(settings, cdi_by_default(kind, version), configs, silent)
@@ -80,12 +80,15 @@ def _configured(
     if problem is not None:
         return (
             Switch.UNKNOWN,
-            f"{default}, but its configuration is not readable: {problem.where}: {problem.what}"[
+            f"{default}, but its configuration cannot be read: {problem.where}: {problem.what}"[
                 :_LONGEST_REASON
             ],
         )
     if not configs:
-        return Switch.UNKNOWN, f"{default}, but its configuration, which may say otherwise, is not seen"
+        return (
+            Switch.UNKNOWN,
+            f"{default}, but Tonnage does not see its configuration, which may say otherwise",
+        )
     places = {on: where for on, where in settings if on is not None}
     if len(places) > 1:
         return Switch.UNKNOWN, f"two configurations disagree: {places[True]}, {places[False]}"

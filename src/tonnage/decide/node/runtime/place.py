@@ -120,8 +120,8 @@ def linked(file: ConfigFile) -> RuntimeNotConfigured:
     return not_configured(
         f"{file.path} is a symbolic link to {file.link}",
         file.path,
-        "whoever made the link manages that file, and would not find a change in it",
-        f"make the change there, or put a file in the place of {file.path}",
+        "the program that made the link manages that file",
+        f"make the change there, or replace {file.path}",
     )
 
 
@@ -141,9 +141,9 @@ def _no_place(
 ) -> RuntimeNotConfigured:
     main = files.main.file.path
     if folder:
-        why = f"a drop-in in {folder} would take the place of everything that {main} says of the CRI plugin"
+        why = f"a drop-in in {folder} would replace everything that {main} says of the CRI plugin"
     else:
-        why = f"{generator} writes {main} anew at each start, and imports no drop-ins"
+        why = f"{generator} writes {main} again at each start, and imports no drop-ins"
     own = f", or {files.new_template()}, whole and your own" if files.new_template() else ""
     remedy = f"upgrade {generator} to a release with containerd 2, {change.instead}{own}"
     return not_configured(f"{generator}'s containerd takes no settings here", main, why, remedy)
@@ -159,7 +159,7 @@ def _own_template(
             f"{generator} makes it as it starts",
         )
         return not_configured(text, template.path, why, f"restart {generator}")
-    why = f"it is somebody's own, and a template: what comes of it is {generator}'s to say"
+    why = f"it is a template of your own: what comes of it is {generator}'s to say"
     lines = " ".join(change.body.split())
     remedy = f"write there: {lines}; then restart {generator}"
     return not_configured(f"{generator} makes {main} from {template.path}", template.path, why, remedy)
@@ -168,10 +168,10 @@ def _own_template(
 def _overruled(files: ContainerdFiles) -> RuntimeNotConfigured:
     last = files.last or files.main
     return not_configured(
-        "a later file has the last word",
+        "a later file overrides it",
         last.file.path,
-        "files are read in the order of their names, and it says something else",
-        "take what it says of that out of it",
+        "files are read in the order of their names, and that one says something else",
+        "remove the setting from that file",
     )
 
 
@@ -179,6 +179,6 @@ def _outdated(files: ContainerdFiles) -> RuntimeNotConfigured:
     return not_configured(
         f"{files.main.file.path} has version 1",
         files.main.file.path,
-        "containerd 2 does not carry over what files of version 1 say of its part for Kubernetes",
+        "containerd 2 ignores what files of version 1 say of its CRI plugin",
         "containerd config migrate",
     )

@@ -122,9 +122,9 @@ def without_blocks(path: str, text: str) -> FileEdit | RuntimeNotConfigured:
     left = _MARK.search(out)
     if left is not None:
         return not_configured(
-            "what Tonnage wrote there was changed since",
+            "what Tonnage wrote there has been changed since",
             f"{path}:{out.count(chr(10), 0, left.start()) + 1}",
-            "the sum in its mark no longer fits, so it is not taken out",
+            "the checksum in its mark does not match, so Tonnage does not remove it",
             "take the lines from '# >>> tonnage' to '# <<< tonnage' out by hand; what you want to keep,"
             " write outside of them",
         )

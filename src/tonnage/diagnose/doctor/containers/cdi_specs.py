@@ -31,7 +31,7 @@ from tonnage.model.severity import Severity
 _LAYER: Final = NodeLayer.CDI
 _LIBRARY: Final = re.compile(r"/lib(?:cuda|nvidia-[a-z0-9-]+)\.so\.(\d+\.\d+(?:\.\d+)?)$")
 _NVIDIA: Final = ("nvidia.com/", "management.nvidia.com/", f"{CDI_VENDOR}/")
-_OURS_AGAIN: Final = "the agent writes it anew by itself; if it does not, see the plugin's layer"
+_OURS_AGAIN: Final = "the agent writes it again by itself; if it does not, see the layer plugin"
 
 
 def judge_cdi(
@@ -58,8 +58,9 @@ def _normal(spec: SpecDocument) -> SpecDocument:
 def _crowded(folder: str, number: int) -> NodeFinding:
     return finding(
         CdiFolderCrowded(
-            message=f"{folder} has {number} CDI specs, of which the first by name were looked at",
-            remedy=f"tonnage cdi validate {folder}; see who writes them, and remove what nobody needs",
+            message=f"{folder} has {number} CDI specs, of which only the first by name were read",
+            remedy=f"tonnage cdi validate {folder}; find the program that writes them, and remove those"
+            " that are not needed",
             folder=folder,
             specs=number,
         ),
@@ -101,10 +102,8 @@ def _again(spec: SpecDocument) -> str:
     if kind.startswith(f"{CDI_VENDOR}/") or CDI_VENDOR in spec.path:
         return _OURS_AGAIN
     if kind.startswith("nvidia.com/") or "nvidia" in spec.path:
-        return (
-            f"tonnage cdi generate --output {spec.path}  (or: nvidia-ctk cdi generate --output={spec.path})"
-        )
-    return f"remove it, or let who wrote it write it anew: {spec.path}"
+        return f"tonnage cdi generate --file {spec.path}  (or: nvidia-ctk cdi generate --output={spec.path})"
+    return f"remove it, or write it again: {spec.path}"
 
 
 def _stale(spec: SpecDocument, facts: CdiFacts, version: str) -> NodeFinding | None:
@@ -116,9 +115,9 @@ def _stale(spec: SpecDocument, facts: CdiFacts, version: str) -> NodeFinding | N
     missing = [path for path in paths if path in facts.missing]
     if version and others and not any(path.endswith(f".so.{version}") for path in paths):
         text = f"{spec.path} is of driver {listed(sorted(others))}, {version} is loaded"
-        why = "containers get libraries that are not there, or do not fit the module"
+        why = "containers get libraries that are missing or do not match the module"
     elif missing:
-        text = f"{spec.path} names {counted(len(missing), 'path')} where nothing is"
+        text = f"{spec.path} names {counted(len(missing), 'path')}, which does not exist"
         why = f"{listed(missing, 3)}: containers stay in ContainerCreating, 'failed to stat CDI host device'"
     else:
         return None
@@ -178,7 +177,7 @@ def _twice(valid: list[SpecDocument]) -> Iterator[NodeFinding]:
                     paths=tuple(paths),
                 ),
                 where=listed(paths, 3),
-                why="runtimes take neither: 'conflicting device', then 'unresolvable CDI devices'",
+                why="runtimes refuse both: 'conflicting device', then 'unresolvable CDI devices'",
             )
 
 
@@ -190,20 +189,19 @@ def _missing_specs(valid: list[SpecDocument], inventory: Inventory | None) -> It
     if not ours and devices:
         yield finding(
             CdiSpecMissing(
-                message=f"there is no valid CDI spec of {CDI_GPU_KIND}",
+                message=f"no valid CDI spec of {CDI_GPU_KIND}",
                 remedy="kubectl logs -n tonnage-system -l app.kubernetes.io/name=tonnage-agent | grep -i cdi;"
                 " its pod needs hostPath /var/run/cdi, writable (the chart mounts it with a CDI strategy)",
                 kind=CDI_GPU_KIND,
             ),
             where="/var/run/cdi",
-            why="the agent's configuration names devices by CDI, and every such container stays in"
-            " ContainerCreating",
+            why="the agent names devices by CDI, so every container that gets one stays in ContainerCreating",
         )
     elif ours and lacking:
         yield finding(
             CdiSpecIncomplete(
                 message=f"the CDI spec lacks {counted(len(lacking), 'GPU')}: {listed(lacking, 2)}",
-                remedy="tonnage cdi generate > /dev/null, which says what is left out and why",
+                remedy="tonnage cdi generate > /dev/null  (says what it leaves out, and why)",
                 devices=tuple(lacking),
             ),
             where=ours[0].path,

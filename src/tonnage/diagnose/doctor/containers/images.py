@@ -54,8 +54,8 @@ def image_findings(
                 driver=inventory.driver_version,
             ),
             where=where,
-            why="'CUDA driver version is insufficient for CUDA runtime version': a driver runs no later"
-            " major version",
+            why="'CUDA driver version is insufficient for CUDA runtime version': a driver does not"
+            " run a later major version",
         )
     for capability in dict.fromkeys(capabilities):
         capability_version = version_of(capability)
@@ -81,13 +81,13 @@ def _no_code(cuda: tuple[int, ...], capability: tuple[int, ...]) -> str:
     """Why that CUDA does not compile for that GPU; empty if it does.
 
     >>> _no_code((12, 4), (10, 0))
-    'CUDA 12.8 was the first to know it'
+    'CUDA 12.8 is the first that supports it'
     >>> _no_code((13, 0), (7, 0)), _no_code((12, 4), (9, 0))
     ('CUDA 13.0 dropped it', '')
     """
     since = next((first for capability_limit, first in _SINCE if capability >= capability_limit), None)
     if since is not None and cuda < since:
-        return f"CUDA {since[0]}.{since[1]} was the first to know it"
+        return f"CUDA {since[0]}.{since[1]} is the first that supports it"
     for version, lowest in _UNTIL:
         if cuda >= version:
             return f"CUDA {version[0]}.{version[1]} dropped it" if capability < lowest else ""

@@ -40,7 +40,7 @@ def _cdi(runtime: ExaminedRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
     if runtime.version is not None and not can_cdi(runtime.kind, runtime.version):
         yield finding(
             CdiUnsupported(
-                message=f"{runtime.name} knows no CDI",
+                message=f"{runtime.name} does not support CDI",
                 remedy="upgrade the runtime, or deviceListStrategy: envvar",
                 runtime=runtime.name,
             ),
@@ -50,7 +50,7 @@ def _cdi(runtime: ExaminedRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
     elif runtime.config.cdi_elsewhere:
         yield finding(
             CdiDisabled(
-                message=f"{runtime.name} reads no CDI specs of {CDI_FOLDER}",
+                message=f"{runtime.name} reads no CDI specs in {CDI_FOLDER}",
                 remedy=f'add "{CDI_FOLDER}" to cdi_spec_dirs, then systemctl restart {unit_of(runtime.kind)}',
                 runtime=runtime.name,
             ),
@@ -62,7 +62,7 @@ def _cdi(runtime: ExaminedRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
         yield finding(
             CdiDisabled(
                 message=f"CDI is off in {runtime.name}",
-                remedy="tonnage runtime plan on the node shows the change, tonnage runtime apply makes it",
+                remedy="on the node, tonnage runtime plan shows the change, tonnage runtime apply makes it",
                 runtime=runtime.name,
             ),
             where=silent if cdi_said(runtime.config, runtime.version) is None else runtime.config.cdi_where,
@@ -78,7 +78,7 @@ def _nri(runtime: ExaminedRuntime) -> Iterator[NodeFinding]:
     if runtime.version is not None and not can_nri(runtime.kind, runtime.version):
         yield finding(
             NriUnsupported(
-                message=f"NRI is asked for, and {runtime.name} does not support NVIDIA's plugin",
+                message=f"NRI is requested, but {runtime.name} does not support NVIDIA's plugin",
                 remedy="cdi.nriPluginEnabled=false for this node's ClusterPolicy, or upgrade the runtime",
                 runtime=runtime.name,
             ),
@@ -88,13 +88,13 @@ def _nri(runtime: ExaminedRuntime) -> Iterator[NodeFinding]:
     elif runtime.nri is False:
         yield finding(
             NriDisabled(
-                message=f"NRI is asked for, and off in {runtime.name}",
+                message=f"NRI is requested, but off in {runtime.name}",
                 remedy="disable = false under io.containerd.nri.v1.nri (CRI-O: enable_nri = true), then"
                 " restart",
                 runtime=runtime.name,
             ),
             where=runtime.config.nri_where or plugins[0],
-            why="the plugin waits for a socket that nobody opens",
+            why="the plugin waits for a socket that the runtime does not open",
         )
 
 
@@ -114,15 +114,15 @@ def _no_way(runtime: ExaminedRuntime, facts: NodeFacts) -> Iterator[NodeFinding]
     config = facts.plugin.config if facts.plugin is not None else None
     if config is not None and wants_cdi(config):
         return  # a missing or refused spec is told of where specs are
-    off = " and CDI is off" if specs else "; there is no CDI spec either"
+    off = " and CDI is off" if specs else " and there is no CDI spec"
     tool = "installed" if runtime.facts.programs else "not installed"
     yield finding(
         NoInjectionPath(
-            message=f"no GPU gets into a container: {runtime.name} has no NVIDIA runtime handler{off}",
+            message=f"containers get no GPU: {runtime.name} has no NVIDIA runtime handler{off}",
             remedy="deviceListStrategy: [cdi-cri] for the agent, which needs no toolkit; or install"
             f" nvidia-container-toolkit && {CONFIGURE}",
             runtime=runtime.name,
         ),
         where=listed(runtime.config.files, 2) or "/etc/cdi",
-        why=f"NVIDIA's container toolkit is {tool}. Containers start, and 'nvidia-smi' is not found in them",
+        why=f"NVIDIA's container toolkit is {tool}. Containers start without nvidia-smi",
     )

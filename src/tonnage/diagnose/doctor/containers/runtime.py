@@ -40,7 +40,9 @@ def judge_runtime(facts: NodeFacts, runtime: RuntimeFacts, *, gpus: bool) -> Jud
     general = [*_general(runtime), *_toolkit(facts, runtime), *operator_findings(facts)]
     if kind is None:
         contained = facts.kubelet is not None and facts.kubelet.contained
-        why = "no container runtime is seen here" if not runtime.configs else "two runtimes are configured"
+        why = (
+            "doctor sees no container runtime here" if not runtime.configs else "two runtimes are configured"
+        )
         hint = ": in a pod, mount the host's / and give --root" if contained else ""
         return Judgement(_LAYER, tuple(general), because=f"{why}{hint}")
     node_runtime = ExaminedRuntime(runtime, kind, version, version_of(version), config or RuntimeConfig(kind))
@@ -83,8 +85,8 @@ def _general(runtime: RuntimeFacts) -> Iterator[NodeFinding]:
         if config.cri_disabled:
             yield finding(
                 RuntimeCriDisabled(
-                    message="containerd is told to do without its part for Kubernetes",
-                    remedy="take cri out of disabled_plugins, then systemctl restart containerd",
+                    message="containerd's CRI plugin is switched off",
+                    remedy="remove cri from disabled_plugins, then systemctl restart containerd",
                 ),
                 where=config.cri_disabled,
                 why='disabled_plugins has "cri", as the configuration that Docker\'s package brings',
@@ -92,12 +94,12 @@ def _general(runtime: RuntimeFacts) -> Iterator[NodeFinding]:
     if "nvidia-docker2" in runtime.packages:
         yield finding(
             NvidiaDocker2Left(
-                message=f"a leftover: nvidia-docker2 {runtime.packages['nvidia-docker2']} is installed",
+                message=f"the obsolete nvidia-docker2 {runtime.packages['nvidia-docker2']} is installed",
                 remedy="apt-get purge nvidia-docker2 && apt-get install nvidia-container-toolkit",
                 version=runtime.packages["nvidia-docker2"],
             ),
             where="/var/lib/dpkg/status",
-            why="it is superseded, pins old versions of the toolkit and rewrites /etc/docker/daemon.json",
+            why="it pins old versions of the toolkit and rewrites /etc/docker/daemon.json",
         )
 
 
@@ -113,10 +115,10 @@ def _programs(runtime: ExaminedRuntime) -> Iterator[NodeFinding]:
         if handler.program and handler.program not in runtime.facts.existing:
             yield finding(
                 RuntimeProgramMissing(
-                    message=f"the program of runtime handler {handler.name} is not there: {handler.program}",
-                    remedy="install nvidia-container-toolkit, or take the handler out and restart the runtime"
+                    message=f"the program of runtime handler {handler.name} is missing: {handler.program}",
+                    remedy="install nvidia-container-toolkit, or remove the handler and restart the runtime"
                     if handler.is_nvidia
-                    else f"install {handler.program}, or take the handler out and restart the runtime",
+                    else f"install {handler.program}, or remove the handler and restart the runtime",
                     handler=handler.name,
                     program=handler.program,
                 ),
@@ -137,14 +139,12 @@ def _twice(runtime: ExaminedRuntime) -> Iterator[NodeFinding]:
         template, program = twice
         yield finding(
             RuntimeHandlerTwice(
-                message="handler nvidia would be there twice at the next start, and containerd does not"
-                " start so",
-                remedy="take it out of the template (tonnage runtime undo, if Tonnage put it in), then"
-                " restart",
+                message="handler nvidia is defined twice: containerd would not start again",
+                remedy="remove it from the template (tonnage runtime undo if Tonnage wrote it), then restart",
                 program=program,
             ),
             where=template,
-            why=f"k3s and RKE2 add it by themselves where they find {program}, and the template does, too",
+            why=f"k3s and RKE2 add it where they find {program}, and so does the template",
         )
 
 
@@ -154,7 +154,7 @@ def _default(runtime: ExaminedRuntime) -> Iterator[NodeFinding]:
         yield finding(
             NvidiaRuntimeDefault(
                 message=f"NVIDIA's runtime is the default ({handler.name})",
-                remedy="with CDI no such runtime is needed: deviceListStrategy cdi-cri, and runc as default",
+                remedy="use deviceListStrategy cdi-cri, which needs no such runtime, and runc as the default",
                 handler=handler.name,
             ),
             where=runtime.config.default_where,

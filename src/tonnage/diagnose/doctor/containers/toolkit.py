@@ -30,12 +30,12 @@ def toolkit_findings(
     if legacy and config.no_cgroups:
         yield finding(
             ToolkitNoCgroups(
-                message="the container toolkit leaves control groups alone (no-cgroups = true)",
+                message="the container toolkit does not set up control groups (no-cgroups = true)",
                 remedy="nvidia-ctk config --in-place --set nvidia-container-cli.no-cgroups=false",
             ),
             where=config.no_cgroups,
-            why="containers see GPUs and may not open them: 'Failed to initialize NVML: Unknown Error'."
-            " It is for rootless Docker",
+            why="containers see GPUs but may not open them: 'Failed to initialize NVML: Unknown Error'."
+            " The setting is for rootless Docker",
         )
     if config.unprivileged_variable is False and legacy and by_variable:
         yield finding(
@@ -45,7 +45,7 @@ def toolkit_findings(
                 " accept-nvidia-visible-devices-as-volume-mounts = true",
             ),
             where=config.unprivileged_where,
-            why="deviceListStrategy envvar gives such containers nothing then",
+            why="with deviceListStrategy envvar such containers get no GPU",
         )
 
 
@@ -82,7 +82,7 @@ def _paths(config: ToolkitConfig, existing: frozenset[str], *, legacy: bool) -> 
         yield finding(
             ToolkitLdconfigMissing(
                 subject="",
-                message=f"the container toolkit's ldconfig is not there: {config.ldconfig}",
+                message=f"the container toolkit's ldconfig is missing: {config.ldconfig}",
                 remedy="nvidia-ctk config --in-place --set nvidia-container-cli.ldconfig=@/sbin/ldconfig",
                 path=config.ldconfig,
             ),
@@ -92,9 +92,9 @@ def _paths(config: ToolkitConfig, existing: frozenset[str], *, legacy: bool) -> 
     if config.root and config.root not in existing:
         yield finding(
             ToolkitConfigInvalid(
-                message=f"the container toolkit looks for the driver in {config.root}, which is not there",
-                remedy="take root out if the driver is the host's, or install the driver there",
-                problem=f"no such root: {config.root}",
+                message=f"the container toolkit looks for the driver in {config.root}, which does not exist",
+                remedy="remove root if the driver is the host's, or install the driver there",
+                problem=f"folder not found: {config.root}",
             ),
             where=config.root_where,
             why="containers fail with 'load library failed: libnvidia-ml.so.1'",

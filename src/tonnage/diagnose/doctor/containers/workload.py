@@ -40,7 +40,7 @@ class ContainerDevices:
 def judge_workload(facts: WorkloadFacts, answer: DriverAnswer, target: str = "") -> Judgement:
     """Every container that has GPUs or seems to; `target`: those of a pod (name, uid), or one by its id."""
     if facts.holds is None:
-        return Judgement(_LAYER, because=f"who was given which GPU is not known: {facts.trouble}")
+        return Judgement(_LAYER, because=f"doctor cannot tell which container has which GPU: {facts.trouble}")
     named = {container.pod_uid for container in facts.containers if container.container}
     containers = [grant for grant in facts.containers if grant.container or grant.pod_uid not in named]
     grants = [grant for container in containers if (grant := _grant(container, facts)) is not None]
@@ -51,7 +51,7 @@ def judge_workload(facts: WorkloadFacts, answer: DriverAnswer, target: str = "")
     findings += _crowded(facts, answer, grants, target)
     using = sum(bool(grant.uuids) for grant in chosen)
     held = sum(_is_gpu(hold) for hold in facts.holds)
-    unseen = f", {counted(held - using, 'container')} not seen among the processes" if held > using else ""
+    unseen = f", {counted(held - using, 'container')} not among the processes" if held > using else ""
     return Judgement(
         _LAYER, tuple(findings), f"{counted(using, 'container')} with GPUs{unseen if not target else ''}"
     )
@@ -138,25 +138,25 @@ def _nodes(grant: ContainerDevices, inventory: Inventory | None) -> Iterator[Nod
             ContainerWithForeignGpu(
                 message=f"{grant.name} has {counted(len(foreign), 'GPU')} that it was not given:"
                 f" {listed([f'/dev/nvidia{number}' for number in foreign])}",
-                remedy="take NVIDIA's runtime from being the default, or use deviceListStrategy cdi-cri",
+                remedy="make another runtime than NVIDIA's the default, or use deviceListStrategy cdi-cri",
                 container=grant.name,
                 paths=tuple(f"/dev/nvidia{number}" for number in foreign),
             ),
             where=f"/proc/{grant.container.pid}/root/dev",
             why=f"kubelet gave it {listed(grant.uuids) or 'none'}; NVIDIA_VISIBLE_DEVICES of its image is"
-            f" {_variable_text(grant, 'NVIDIA_VISIBLE_DEVICES')}, and NVIDIA's runtime obeys that",
+            f" {_variable_text(grant, 'NVIDIA_VISIBLE_DEVICES')}, which NVIDIA's runtime follows",
         )
     if lacking:
         yield finding(
             ContainerWithoutGpu(
                 message=f"{grant.name} was given {listed([f'/dev/nvidia{number}' for number in lacking])},"
-                " and lacks it",
+                " but does not have it",
                 remedy="correct those, then delete the pod",
                 container=grant.name,
                 paths=tuple(f"/dev/nvidia{number}" for number in lacking),
             ),
             where=f"/proc/{grant.container.pid}/root/dev",
-            why="nothing brought the GPU into the container: see the layers runtime and cdi",
+            why="the GPU was not injected into the container: see the layers runtime and cdi",
         )
 
 
@@ -175,25 +175,25 @@ def _visible(grant: ContainerDevices) -> Iterator[NodeFinding]:
             VisibleDevicesMismatch(
                 message=f"{grant.name} asks the runtime for {listed(other)}, and was given"
                 f" {listed(grant.uuids)}",
-                remedy="take NVIDIA_VISIBLE_DEVICES out of the pod's env",
+                remedy="remove NVIDIA_VISIBLE_DEVICES from the pod's env",
                 container=grant.name,
                 devices=tuple(other),
                 given=grant.uuids,
             ),
             where=_where(grant),
-            why="NVIDIA_VISIBLE_DEVICES is set in its manifest, over what the device plugin answered",
+            why="NVIDIA_VISIBLE_DEVICES in its manifest overrides what the device plugin answered",
         )
     elif "all" in entries and grant.container.minors is None and grant.uuids:
         yield finding(
             VisibleDevicesMismatch(
                 message=f"{grant.name} asks the runtime for all GPUs, and was given {listed(grant.uuids)}",
-                remedy="run doctor as root; take NVIDIA_VISIBLE_DEVICES out of the pod's env",
+                remedy="run doctor as root; remove NVIDIA_VISIBLE_DEVICES from the pod's env",
                 container=grant.name,
                 devices=("all",),
                 given=grant.uuids,
             ),
             where=_where(grant),
-            why="whether it has got them cannot be seen: needs root",
+            why="doctor needs root to see whether it has them",
             severity=Severity.WARNING,
         )
 
@@ -209,14 +209,14 @@ def _cuda_visible(grant: ContainerDevices, value: str | None) -> Iterator[NodeFi
     count = len(grant.uuids)
     yield finding(
         CudaVisibleDevicesMismatch(
-            message=f"{grant.name} sets CUDA_VISIBLE_DEVICES={value[:100]}, and has {counted(count, 'GPU')}",
-            remedy="take CUDA_VISIBLE_DEVICES out of the pod's env: it has only its own GPUs anyway",
+            message=f"{grant.name} sets CUDA_VISIBLE_DEVICES={value[:100]}, but has {counted(count, 'GPU')}",
+            remedy="remove CUDA_VISIBLE_DEVICES from the pod's env: it has only its own GPUs anyway",
             container=grant.name,
             value=value,
             gpus=count,
         ),
         where=_where(grant),
-        why=f"{wrong!r} is none of them: inside a container they are counted from 0;"
+        why=f"{wrong!r} is not among them: a container counts its GPUs from 0;"
         " CUDA says 'no CUDA-capable device is detected' or 'invalid device ordinal'",
     )
 
@@ -251,8 +251,7 @@ def _crowded(
             GpuMemoryCrowded(
                 message=f"GPU {device.index}: {counted(len(names), 'container')} use {used} of"
                 f" {device.memory_mib} MiB",
-                remedy="fewer replicas, MIG, or a limit of memory (MPS) for those. If yours has most: a"
-                " smaller"
+                remedy="use fewer replicas, MIG, or memory limits (MPS). If yours has most: use a smaller"
                 " batch or model, or less fragmentation (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
                 device=device.uuid,
                 used=used,
@@ -260,7 +259,8 @@ def _crowded(
                 containers=tuple(names),
             ),
             where=device.uuid,
-            why=f"who asks for more gets 'CUDA out of memory', whoever has most: {listed(parts, 8)}",
+            why="the next that asks for more gets 'CUDA out of memory', whichever has most:"
+            f" {listed(parts, 8)}",
         )
 
 

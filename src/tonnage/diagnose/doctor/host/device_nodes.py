@@ -65,18 +65,18 @@ def _missing(faults: list[_Fault]) -> NodeFinding | None:
             paths=tuple(paths),
         ),
         where="/dev",
-        why="no program reaches the GPU without, and no container gets it",
+        why="without it no program reaches the GPU, and no container gets it",
         severity=faults[0].severity,
     )
 
 
 def _wrong(fault: _Fault) -> NodeFinding:
     if not fault.was:
-        text = f"{fault.path} is no character device"
-        why = "a container that was given a path which did not exist leaves a folder or a file there"
+        text = f"{fault.path} is not a character device"
+        why = "it was made for a container that was given a path which did not exist"
     else:
         text = f"{fault.path} has the numbers {fault.was}, the driver has {fault.expected}"
-        why = "it leads to another driver, or to none: an image or a backup brought it along"
+        why = "it leads to another driver, or to none; it probably comes from an image or a backup"
     remedy = f"rm -r {fault.path}; {fault.make}"
     return finding(
         DeviceNodeWrong(

@@ -77,7 +77,7 @@ def _others(facts: NodeFacts, driver: DriverFacts) -> Iterator[NodeFinding]:
             yield finding(
                 DriverNotLoaded(
                     subject="",
-                    message=f"{module} is not loaded, which drives {counted(len(gpus), 'GPU')}",
+                    message=f"{module} is not loaded; it drives {counted(len(gpus), 'GPU')}",
                     remedy=f"modprobe {module} && dmesg | tail",
                     module=module,
                 ),
@@ -95,7 +95,7 @@ def _nouveau_bound(bound: tuple[PciGpu, ...], gpus: tuple[PciGpu, ...]) -> NodeF
             gpus=len(gpus),
         ),
         where=f"/sys/bus/pci/devices/{bound[0].address}/driver",
-        why="NVIDIA's driver cannot take a GPU that the open driver of the kernel has",
+        why="NVIDIA's driver cannot use a GPU that the kernel's own driver holds",
     )
 
 
@@ -112,7 +112,7 @@ def _not_loaded(driver: DriverFacts, *, nouveau: bool) -> Iterator[NodeFinding]:
                 kernel=driver.kernel,
             ),
             where="/sys/firmware/efi/efivars/SecureBoot-*",
-            why="the kernel refuses a module that nobody it trusts has signed",
+            why="the kernel refuses a module without a signature that it trusts",
         )
     elif not nouveau:
         there = f"it is installed for {driver.kernel}" if installed else "it is not installed for this kernel"
@@ -170,7 +170,7 @@ def _not_driven(gpus: tuple[PciGpu, ...], answer: DriverAnswer) -> Iterator[Node
                 driven=shown,
             ),
             where="NVML",
-            why=problems or "the driver gave one up",
+            why=problems or "the driver has dropped one",
         )
 
 
@@ -222,7 +222,7 @@ def _two_drivers(driver: DriverFacts, libraries: LibraryFacts | None) -> Iterato
         owner = "host's" if says_host == "true" else "container's"
         yield finding(
             TwoDrivers(
-                message=f"the GPU operator counts on the {owner} driver, which is not there",
+                message=f"the GPU operator relies on the {owner} driver, which is missing",
                 remedy="kubectl delete pod -n gpu-operator -l app=nvidia-operator-validator"
                 " --field-selector spec.nodeName=$(hostname)",
                 host=host,
@@ -252,5 +252,5 @@ def _unhealthy(facts: NodeFacts) -> Iterator[NodeFinding]:
                 condition=message,
             ),
             where=f"condition GPUsHealthy of node {facts.node}",
-            why="containers get no device that is not healthy; running pods keep theirs",
+            why="new containers get no unhealthy device; running pods keep theirs",
         )

@@ -19,7 +19,7 @@ NAMES: Final = {NVIDIA: "NVIDIA", AMD: "AMD", GAUDI: "Gaudi"}
 def judge_hardware(facts: HardwareFacts) -> Judgement:
     """The GPUs by vendor; none at all, or one that does not answer, is an error."""
     if facts.gpus is None:
-        why = "/sys/bus/pci cannot be seen: with --root, is sysfs mounted there?"
+        why = "/sys/bus/pci is not visible: with --root, mount sysfs there"
         return Judgement(NodeLayer.HARDWARE, because=why)
     if not facts.gpus:
         no_gpu = finding(
@@ -63,5 +63,5 @@ def _dead(gpu: PciGpu) -> NodeFinding:
             device=gpu.address,
         ),
         where=f"/sys/bus/pci/devices/{gpu.address}/config",
-        why="its configuration space reads as ones: it has fallen off the bus (Xid 79) or has no power",
+        why="its configuration space reads as all ones: it has fallen off the bus (Xid 79) or has no power",
     )

@@ -29,8 +29,8 @@ def kernel_findings(driver: DriverFacts) -> Iterator[NodeFinding]:
             kernel=driver.kernel,
         ),
         where=f"/lib/modules/{driver.kernel}/build",
-        why="NVIDIA's module is not built for this kernel, and cannot be without its headers: neither by"
-        " DKMS nor by a driver container that cannot download them",
+        why="NVIDIA's module is not built for this kernel, and without headers neither DKMS nor a driver"
+        " container that cannot download them can build it",
     )
 
 
@@ -54,7 +54,7 @@ def next_kernel_findings(driver: DriverFacts) -> Iterator[NodeFinding]:
             kernel=worst.release,
         ),
         where=f"/lib/modules/{worst.release}",
-        why="it is installed, newer than the one that runs, and has neither NVIDIA's module nor headers",
+        why="it is installed and newer than the running one, but has neither NVIDIA's module nor headers",
     )
 
 

@@ -35,13 +35,13 @@ def _missing(facts: LibraryFacts) -> Iterator[NodeFinding]:
         if name not in there:
             yield finding(
                 LibraryMissing(
-                    message=f"{name} is not there",
+                    message=f"{name} is missing",
                     remedy="install the driver's libraries of the module's version"
                     " (libnvidia-compute-* on Debian and Ubuntu, nvidia-driver-cuda-libs on Fedora and RHEL)",
                     library=name,
                 ),
                 where=f"{facts.root.rstrip('/')}/usr/lib*",
-                why=f"{purpose}; the module alone does not do",
+                why=f"{purpose}; the module alone does not suffice",
             )
 
 
@@ -59,8 +59,8 @@ def _mismatched(facts: LibraryFacts, version: str) -> Iterator[NodeFinding]:
                     loaded=version,
                 ),
                 where=file.path,
-                why="every call fails with 'Driver/library version mismatch': the driver was upgraded, and"
-                " its module is still the old one",
+                why="every call fails with 'Driver/library version mismatch': the driver was upgraded,"
+                " but the old module is still loaded",
             )
 
 
@@ -69,7 +69,7 @@ def _uncached(facts: LibraryFacts) -> Iterator[NodeFinding]:
     lacking = [file for file in facts.files if not (facts.cache or {}).get(file.name)]
     if facts.root != "/" or not lacking:
         return
-    missing = facts.cache_trouble or ("" if facts.cache is not None else "there is none")
+    missing = facts.cache_trouble or ("" if facts.cache is not None else "there is no cache")
     yield finding(
         LibraryNotCached(
             message=f"the loader's cache does not have {' and '.join(file.name for file in lacking)}",
@@ -77,7 +77,7 @@ def _uncached(facts: LibraryFacts) -> Iterator[NodeFinding]:
             libraries=tuple(file.name for file in lacking),
         ),
         where="/etc/ld.so.cache",
-        why=f"it lies at {lacking[0].path}, where programs may not look{f' ({missing})' if missing else ''}",
+        why=f"it is at {lacking[0].path}, where programs may not find it{f' ({missing})' if missing else ''}",
     )
 
 

@@ -74,15 +74,15 @@ def _registration(facts: KubeletFacts) -> Iterator[NodeFinding]:
     elif socket is None:
         yield finding(
             KubeletSocketMissing(
-                message="kubelet's registration socket is not there",
+                message="kubelet's registration socket is missing",
                 remedy="systemctl status kubelet; journalctl -u kubelet | tail",
             ),
             where=_SOCKET,
             why="kubelet does not run, or has another --root-dir"
-            + ("" if facts.folder else "; nor is its folder"),
+            + ("" if facts.folder else "; its folder is missing, too"),
         )
     elif socket.answer in ("nobody", "silent"):
-        how = "nobody listens" if socket.answer == "nobody" else "nobody answers"
+        how = "no program listens" if socket.answer == "nobody" else "no program answers"
         yield finding(
             KubeletSocketDead(
                 message=f"{how} on kubelet's registration socket",
@@ -90,12 +90,14 @@ def _registration(facts: KubeletFacts) -> Iterator[NodeFinding]:
                 answer=socket.answer,
             ),
             where=_SOCKET,
-            why="kubelet has ended and left it" if socket.answer == "nobody" else "kubelet hangs",
+            why="kubelet has ended and left the socket behind"
+            if socket.answer == "nobody"
+            else "kubelet hangs",
         )
     elif socket.answer != "listens":
         yield finding(
             KubeletSocketDead(
-                message="whether kubelet listens cannot be told",
+                message="doctor cannot tell whether kubelet listens",
                 remedy="run doctor as root",
                 answer=socket.answer,
             ),
@@ -129,7 +131,7 @@ def _plugins(facts: KubeletFacts) -> Iterator[NodeFinding]:
     if dead:
         yield finding(
             PluginSocketDead(
-                message=f"nobody listens on {counted(len(dead), 'plugin socket')}",
+                message=f"no program listens on {counted(len(dead), 'plugin socket')}",
                 remedy="restart that plugin: kubectl get pods -A --field-selector spec.nodeName=$(hostname)",
                 sockets=tuple(dead),
             ),
@@ -142,8 +144,8 @@ def _resources(facts: KubeletFacts) -> Iterator[NodeFinding]:
     if up(facts) and facts.pod_resources is None and not facts.contained:
         yield finding(
             PodResourcesMissing(
-                message="kubelet's pod resources socket is not there",
-                remedy="systemctl restart kubelet; it makes the socket at its start",
+                message="kubelet's pod resources socket is missing",
+                remedy="systemctl restart kubelet  (creates the socket)",
             ),
             where="/var/lib/kubelet/pod-resources/kubelet.sock",
             why="agents and exporters cannot tell which pod has which device",

@@ -72,7 +72,7 @@ def _drift(labels: Mapping[str, str], expected: Mapping[str, str], *, strange: b
         if key in labels and labels[key] != value
     }
     unfounded = {
-        key: f"{key}={value}, there is no such thing"
+        key: f"{key}={value}, which the node does not have"
         for key, value in sorted(labels.items())
         if strange
         and key.startswith(_FAMILIES)
@@ -85,12 +85,11 @@ def _drift(labels: Mapping[str, str], expected: Mapping[str, str], *, strange: b
             LabelDrifted(
                 message=f"{counted(len(differing) + len(unfounded), 'label')} drifted from the hardware:"
                 f" {listed([*differing.values(), *unfounded.values()], 3)}",
-                remedy="tonnage node --labels=direct (chart: features.publish) puts them right at once;"
-                " with GPU"
-                " feature discovery, restart its pod",
+                remedy="tonnage node --labels=direct (chart: features.publish) corrects them at once;"
+                " with GPU feature discovery, restart its pod",
                 differing=tuple(differing),
                 unfounded=tuple(unfounded),
             ),
             where="the Node's labels",
-            why="pods that select nodes by them come to the wrong GPUs, or to none",
+            why="pods that select nodes by them get the wrong GPUs, or none",
         )

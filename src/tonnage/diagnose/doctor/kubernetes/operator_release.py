@@ -37,7 +37,7 @@ def operator_findings(facts: NodeFacts) -> Iterator[NodeFinding]:
             OperatorVersionsMixed(
                 message=f"{word} {'.'.join(map(str, has))} with GPU operator {release.version}, released"
                 f" with {expected}",
-                remedy=f"take the version out of the chart's values, or write {expected} there",
+                remedy=f"remove the version from the chart's values, or write {expected} there",
                 component=word,
                 version=".".join(map(str, has)),
                 operator=release.version,

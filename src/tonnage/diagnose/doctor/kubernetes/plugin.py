@@ -29,7 +29,7 @@ from tonnage.model.severity import Severity
 
 _LAYER: Final = NodeLayer.PLUGIN
 _NVIDIA: Final = "nvidia.com/"
-_PARTS: Final = re.compile(r"(?:; |\n\s*)(?=why: |remedy: |in force: )")
+_PARTS: Final = re.compile(r"(?:; |\n\s*)(?:why: |remedy: |(?=in force: ))")
 _REJECTED: Final = "UnexpectedAdmissionError"
 _LOGS: Final = "kubectl logs -n tonnage-system -l app.kubernetes.io/name=tonnage-agent --tail=50"
 
@@ -79,11 +79,10 @@ def _running(plugin: PluginFacts, *, others: bool, gpus: bool) -> Iterator[NodeF
                 message="no device plugin runs on this node",
                 remedy="kubectl get pods -n tonnage-system -o wide --field-selector"
                 " spec.nodeName=$(hostname);"
-                " does the node have the label nvidia.com/gpu.present=true?",
+                " check that the node has the label nvidia.com/gpu.present=true",
             ),
             where="/var/lib/tonnage/agent.lock",
-            why="nobody holds the agent's lock, and no other plugin is among the processes: the node offers"
-            " no GPU",
+            why="the agent does not run (its lock is free), nor does another plugin: the node offers no GPU",
         )
 
 
@@ -101,7 +100,7 @@ def _silent(cluster: ClusterFacts | None, plugin: PluginFacts) -> Iterator[NodeF
                 age_s=int(age.age.total_seconds()),
             ),
             where="NodeGPUStatus status.heartbeatAt",
-            why="it hangs or cannot reach the API server, so that the cluster judges by what was so then",
+            why="it hangs or cannot reach the API server, so the cluster uses old facts",
         )
 
 
@@ -120,11 +119,11 @@ def _answers(plugin: PluginFacts) -> Iterator[NodeFinding]:
     elif plugin.running and plugin.address and plugin.ready is None:
         yield finding(
             AgentNotReady(
-                message="the agent runs and does not answer",
+                message="the agent runs but does not answer",
                 remedy=_LOGS,
             ),
             where=f"http://{plugin.address}/readyz",
-            why="it starts or ends just now, hangs, or that is not its address (--agent-address)",
+            why="it is starting or ending, hangs, or has another address (--agent-address)",
             severity=Severity.WARNING,
         )
 
@@ -152,7 +151,7 @@ def _state(plugin: PluginFacts) -> Iterator[NodeFinding]:
                 files=tuple(plugin.damaged),
             ),
             where=listed(plugin.damaged),
-            why="its checksum does not fit: a full or faulty disk. The agent sets it aside and learns anew",
+            why="its checksum does not match: the disk is full or faulty; the agent sets it aside",
         )
 
 
@@ -177,7 +176,7 @@ def _config(plugin: PluginFacts, facts: NodeFacts, samples: Samples) -> Iterator
         yield finding(
             GpuConfigRefused(
                 subject="",
-                message=f"the node does not run the configuration that it is told to: {head[:300]}",
+                message=f"the node does not run the configuration that it was given: {head[:300]}",
                 remedy="correct the ConfigMap; the agent takes it within a second",
                 problem=head,
             ),
@@ -188,7 +187,7 @@ def _config(plugin: PluginFacts, facts: NodeFacts, samples: Samples) -> Iterator
         yield finding(
             GpuConfigRefused(
                 subject="",
-                message="the node does not run the configuration that it is told to",
+                message="the node does not run the configuration that it was given",
                 remedy=f"{_LOGS} | grep refused",
                 problem="",
             ),
@@ -211,7 +210,7 @@ def _counted(samples: Samples) -> Iterator[NodeFinding]:
                     requests=int(number),
                 ),
                 where="the agent's metrics",
-                why="such pods are Failed with UnexpectedAdmissionError: mostly two of a shared resource",
+                why="such pods are Failed with UnexpectedAdmissionError, mostly for two of a shared resource",
                 severity=Severity.NOTE,
             )
 
@@ -248,7 +247,7 @@ def _offered(cluster: ClusterFacts | None, samples: Samples) -> Iterator[NodeFin
                 if resource in capacity
                 else "the agent's metrics",
                 why=f"{counted(total - good, _noun(cluster, resource))} of the plugin's list unhealthy; "
-                "pods that run there go on, new ones are not placed",
+                "running pods go on, new ones are not placed",
             )
 
 
@@ -283,12 +282,12 @@ def _refused(cluster: ClusterFacts | None) -> Iterator[NodeFinding]:
                 message=f"pod {pod.namespace}/{pod.name} was refused: {pod.message[:300]}",
                 remedy=f"ask for 1 instead; kubectl delete pod -n {pod.namespace} {pod.name}"
                 if shared
-                else f"kubectl delete pod -n {pod.namespace} {pod.name}, so that its owner makes another",
+                else f"kubectl delete pod -n {pod.namespace} {pod.name}, so that its owner creates another",
                 pod=f"{pod.namespace}/{pod.name}",
             ),
             where=f"pod {pod.namespace}/{pod.name}, reason {_REJECTED}",
             why="of a shared resource a container may have one (failRequestsGreaterThanOne): two replicas"
             " may be of one GPU"
             if shared
-            else "kubelet does not try again: the pod stays Failed",
+            else "kubelet does not retry: the pod stays Failed",
         )

@@ -56,7 +56,7 @@ def registration_findings(
             subject="",
             message=f"not registered with the kubelet that runs: {listed(names)}"
             if names
-            else "the plugin runs and has registered nothing",
+            else "the plugin runs but has registered nothing",
             remedy=f"kubectl delete pod {_pods_of(plugin)} --field-selector spec.nodeName=$(hostname)"
             " (pods that run keep their GPUs)",
             resources=tuple(names),

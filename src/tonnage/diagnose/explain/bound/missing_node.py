@@ -23,7 +23,7 @@ def node_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
     if "Node" in snapshot.missing or not nodes_read:
         return KindNotRead(
             subject=subject,
-            message=f"{unread_text('Node', snapshot)}: it is not known whether its node {node} exists",
+            message=f"{unread_text('Node', snapshot)}: Tonnage cannot tell whether its node {node} exists",
             remedy=unread_remedy("Node", snapshot),
             source="nodes of the snapshot",
             layer=Layer.SCHEDULER,

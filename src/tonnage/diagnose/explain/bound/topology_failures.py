@@ -23,7 +23,7 @@ def not_aligned(pod: Pod, snapshot: Snapshot) -> Reason | None:
     policies = status.software.policies if status is not None else None
     policy = f" {policies.topology_manager}" if policies is not None else ""
     layout = _layout(pod, snapshot)
-    shown = f"; there now: {'; '.join(layout)}" if layout else "; its NUMA nodes are not known here"
+    shown = f"; there now: {'; '.join(layout)}" if layout else "; Tonnage does not know its NUMA nodes"
     owner = pod.owner
     after = (
         f"its {owner.kind} {owner.name} creates a new one, which fails the same way"

@@ -103,11 +103,12 @@ def alignment_unknown(pod: Pod, node: NodeView, status: GpuStatus | None) -> str
         return ""
     match ask_kubelet(pod, node, status):
         case KubeletUnknown(why):
-            return (
-                f"it is not known whether its kubelet can align {requested_devices(pod)} on NUMA nodes: {why}"
-            )
+            devices = requested_devices(pod)
+            return f"Tonnage cannot tell whether its kubelet can align {devices} on NUMA nodes: {why}"
         case Aligned(unless) if unless:
-            return f"its kubelet can align {requested_devices(pod)}; what its {unless} says is not known"
+            return (
+                f"its kubelet can align {requested_devices(pod)}; Tonnage cannot tell what its {unless} says"
+            )
         case _:
             return ""
 

@@ -25,7 +25,7 @@ class DeviceReason(AllocationReason):
 
 
 class ResourceNotOffered(AllocationReason):
-    """The node does not offer the resource any more."""
+    """The node no longer offers the resource."""
 
     code: ClassVar[str] = "not-offered"
     advice: ClassVar[str] = "create the pod again"
@@ -70,7 +70,7 @@ class HeldUnderAnotherName(DeviceReason):
 
 @reason
 class HeldAndForgotten(DeviceReason):
-    """A container has the device, and kubelet has forgotten that it gave it."""
+    """A container has the device, but kubelet has forgotten that it gave it."""
 
     code: ClassVar[str] = "held-and-forgotten"
     advice: ClassVar[str] = "wait until its holder ends"

@@ -21,8 +21,9 @@ class PluginReason(Reason):
 
 @reason
 class DeviceUnhealthy(Reason):
-    """A node would have room but for devices that are not healthy, or a running pod holds one; which, since
-    when and why is named."""
+    """Unhealthy devices take the room on a node, or a running pod holds one; the reason names which, since
+    when and why.
+    """
 
     code: ClassVar[str] = "device-unhealthy"
     is_note: ClassVar[bool] = True
@@ -50,7 +51,7 @@ class GpuConfigRefused(PluginReason, NodeReason):
 
 @reason
 class LinksBelowBest(PluginReason):
-    """A running pod's GPUs are joined worse than others of its node; both sets are named."""
+    """A running pod's GPUs have slower links than others of its node; both sets are named."""
 
     code: ClassVar[str] = "links-below-best"
     advice: ClassVar[str] = "start it again when the better set is free"
@@ -62,7 +63,7 @@ class LinksBelowBest(PluginReason):
 
 @reason
 class MigConfigFailed(PluginReason):
-    """The MIG manager could not give a node the layout that it should have; who uses its GPUs is named."""
+    """The MIG manager could not make a node's layout; the pods that use its GPUs are named."""
 
     code: ClassVar[str] = "mig-config-failed"
     is_note: ClassVar[bool] = True

@@ -25,14 +25,14 @@ class MigLayoutReason(Reason):
 
 
 class MigProfileNotOffered(MigLayoutReason):
-    """A profile, or a layout by its name, that the GPU does not have."""
+    """The GPU does not have the profile, or the layout of that name."""
 
     code: ClassVar[str] = "mig-profile-not-offered"
     advice: ClassVar[str] = "name one that it has"
 
 
 class MigLayoutInvalid(MigLayoutReason):
-    """A text that names no layout: no profile with a number, none at all, or a compute instance."""
+    """The text is not a layout: a profile without a number, no profile, or a compute instance."""
 
     code: ClassVar[str] = "mig-layout-invalid"
     advice: ClassVar[str] = "write profiles with their number, `1g.10gb:2`"
@@ -40,7 +40,7 @@ class MigLayoutInvalid(MigLayoutReason):
 
 @reason
 class MigLayoutTooLarge(MigLayoutReason):
-    """Profiles that do not fit together on one GPU; the slices in whose way they are, are named."""
+    """Profiles do not fit together on one GPU; the slices that they compete for are named."""
 
     code: ClassVar[str] = "mig-layout-too-large"
     advice: ClassVar[str] = "ask for fewer, or for smaller ones"
@@ -59,7 +59,7 @@ class MigMemoryShort(MigLayoutReason):
 
 @reason
 class MigNotSupported(MigLayoutReason):
-    """The GPU has no MIG, nobody knows what fits on it, or its driver does not let it be divided now."""
+    """The GPU does not support MIG, its profiles are unknown, or its driver refuses to divide it now."""
 
     code: ClassVar[str] = "mig-not-supported"
     advice: ClassVar[str] = "use time-slicing, MPS or another GPU"
@@ -78,7 +78,9 @@ class MigGpuUnhealthy(MigLayoutReason):
 
 @reason
 class MigDeviceFilterUndecided(MigLayoutReason):
-    """A device filter that may mean the GPU or not: its PCI device id, or its subsystem, is not known."""
+    """Tonnage cannot tell whether a device filter matches the GPU: its PCI device id, or its subsystem, is
+    unknown.
+    """
 
     code: ClassVar[str] = "mig-device-filter-undecided"
     advice: ClassVar[str] = "name the GPU by its index"
@@ -87,7 +89,7 @@ class MigDeviceFilterUndecided(MigLayoutReason):
 
 @reason
 class MigEntriesDiffer(MigLayoutReason):
-    """Two entries of a configuration want a GPU divided differently."""
+    """Two entries of a configuration ask for different layouts of one GPU."""
 
     code: ClassVar[str] = "mig-entries-differ"
     advice: ClassVar[str] = "leave one of them out"
@@ -105,7 +107,7 @@ class MigGpuMissing(MigLayoutReason):
 
 @reason
 class MigLayoutRefused(MigLayoutReason):
-    """GPUs of a node that cannot be divided as the node's layout wants it, and why each cannot."""
+    """GPUs of a node cannot be divided as the node's layout says; the reason says why for each."""
 
     code: ClassVar[str] = "mig-layout-refused"
     advice: ClassVar[str] = "correct the configuration, or choose another"
@@ -130,15 +132,14 @@ class MigConfigurationMissing(MigConfigurationReason):
 
 
 class MigConfigurationUnusable(MigConfigurationReason):
-    """The ConfigMap of layouts may not be read, has not the key that is expected, or says what nobody can
-    read."""
+    """The ConfigMap of layouts may not be read, lacks the expected key, or is not valid."""
 
     code: ClassVar[str] = "mig-configuration-unusable"
     advice: ClassVar[str] = "make it readable to the agent, or correct it"
 
 
 class MigHostWorkForbidden(MigConfigurationReason):
-    """The ConfigMap of layouts has hooks or clients, and the agent may run nothing of its host."""
+    """The ConfigMap of layouts has hooks or clients, but the agent may not run programs of its host."""
 
     code: ClassVar[str] = "mig-host-work-forbidden"
     advice: ClassVar[str] = "permit them (`migManager.hostPrograms`), or remove them"
@@ -163,7 +164,7 @@ class MigGpuGone(MigObstacle):
 
 @reason
 class MigForeignInstance(MigObstacle):
-    """A reset would destroy an instance that is neither in the layout wanted nor in that of before."""
+    """A reset would destroy an instance that is in neither the new layout nor the previous one."""
 
     code: ClassVar[str] = "mig-foreign-instance"
     advice: ClassVar[str] = "destroy it with the program that created it"
@@ -174,7 +175,7 @@ class MigForeignInstance(MigObstacle):
 
 @reason
 class MigDeviceInUse(MigObstacle):
-    """Pods, or processes of nobody, use what a change of the layout would destroy."""
+    """Pods, or processes outside pods, use what a change of the layout would destroy."""
 
     code: ClassVar[str] = "mig-device-in-use"
     advice: ClassVar[str] = "wait for them, or evict them"
@@ -183,7 +184,7 @@ class MigDeviceInUse(MigObstacle):
 
 @reason
 class MigBoardResetNeeded(MigObstacle):
-    """A GPU takes the other mode by a reset of its board: who uses the others has to be asked first."""
+    """A GPU changes its MIG mode only by a reset of its board, whose other GPUs are in use."""
 
     code: ClassVar[str] = "mig-board-reset-needed"
     advice: ClassVar[str] = "free the GPUs of the board"
@@ -193,7 +194,7 @@ class MigBoardResetNeeded(MigObstacle):
 
 @reason
 class MigRestartNeeded(MigObstacle):
-    """A GPU takes the other mode by no reset that is known."""
+    """No known reset changes the MIG mode of the GPU."""
 
     code: ClassVar[str] = "mig-restart-needed"
     advice: ClassVar[str] = "restart the node, or let the agent do it"
@@ -201,7 +202,7 @@ class MigRestartNeeded(MigObstacle):
 
 
 class MigRestartUseless(MigObstacle):
-    """The node has restarted for a change of its layout, which did not help."""
+    """The node has rebooted for a change of its layout, which did not help."""
 
     code: ClassVar[str] = "mig-restart-useless"
     advice: ClassVar[str] = "check the driver"
@@ -209,7 +210,7 @@ class MigRestartUseless(MigObstacle):
 
 @reason
 class MigRestartHeldUp(MigObstacle):
-    """The node would restart for a change of its layout, but pods use its GPUs."""
+    """The node would reboot for a change of its layout, but pods use its GPUs."""
 
     code: ClassVar[str] = "mig-restart-held-up"
     advice: ClassVar[str] = "drain the node"
@@ -218,7 +219,7 @@ class MigRestartHeldUp(MigObstacle):
 
 @reason
 class MigAgentsEnded(MigObstacle):
-    """Several agents ended during a change of the layout, so the layout of before is made again."""
+    """Several agents ended during a change of the layout, so the previous layout is restored."""
 
     code: ClassVar[str] = "mig-agents-ended"
     advice: ClassVar[str] = "read the logs of the agents before"

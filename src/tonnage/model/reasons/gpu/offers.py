@@ -69,7 +69,7 @@ class MigDevicesMissing(OfferReason):
 
 @reason
 class MigProfileUnnamed(OfferReason):
-    """A MIG device whose profile makes no name of a resource."""
+    """The profile of a MIG device cannot be the name of a resource."""
 
     code: ClassVar[str] = "mig-profile-unnamed"
     advice: ClassVar[str] = "check the driver"
@@ -104,7 +104,7 @@ class PlanReason(Reason):
 
 
 class ConfigurationOverlooked(PlanReason):
-    """The configuration has something that a lenient reader overlooks."""
+    """The configuration has something that a lenient reader ignores."""
 
     code: ClassVar[str] = "configuration-overlooked"
     advice: ClassVar[str] = "correct it as the message says"
@@ -141,7 +141,7 @@ class SharedNameTaken(PlanReason):
 
 @reason
 class CdiNotUsed(Reason):
-    """`deviceListStrategy: auto` does without CDI: kubelet, runtime or agent is not known to have it."""
+    """`deviceListStrategy: auto` does not use CDI, because kubelet, runtime or agent may not support it."""
 
     code: ClassVar[str] = "cdi-not-used"
     advice: ClassVar[str] = "do what the message says; variables work meanwhile"

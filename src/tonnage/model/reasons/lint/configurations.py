@@ -76,7 +76,7 @@ class MigProfileUnknown(ConfigurationReason):
 
 
 class ClusterPolicyDeprecated(ConfigurationReason):
-    """A ClusterPolicy field that nothing reads any more."""
+    """A ClusterPolicy field that no longer has an effect."""
 
     code: ClassVar[str] = "cluster-policy-deprecated"
     advice: ClassVar[str] = "remove it"

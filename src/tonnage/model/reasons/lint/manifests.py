@@ -38,8 +38,9 @@ class ObjectFieldReason(ManifestFieldReason, ManifestFault):
 
 @reason
 class ApiWarning(ObjectReason):
-    """The API server takes the object and warns: an old label, annotation or field, a port or variable that
-    is there twice."""
+    """The API server takes the object and warns: an old label, annotation or field, a duplicate port or
+    variable.
+    """
 
     code: ClassVar[str] = "api-warning"
     advice: ClassVar[str] = "do what the warning says"
@@ -49,8 +50,9 @@ class ApiWarning(ObjectReason):
 
 
 class ObjectUnreadable(ObjectFieldReason):
-    """An object that the API server cannot decode, where neither a field nor a type is at fault that has a
-    code of its own: a time, base64, a number that is too large."""
+    """An object that the API server cannot decode, for a fault without a code of its own: a time, base64, a
+    number that is too large.
+    """
 
     code: ClassVar[str] = "object-unreadable"
     advice: ClassVar[str] = "correct the field that the server names"
@@ -100,7 +102,8 @@ class ResourceNameUnknown(ObjectReason):
 
 class NodeAffinityInvalid(ObjectFieldReason):
     """A nodeSelector or node affinity that the API server refuses: too many or too few values, a value that
-    is none of a label, no terms."""
+    no label can have, no terms.
+    """
 
     code: ClassVar[str] = "node-affinity-invalid"
     advice: ClassVar[str] = "do what the finding says"
@@ -166,8 +169,9 @@ class QuotaLeavesGap(ObjectReason):
 
 
 class ClaimInvalid(ObjectFieldReason):
-    """A ResourceClaim or template that the API server refuses: a name given twice or not at all, a reference
-    to no request, fields beside `exactly`."""
+    """A ResourceClaim or template that the API server refuses: a duplicate or missing name, a reference to an
+    unknown request, fields beside `exactly`.
+    """
 
     code: ClassVar[str] = "claim-invalid"
     advice: ClassVar[str] = "do what the finding says"
@@ -188,7 +192,7 @@ class ClaimNameUnknown(ObjectFieldReason):
 
 @reason
 class RequestNotInExactly(ObjectReason):
-    """In `resource.k8s.io/v1` a request's fields stand under `exactly`."""
+    """In `resource.k8s.io/v1` a request's fields belong under `exactly`."""
 
     code: ClassVar[str] = "request-not-in-exactly"
     advice: ClassVar[str] = "`--fix` moves them"
@@ -210,7 +214,7 @@ class SelectorRefused(ObjectReason):
 
 @reason
 class SelectorDoubtful(ObjectReason):
-    """A DeviceClass does not say of which driver its devices are; with a cluster, as a warning: a selector
+    """A DeviceClass does not name the driver of its devices; with a cluster, as a warning: a selector
     that fails on a device, or takes none of those there are."""
 
     code: ClassVar[str] = "selector-doubtful"

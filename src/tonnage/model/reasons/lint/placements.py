@@ -18,7 +18,7 @@ class PlacementReason(SchedulerReason, ManifestFault):
 
 @reason
 class ComparisonNotInteger(PlacementReason):
-    """`Gt` or `Lt` with what is no whole number: it is accepted, and no node matches."""
+    """`Gt` or `Lt` with a value that is not a whole number: accepted, but no node matches."""
 
     code: ClassVar[str] = "comparison-not-integer"
     advice: ClassVar[str] = "write a whole number in quotes, without a unit"
@@ -52,7 +52,7 @@ class ProductUnknown(PlacementReason):
 
 @reason
 class SelectsNoNode(PlacementReason):
-    """A node selector or affinity that no node meets; what nodes have is told."""
+    """A node selector or affinity that no node meets; what nodes have is named."""
 
     code: ClassVar[str] = "selects-no-node"
     advice: ClassVar[str] = "widen it"
@@ -64,7 +64,7 @@ class SelectsNoNode(PlacementReason):
 
 @reason
 class SingleNode(PlacementReason):
-    """One node alone offers what the pod asks for."""
+    """Only one node offers what the pod asks for."""
 
     code: ClassVar[str] = "single-node"
     advice: ClassVar[str] = "select another model or profile too"

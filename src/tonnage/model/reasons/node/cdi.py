@@ -19,7 +19,7 @@ class CdiReason(NodeFault):
 
 @reason
 class CdiDeviceTwice(CdiReason):
-    """Two specs of one folder name the same device, so runtimes take neither."""
+    """Two specs of one folder name the same device, so runtimes refuse both."""
 
     code: ClassVar[str] = "cdi-device-twice"
     advice: ClassVar[str] = "remove one"
@@ -29,7 +29,7 @@ class CdiDeviceTwice(CdiReason):
 
 @reason
 class CdiFolderCrowded(CdiReason):
-    """A folder has more specs than can be a node's; the first by name were looked at."""
+    """A folder has more specs than a node can need; only the first by name were read."""
 
     code: ClassVar[str] = "cdi-folder-crowded"
     advice: ClassVar[str] = "find out which program writes them"
@@ -60,7 +60,7 @@ class CdiSpecInvalid(CdiReason):
 
 @reason
 class CdiSpecMissing(CdiReason):
-    """The agent names devices by CDI, and there is no spec of them."""
+    """The agent names devices by CDI, but no spec has them."""
 
     code: ClassVar[str] = "cdi-spec-missing"
     advice: ClassVar[str] = "mount `/var/run/cdi` writable in its pod"
@@ -69,7 +69,7 @@ class CdiSpecMissing(CdiReason):
 
 @reason
 class CdiSpecStale(CdiReason):
-    """The spec is of another driver, or names paths where nothing is."""
+    """The spec is of another driver, or names paths that do not exist."""
 
     code: ClassVar[str] = "cdi-spec-stale"
     advice: ClassVar[str] = "write it again"

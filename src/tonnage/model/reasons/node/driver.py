@@ -94,7 +94,7 @@ class SecureBootRefusesModule(NodeDriverReason):
 
 @reason
 class TwoDrivers(NodeDriverReason):
-    """Host and container have drivers of different versions, or not the one that the operator counts on."""
+    """Host and container have drivers of different versions, or not the one that the operator relies on."""
 
     code: ClassVar[str] = "two-drivers"
     advice: ClassVar[str] = "one owner"

@@ -19,7 +19,7 @@ class KubeletFileReason(NodeFault):
 
 @reason
 class KubeletCheckpointUnreadable(KubeletFileReason):
-    """Kubelet's checkpoint of devices makes no sense, or cannot be read."""
+    """Kubelet's checkpoint of devices is malformed, or cannot be read."""
 
     code: ClassVar[str] = "kubelet-checkpoint-unreadable"
     advice: ClassVar[str] = "drain; remove it while kubelet is stopped"
@@ -28,7 +28,7 @@ class KubeletCheckpointUnreadable(KubeletFileReason):
 
 @reason
 class KubeletSocketDead(KubeletFileReason):
-    """Nobody listens on kubelet's registration socket."""
+    """No program listens on kubelet's registration socket."""
 
     code: ClassVar[str] = "kubelet-socket-dead"
     advice: ClassVar[str] = "restart kubelet"
@@ -36,7 +36,7 @@ class KubeletSocketDead(KubeletFileReason):
 
 
 class KubeletSocketMissing(KubeletFileReason):
-    """There is no registration socket."""
+    """Kubelet's registration socket is missing."""
 
     code: ClassVar[str] = "kubelet-socket-missing"
     advice: ClassVar[str] = "start kubelet"
@@ -63,7 +63,7 @@ class PluginSocketDead(KubeletFileReason):
 
 
 class PodResourcesMissing(KubeletFileReason):
-    """Kubelet's socket for who has what is not there."""
+    """Kubelet's pod resources socket is missing."""
 
     code: ClassVar[str] = "pod-resources-missing"
     advice: ClassVar[str] = "restart kubelet"

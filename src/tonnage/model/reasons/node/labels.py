@@ -19,7 +19,7 @@ class LabelReason(NodeFault):
 
 @reason
 class LabelDrifted(LabelReason):
-    """Labels of the Node say other than the hardware."""
+    """Labels of the Node contradict the hardware."""
 
     code: ClassVar[str] = "label-drifted"
     advice: ClassVar[str] = "publish them again"

@@ -19,7 +19,7 @@ class LibraryReason(NodeFault):
 
 @reason
 class DriverRefuses(LibraryReason):
-    """Everything is in its place, and the driver answers with an error."""
+    """Everything is in its place, but the driver answers with an error."""
 
     code: ClassVar[str] = "driver-refuses"
     advice: ClassVar[str] = "run `nvidia-smi`; read the kernel's log"
@@ -28,7 +28,7 @@ class DriverRefuses(LibraryReason):
 
 @reason
 class LibraryMissing(LibraryReason):
-    """The driver's NVML or CUDA library is not there."""
+    """The driver's NVML or CUDA library is missing."""
 
     code: ClassVar[str] = "library-missing"
     advice: ClassVar[str] = "install it"

@@ -36,7 +36,7 @@ class AgentNotRunning(NodePluginReason):
 
 @reason
 class AgentSilent(NodePluginReason):
-    """Agents of nodes have given no heartbeat for three minutes: what they reported may no longer be so."""
+    """Agents of nodes have given no heartbeat for three minutes: what they reported may be out of date."""
 
     code: ClassVar[str] = "agent-silent"
     advice: ClassVar[str] = "look at its pod and its log"
@@ -48,7 +48,7 @@ class AgentSilent(NodePluginReason):
 
 @reason
 class AgentStateDamaged(NodePluginReason):
-    """A file in which the agent keeps something is damaged, or was and is set aside."""
+    """A file in which the agent keeps its state is damaged, or was and has been set aside."""
 
     code: ClassVar[str] = "agent-state-damaged"
     advice: ClassVar[str] = "remove it"

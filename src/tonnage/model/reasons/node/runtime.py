@@ -19,7 +19,7 @@ class NodeRuntimeReason(NodeFault):
 
 @reason
 class CdiDisabled(NodeRuntimeReason):
-    """The agent names devices by CDI, and the runtime's CDI is off."""
+    """The agent names devices by CDI, but CDI is off in the runtime."""
 
     code: ClassVar[str] = "cdi-disabled"
     advice: ClassVar[str] = "switch it on"
@@ -46,7 +46,7 @@ class NoInjectionPath(NodeRuntimeReason):
 
 @reason
 class NriDisabled(NodeRuntimeReason):
-    """NVIDIA's NRI plugin is wanted, and the runtime's NRI is off."""
+    """NVIDIA's NRI plugin is requested, but NRI is off in the runtime."""
 
     code: ClassVar[str] = "nri-disabled"
     advice: ClassVar[str] = "switch it on"
@@ -55,7 +55,7 @@ class NriDisabled(NodeRuntimeReason):
 
 @reason
 class NriUnsupported(NodeRuntimeReason):
-    """NVIDIA's NRI plugin is wanted, and does not work with this runtime."""
+    """NVIDIA's NRI plugin is requested, but does not work with this runtime."""
 
     code: ClassVar[str] = "nri-unsupported"
     advice: ClassVar[str] = "disable it on this node, or upgrade"
@@ -97,7 +97,7 @@ class OperatorVersionsMixed(NodeRuntimeReason):
 
 @reason
 class RuntimeConfigInvalid(NodeRuntimeReason):
-    """A configuration of the runtime is no valid TOML, or cannot be read."""
+    """A configuration of the runtime is not valid TOML, or cannot be read."""
 
     code: ClassVar[str] = "runtime-config-invalid"
     advice: ClassVar[str] = "correct it"
@@ -106,7 +106,7 @@ class RuntimeConfigInvalid(NodeRuntimeReason):
 
 
 class RuntimeCriDisabled(NodeRuntimeReason):
-    """Containerd's part for Kubernetes is switched off."""
+    """Containerd's CRI plugin is switched off."""
 
     code: ClassVar[str] = "runtime-cri-disabled"
     advice: ClassVar[str] = "remove `cri` from `disabled_plugins`"
@@ -124,7 +124,7 @@ class RuntimeHandlerTwice(NodeRuntimeReason):
 
 @reason
 class RuntimeProgramMissing(NodeRuntimeReason):
-    """The program of a runtime handler is not there."""
+    """The program of a runtime handler is missing."""
 
     code: ClassVar[str] = "runtime-program-missing"
     advice: ClassVar[str] = "install it"

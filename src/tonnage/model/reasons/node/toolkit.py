@@ -27,7 +27,7 @@ class ToolkitConfigInvalid(ToolkitReason):
 
 
 class ToolkitNoCgroups(ToolkitReason):
-    """The toolkit leaves control groups alone, so GPUs cannot be opened."""
+    """The toolkit does not set up control groups, so GPUs cannot be opened."""
 
     code: ClassVar[str] = "toolkit-no-cgroups"
     advice: ClassVar[str] = "`no-cgroups=false`"

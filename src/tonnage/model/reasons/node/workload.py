@@ -65,7 +65,7 @@ class GpuMemoryCrowded(ContainerReason):
 
 @reason
 class ImageWithoutCodeForGpu(ContainerReason):
-    """An image's CUDA compiles nothing for the GPU."""
+    """An image's CUDA has no code for the GPU."""
 
     code: ClassVar[str] = "image-without-code-for-gpu"
     advice: ClassVar[str] = "use another image or another GPU"

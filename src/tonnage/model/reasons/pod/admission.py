@@ -50,8 +50,7 @@ class NameMissing(AdmissionReason, ManifestReason):
 
 @reason
 class ApiNotServed(AdmissionReason):
-    """An object that comes with the pod is of a version that this Kubernetes does not have (`no matches for
-    kind`)."""
+    """An object in the file has a version that this Kubernetes does not have (`no matches for kind`)."""
 
     code: ClassVar[str] = "api-not-served"
     advice: ClassVar[str] = "use an older version or a newer cluster"
@@ -72,7 +71,8 @@ class ObjectRefused(ManifestFieldReason):
 @reason
 class Unreadable(FieldReason):
     """An amount in the manifest, on the node, or of a pod there, is not a quantity; or a pod has spreading or
-    affinity that no API server takes."""
+    affinity that no API server accepts.
+    """
 
     code: ClassVar[str] = "unreadable"
     advice: ClassVar[str] = "correct it"
@@ -88,8 +88,9 @@ class ClaimEntryInvalid(FieldReason):
 
 
 class PodFieldInvalid(ManifestFieldReason):
-    """A field of the pod that the API server refuses: no containers, a missing or doubled name, no image, a
-    port, a policy, a gate; it is named."""
+    """The API server refuses a field of the pod: no containers, a missing or duplicate name, no image, a
+    port, a policy, a gate; it is named.
+    """
 
     code: ClassVar[str] = "pod-field-invalid"
     advice: ClassVar[str] = "do what the reason says"
@@ -143,7 +144,9 @@ class ResourceNotInteger(FieldAmountReason, ManifestReason):
 
 
 class ResourceNameInvalid(FieldAmountReason):
-    """A name that no container can ask for: without domain, a quota's key, other letters."""
+    """A container cannot ask for a resource of that name: it has no domain, is the key of a quota, or has
+    other letters.
+    """
 
     code: ClassVar[str] = "resource-name-invalid"
     advice: ClassVar[str] = "write domain/name"
@@ -182,7 +185,7 @@ class LimitRangeViolation(AdmissionReason):
 
 @reason
 class NamespaceTerminating(AdmissionReason):
-    """The namespace is being deleted, and takes nothing new."""
+    """The namespace is being deleted and accepts nothing new."""
 
     code: ClassVar[str] = "namespace-terminating"
     advice: ClassVar[str] = "wait until it is gone, or use another"
@@ -210,7 +213,7 @@ class PodSecurityViolation(AdmissionReason):
 
 @reason
 class PriorityNotOfClass(FieldReason):
-    """Priority or preemptionPolicy say other than the pod's class."""
+    """Priority or preemptionPolicy contradict the pod's class."""
 
     code: ClassVar[str] = "priority-not-of-class"
     advice: ClassVar[str] = "leave the field out, or name a class"
@@ -266,7 +269,7 @@ class WebhookDenied(AdmissionReason):
 
 @reason
 class WebhookMayRefuse(AdmissionReason):
-    """A note: webhooks that will be shown the pod; what they say cannot be foreseen."""
+    """A note: webhooks will be asked about the pod; Tonnage cannot predict their answers."""
 
     code: ClassVar[str] = "webhook-may-refuse"
     is_note: ClassVar[bool] = True

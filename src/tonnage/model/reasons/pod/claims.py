@@ -26,8 +26,9 @@ class ClaimElsewhere(SchedulerReason):
 
 @reason
 class ClaimError(SchedulerReason):
-    """A device selector fails on a device, or a claim asks in a way that nobody knows: the attempt ends on
-    every node."""
+    """A device selector fails on a device, or a claim is written in an unknown way: the attempt ends on every
+    node.
+    """
 
     code: ClassVar[str] = "claim-error"
     advice: ClassVar[str] = "correct the expression or the request; test with `has()` what may be missing"

@@ -58,8 +58,9 @@ class NodeMissing(KubeletReason):
 
 @reason
 class NodeNotReady(KubeletReason):
-    """The cluster closed the node since its kubelet is not ready or not heard of; the condition's reason is
-    quoted."""
+    """The cluster closed the node because its kubelet is not ready or silent; the condition's reason is
+    quoted.
+    """
 
     code: ClassVar[str] = "node-not-ready"
     advice: ClassVar[str] = "look at kubelet and network there"
@@ -72,8 +73,9 @@ class NodeNotReady(KubeletReason):
 
 @reason
 class NumaUndecided(KubeletReason):
-    """A note: whether kubelet can align the pod's devices on NUMA nodes cannot be told; what is missing is
-    named."""
+    """A note: Tonnage cannot tell whether kubelet can align the pod's devices on NUMA nodes; what is missing
+    is named.
+    """
 
     code: ClassVar[str] = "numa-undecided"
     is_note: ClassVar[bool] = True

@@ -31,8 +31,9 @@ class NodePinsConflict(SchedulerReason):
 
 
 class AffinityNotReadable(SchedulerReason):
-    """A value in the preferred node affinity is none that a label can have, such as `-1`; the scheduler fails
-    as soon as two nodes would do."""
+    """The preferred node affinity has a value that no label can have, such as `-1`; the scheduler fails as
+    soon as two nodes fit.
+    """
 
     code: ClassVar[str] = "affinity-not-readable"
     advice: ClassVar[str] = "correct the value"
@@ -50,8 +51,9 @@ class NotModelled(SchedulerReason):
 
 @reason
 class ReleaseUnverified(SchedulerReason):
-    """The answer is for a release whose scheduler was never asked (1.31 to 1.33, 1.34.0, 1.34.1, what is
-    older or newer)."""
+    """The answer is for a release that was not compared with its scheduler (1.31 to 1.33, 1.34.0, 1.34.1,
+    older or newer ones).
+    """
 
     code: ClassVar[str] = "release-unverified"
     is_note: ClassVar[bool] = True
@@ -84,8 +86,7 @@ class OtherScheduler(SchedulerReason):
 
 @reason
 class SchedulerSilent(SchedulerReason):
-    """No scheduler serves the pod's schedulerName as far as can be seen, or none has said anything for
-    minutes."""
+    """No visible scheduler serves the pod's schedulerName, or none has reported for minutes."""
 
     code: ClassVar[str] = "scheduler-silent"
     advice: ClassVar[str] = "start it, or correct the name"
@@ -106,8 +107,9 @@ class HamiDevicesShort(SchedulerReason):
 
 @reason
 class HeldAndIdle(SchedulerReason):
-    """Beside the answer: GPUs that would be needed are held by pods that hardly use them; what is allocated
-    counts, not what is used."""
+    """Beside the answer: pods hold the needed GPUs but hardly use them; what is allocated counts, not what is
+    used.
+    """
 
     code: ClassVar[str] = "held-and-idle"
     is_note: ClassVar[bool] = True
@@ -143,7 +145,7 @@ class LabelOfNobody(SchedulerReason):
 
 @reason
 class LinksUndecided(SchedulerReason):
-    """A pod with several GPUs fits nodes that join them differently, and does not say which it wants."""
+    """A pod with several GPUs fits nodes whose links between GPUs differ, and does not choose."""
 
     code: ClassVar[str] = "links-undecided"
     is_note: ClassVar[bool] = True
@@ -155,7 +157,7 @@ class LinksUndecided(SchedulerReason):
 
 @reason
 class ReplicasNotDevices(SchedulerReason, ManifestReason):
-    """The pod asks for several of a resource that nodes offer by replicas: they are fewer GPUs than that."""
+    """The pod asks for several of a resource that nodes offer as replicas: they are fewer GPUs than that."""
 
     code: ClassVar[str] = "replicas-not-devices"
     aside: ClassVar[bool] = True
@@ -187,7 +189,7 @@ class LabelNotTrue(SchedulerReason):
 
 @reason
 class LinksBelowFamily(SchedulerReason):
-    """A running pod's GPUs are joined far worse than as many on nodes of another family."""
+    """A running pod's GPUs have far slower links than as many on nodes of another family."""
 
     code: ClassVar[str] = "links-below-family"
     advice: ClassVar[str] = "select those nodes"
@@ -211,8 +213,9 @@ class ProductUndecided(SchedulerReason):
 
 @reason
 class Preemption(SchedulerReason):
-    """A node is (or would be) cleared of pods of lower priority, which are named, with the disruption budgets
-    that their going breaks."""
+    """Pods of lower priority are (or would be) evicted from a node; they are named, with the disruption
+    budgets that this breaks.
+    """
 
     code: ClassVar[str] = "preemption"
     advice: ClassVar[str] = "wait"
@@ -235,8 +238,9 @@ class PreemptionNotAllowed(SchedulerReason):
 
 @reason
 class PreemptionNotHelpful(SchedulerReason):
-    """Beside the answer: pods of lower priority are there, but no node refuses the pod for what their end
-    would change."""
+    """Beside the answer: there are pods of lower priority, but their end would not make any node take the
+    pod.
+    """
 
     code: ClassVar[str] = "preemption-not-helpful"
     is_note: ClassVar[bool] = True

@@ -41,8 +41,9 @@ class QuotaExceeded(QuotaRowsReason):
 
 
 class QuotaNotTakenOver(QuotaRowsReason):
-    """The quota's spec allows it, but the quota controller has not taken it over yet: the server goes by the
-    status."""
+    """The quota's spec allows it, but the quota controller has not processed the spec yet: the server uses
+    the status.
+    """
 
     code: ClassVar[str] = "quota-not-taken-over"
     advice: ClassVar[str] = "wait; look at kube-controller-manager"
@@ -75,7 +76,7 @@ class QuotaKeyWithoutEffect(QuotaReason, ManifestReason):
 
 @reason
 class QuotaNotCounted(QuotaReason):
-    """A quota is so new that nobody has counted what is used."""
+    """A quota is so new that its use has not been counted yet."""
 
     code: ClassVar[str] = "quota-not-counted"
     advice: ClassVar[str] = "try again; look at kube-controller-manager if it stays"

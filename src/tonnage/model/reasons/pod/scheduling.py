@@ -29,7 +29,7 @@ class AmountReason(SchedulerReason):
 
 @reason
 class NodeUnschedulable(SchedulerReason):
-    """The node is cordoned; by which program and since when is told where the node has it."""
+    """The node is cordoned; the reason names the program and the time where the node has them."""
 
     code: ClassVar[str] = "node-unschedulable"
     advice: ClassVar[str] = "find out why, then uncordon it"
@@ -73,8 +73,9 @@ class TaintNotTolerated(SchedulerReason, ManifestReason):
 
 @reason
 class NodeAffinityMismatch(SchedulerReason):
-    """nodeSelector or required node affinity leaves the node out; the label, what is wanted and what the node
-    has are named."""
+    """nodeSelector or required node affinity excludes the node; the label, the wanted and the actual value
+    are named.
+    """
 
     code: ClassVar[str] = "node-affinity-mismatch"
     advice: ClassVar[str] = "widen it, or label the node"
@@ -146,8 +147,9 @@ class ResourceTooLarge(AmountReason):
 
 @reason
 class ResourceNotAdvertised(SchedulerReason, ManifestReason):
-    """The node does not offer the resource, or no node does; related names that nodes offer are told. With a
-    GPU known to be there, the layer below is named."""
+    """The node does not offer the resource, or no node does; related names that nodes offer are named. If a
+    GPU is known to be there, the layer below is named.
+    """
 
     code: ClassVar[str] = "resource-not-advertised"
     leads: ClassVar[bool] = True

@@ -31,7 +31,7 @@ class VolumeInUse(SchedulerReason):
 
 @reason
 class VolumeLimit(SchedulerReason):
-    """The volumes' driver attaches no more to the node."""
+    """The driver attaches no more volumes to the node."""
 
     code: ClassVar[str] = "volume-limit"
     advice: ClassVar[str] = "wait, or use other nodes"
@@ -56,7 +56,7 @@ class VolumeElsewhere(SchedulerReason):
 
 @reason
 class VolumeNotAvailable(SchedulerReason):
-    """No volume is free on the node for a claim that is to be bound there, and none can be made for it."""
+    """No volume is free on the node for a claim that is to be bound there, and none can be created."""
 
     code: ClassVar[str] = "volume-not-available"
     advice: ClassVar[str] = "create one, or use another class"
@@ -67,7 +67,7 @@ class VolumeNotAvailable(SchedulerReason):
 
 @reason
 class StorageShort(SchedulerReason):
-    """The driver that would make a volume for a claim has not enough storage left on the node."""
+    """The driver that would create a volume for a claim lacks storage on the node."""
 
     code: ClassVar[str] = "storage-short"
     advice: ClassVar[str] = "use a smaller claim or another class, or free some storage"

@@ -21,7 +21,7 @@ class WorkloadDeadline(Reason):
 
 @reason
 class WorkloadEnded(Reason):
-    """A Job has failed or is complete, so it makes no more pods."""
+    """A Job has failed or is complete, so it creates no more pods."""
 
     code: ClassVar[str] = "workload-ended"
     advice: ClassVar[str] = "create it again"
@@ -30,7 +30,7 @@ class WorkloadEnded(Reason):
 
 @reason
 class WorkloadPaused(AdmissionReason):
-    """A Deployment is paused, or a Job or CronJob suspended: no pods are made."""
+    """A Deployment is paused, or a Job or CronJob suspended: no pods are created."""
 
     code: ClassVar[str] = "workload-paused"
     advice: ClassVar[str] = "resume it"
