@@ -11,8 +11,8 @@ import click
 
 from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.terminal.fitted_table import fitted_table
-from tonnage.cli.terminal.output import emit, lines, say, terminal_width
+from tonnage.cli.terminal.output import emit, lines, say
+from tonnage.cli.terminal.tables import table
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
 
@@ -69,7 +69,7 @@ def _show(rows: Sequence[ClaimRow], common: Common, unread: Collection[str]) -> 
         say(f"No ResourceClaim{where} was found.", err=True)
     else:
         cells = [_cells(row) for row in rows]
-        say(fitted_table(_HEAD, cells, terminal_width()))
+        say(table(_HEAD, cells))
         amiss = [f"{row.namespace}/{row.name}: {row.why}" for row in rows if row.why]
         if amiss:
             say("")

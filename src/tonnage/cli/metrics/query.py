@@ -12,7 +12,8 @@ from typing import Final
 import click
 
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.terminal.output import emit, say, table
+from tonnage.cli.terminal.output import emit, say
+from tonnage.cli.terminal.tables import table
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 
