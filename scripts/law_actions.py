@@ -27,7 +27,16 @@ CHANGES: Final[Mapping[str, frozenset[str]]] = {
 READS: Final = frozenset(
     {
         *("Clock", "KubernetesReader", "DeviceReader", "CheckpointReader", "MpsView", "CdiView", "HostView"),
-        *("KubeletHolds", "RuntimeView", "SoftwareView", "MachineFacts", "PluginService", "AgentConfigFile"),
+        *(
+            "KubeletHolds",
+            "RuntimeView",
+            "SoftwareView",
+            "MachineFacts",
+            "ProcessView",
+            "KubeletDevices",
+            "PluginService",
+            "AgentConfigFile",
+        ),
     }
 )
 """Protocols that change nothing."""

@@ -31,6 +31,8 @@ TARGETS: Final[Mapping[str, Callable[[], AbstractContextManager[Target]]]] = Map
         "mig-minors": driver.mig_minors,
         "nvml": lambda: nullcontext(driver.nvml),
         "health-kept-on-disk": lambda: nullcontext(memory.kept_health),
+        "usage-kept-on-disk": lambda: nullcontext(memory.kept_usage),
+        "process-table": memory.process_table,
         "ledger-kept-on-disk": lambda: nullcontext(memory.kept_ledger),
         "mig-parted": lambda: nullcontext(settings.mig_parted),
         "mig-hooks": lambda: nullcontext(settings.mig_hooks),

@@ -86,7 +86,8 @@ async def run_agent(
     """
     address, exporter_address = _check(options)
     backend = backend_of(options.devices, options.root, options.driver_root, clock)
-    async with alone_on(options.root / STATE / "agent.lock", clock):
+    lock = "exporter.lock" if options.exporter.alone else "agent.lock"
+    async with alone_on(options.root / STATE / lock, clock):
         with (
             listen(address) if address else nullcontext() as listening,
             listen(exporter_address, "--exporter-address")
@@ -96,7 +97,13 @@ async def run_agent(
             ports = _ports(options, backend, api, host or AgentHost())
             world = _world(options, ports, clock, metrics, started or asyncio.Event())
             try:
-                await _run(options, ports, world, (listening, exporting))
+                if options.exporter.alone:
+                    from tonnage.agent.exporter.main import run_exporter
+
+                    assert exporting is not None
+                    await run_exporter(options.exporter, world, backend, exporting, options.root)
+                else:
+                    await _run(options, ports, world, (listening, exporting))
             except BaseExceptionGroup as group:
                 from tonnage.agent.startup import first_error
 
@@ -106,10 +113,13 @@ async def run_agent(
 def _ports(
     options: AgentOptions, backend: DeviceBackend, api: KubernetesApi | None, host: AgentHost
 ) -> ActionPorts:
-    """What the agent may change."""
+    """What the agent may change: as the exporter alone nothing but its own files."""
+    from tonnage.loop.effects import ActionPorts
+
+    if options.exporter.alone:
+        return ActionPorts(checkpoints=FolderCheckpoints(options.root / STATE), api=api)
     from tonnage.adapters.features_file import FeatureLines
     from tonnage.adapters.mps.daemon import ControlDaemons
-    from tonnage.loop.effects import ActionPorts
 
     programs = host.programs
     if programs is None and options.mig_host_root is not None:
@@ -304,31 +314,11 @@ async def _export(
     if listening is None:
         return
     await world.started.wait()
-    from tonnage.adapters.config_file import MountedConfigFile
-    from tonnage.adapters.job_files import JobFiles
-    from tonnage.agent.exporter.collectors import Collectors
-    from tonnage.agent.exporter.page import ExporterPage
-    from tonnage.agent.exporter.sampling import DeviceSampler
+    from tonnage.agent.exporter.main import NodeSources, export
+    from tonnage.agent.exporter.pod_usage import offered_replicas
 
-    settings = options.exporter
-    collectors = Collectors(world, MountedConfigFile(settings.collectors) if settings.collectors else None)
-    sampler = DeviceSampler(world, backend, collectors.fields, settings.interval_s)
-    page = ExporterPage(settings, board, world.clock, sampler, JobFiles(settings.jobs).contents)
-
-    def server_of() -> HttpServer:
-        from tonnage.adapters.http.exporter_server import exporter_server
-        from tonnage.adapters.http.web_config_file import WebConfigFile
-
-        web, root = settings.web_config, settings.web_root
-        access = None if web is None else WebConfigFile(web, world.clock, root=root)
-        return exporter_server(listening, lambda: page.text(collectors.counters), access)
-
-    server = await asyncio.to_thread(server_of)
-    host, port = listening.getsockname()[:2]
-    _LOG.info("device metrics served: node=%s address=%s", world.node, Address(host, port))
-    async with asyncio.TaskGroup() as group:
-        for run in (collectors.run, sampler.run, server.run):
-            group.create_task(run())
+    node = NodeSources(options.root, lambda: offered_replicas(board))
+    await export(options.exporter, world, board, backend, listening, node)
 
 
 def _server(

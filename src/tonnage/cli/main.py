@@ -61,10 +61,6 @@ COMMANDS: Final = {
         "tonnage.cli.controller",
         "Run the cluster controller, as its Deployment does: ClusterPolicy for Tonnage's agents.",
     ),
-    "operator": (
-        "tonnage.cli.operator.command",
-        "Show what a ClusterPolicy comes to on each node, now and before it is applied.",
-    ),
     "cdi": ("tonnage.cli.cdi.command", "Generate and check CDI specs for container runtimes."),
     "runtime": (
         "tonnage.cli.runtime.command",

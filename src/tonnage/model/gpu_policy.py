@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from tonnage.model.json import JsonObject
-from tonnage.model.node.gpu_status import GpuStatus
 
 
 class PolicyState(StrEnum):
@@ -25,21 +23,6 @@ class ConfigMapChoice:
 
     name: str = ""
     default: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SeenConfigMap:
-    """A ConfigMap: its contents, and of what it is a copy; empty: of nothing."""
-
-    namespace: str
-    name: str
-    contents: Mapping[str, str]
-    source: str = ""
-
-    @property
-    def path(self) -> str:
-        """namespace/name."""
-        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +46,3 @@ class GpuPolicy:
     plugin_config: ConfigMapChoice = ConfigMapChoice()
     without_effect: tuple[FieldWithoutEffect, ...] = ()
     status: JsonObject = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class OperatedNode:
-    """A node as the controller sees it: its labels, what it has to give, and its agent's report."""
-
-    name: str
-    labels: Mapping[str, str]
-    allocatable: Mapping[str, int]
-    report: GpuStatus | None = None
-
-    @property
-    def devices(self) -> int | None:
-        """How many devices its agent reports; None: it has not."""
-        return None if self.report is None else len(self.report.devices)

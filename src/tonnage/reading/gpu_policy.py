@@ -1,47 +1,19 @@
-"""A ClusterPolicy, and what it is about, as model values. A field of the wrong shape counts as absent."""
+"""A ClusterPolicy as a model value. Every field is optional; one of the wrong shape counts as absent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
-from tonnage.documents.yaml.reader import parse_yaml_all
 from tonnage.model.catalog.policy_effects import policy_effects
-from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.gpu_policy import (
-    ConfigMapChoice,
-    FieldWithoutEffect,
-    GpuPolicy,
-    OperatedNode,
-    SeenConfigMap,
-)
+from tonnage.model.gpu_policy import ConfigMapChoice, FieldWithoutEffect, GpuPolicy
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import flag, mapping, text
-from tonnage.model.names import COPIED_FROM
-from tonnage.reading.documents import objects_in
-from tonnage.reading.gpu_status import gpu_status_from
 from tonnage.reading.object_parts import moment
-from tonnage.wire.kinds import CLUSTER_POLICY
-from tonnage.wire.objects import ClusterPolicy, ConfigMap, Node, NodeGPUStatus
+from tonnage.wire.objects import ClusterPolicy
 
 _DEEPEST: Final = 8
 _MOST_FIELDS: Final = 2000
-
-
-def policies_in(content: str, source: str) -> list[ClusterPolicy]:
-    """The ClusterPolicies in a YAML text. Raises ConfigError: unreadable, or a field has another type."""
-    documents = parse_yaml_all(content, source=source)
-    objects = objects_in(document.value for document in documents)
-    try:
-        return [
-            msgspec.convert(obj, ClusterPolicy)
-            for obj in objects
-            if (obj.get("apiVersion"), obj.get("kind")) == (CLUSTER_POLICY.api_version, CLUSTER_POLICY.kind)
-        ]
-    except msgspec.ValidationError as error:
-        raise ConfigError(Problem(str(error), where=source, remedy="run tonnage lint on it")) from None
 
 
 def gpu_policy_from(policy: ClusterPolicy) -> GpuPolicy:
@@ -58,22 +30,6 @@ def gpu_policy_from(policy: ClusterPolicy) -> GpuPolicy:
         without_effect=tuple(_without_effect(spec)),
         status=dict(policy.status),
     )
-
-
-def operated_node_from(node: Node, report: NodeGPUStatus | None) -> OperatedNode:
-    """A node with its agent's report; an object that its agent has not filled yet is none."""
-    status = gpu_status_from(report) if report is not None and report.status else None
-    allocatable = {
-        name: int(count) for name, count in node.status.allocatable.items() if str(count).isdigit()
-    }
-    return OperatedNode(node.metadata.name, node.metadata.labels, allocatable, status)
-
-
-def config_map_from(config_map: ConfigMap) -> SeenConfigMap:
-    """A ConfigMap with the source that it is a copy of, if it is one."""
-    metadata = config_map.metadata
-    source = metadata.annotations.get(COPIED_FROM, "")
-    return SeenConfigMap(metadata.namespace, metadata.name, config_map.data, source)
 
 
 def _choice(spec: JsonObject, section: str) -> ConfigMapChoice:

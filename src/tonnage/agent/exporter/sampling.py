@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -44,6 +45,8 @@ class DeviceSampler:
         self._reasons: dict[str, deque[tuple[float, int]]] = {}
         """Of each device, when it was read and by what its clocks were held, the newest last."""
         self._complaint = ""
+        self.sampled = asyncio.Event()
+        """Set after each reading, also one that failed."""
         self._lacking: dict[str, frozenset[str]] = {}
         """Fields that each GPU was told to lack."""
 
@@ -52,6 +55,7 @@ class DeviceSampler:
         await self._started.wait()
         while True:
             await self.sample()
+            self.sampled.set()
             await self._clock.sleep(self._interval_s)
 
     def fresh(self) -> Mapping[str, TimedSample]:

@@ -52,6 +52,8 @@ _VALUES: Final = (
     *("enable_health_checks", "oneshot", "no_timestamp", "sleep_interval", "use_node_feature_api"),
     *("collect_interval", "kubernetes_virtual_gpus", "nvidia_resource_names", "hostname_label"),
     *("no_hostname", "use_old_namespace", "replace_blanks_in_model_name", "xid_count_window_size"),
+    *("kubernetes_enable_pod_labels", "kubernetes_pod_label_allowlist_regex", "kubernetes_enable_pod_uid"),
+    *("series_limit", "attribute_processes", "exporter_only"),
     *("clock_events_count_window_size", "exporter_devices", "kubernetes"),
 )
 _PATHS: Final = (

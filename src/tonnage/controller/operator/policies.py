@@ -5,19 +5,22 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.controller.context import ControllerWorld
-from tonnage.decide.cluster.operate.node_readiness import NodeReadiness, gpu_nodes, readiness
-from tonnage.decide.cluster.operate.plugin_configs import config_copy
+from tonnage.decide.cluster.operate.node_readiness import NodeReadiness, SeenNode, readiness
+from tonnage.decide.cluster.operate.operand_labels import has_gpu
+from tonnage.decide.cluster.operate.plugin_configs import SeenConfigMap, config_copy
 from tonnage.decide.cluster.operate.policy_status import in_force, judged, status_of
 from tonnage.loop.informer import Informer, Key
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.actions.cluster import PatchPolicyStatus
-from tonnage.model.gpu_policy import GpuPolicy, PolicyState, SeenConfigMap
+from tonnage.model.gpu_policy import GpuPolicy, PolicyState
 from tonnage.model.json import JsonObject
-from tonnage.model.names import AGENTS_CONFIG
-from tonnage.reading.gpu_policy import config_map_from, gpu_policy_from, operated_node_from
+from tonnage.model.names import COPIED_FROM
+from tonnage.reading.gpu_policy import gpu_policy_from
+from tonnage.reading.gpu_status import gpu_status_from
 from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, NODE, NODE_GPU_STATUS
-from tonnage.wire.objects import ClusterPolicy, ConfigMap
+from tonnage.wire.objects import ClusterPolicy, ConfigMap, Node
 
+AGENTS_CONFIG: Final = "device-plugin-config"
 _ALL: Final = "all"
 _SOON_S: Final = 0.25
 _AGAIN_S: Final = 30.0
@@ -78,12 +81,11 @@ class PolicyLoop:
     async def _configure(self, policy: GpuPolicy) -> str:
         """Have the agents' ConfigMap follow the policy; why it cannot."""
         world, choice = self._world, policy.plugin_config
-        agents = self._agents.get(AGENTS_CONFIG, world.namespace)
-        named = self._named.get(choice.name, world.operator_namespace)
+        target = _contents(self._agents.get(AGENTS_CONFIG, world.namespace))
         copy = config_copy(
             choice,
-            None if named is None else config_map_from(named),
-            SeenConfigMap(world.namespace, AGENTS_CONFIG, {}) if agents is None else config_map_from(agents),
+            _contents(self._named.get(choice.name, world.operator_namespace)),
+            target or SeenConfigMap(world.namespace, AGENTS_CONFIG, {}),
             world.operator_namespace,
         )
         if copy.action is not None:
@@ -113,5 +115,25 @@ class PolicyLoop:
     def nodes(self) -> list[NodeReadiness]:
         """Every node with a GPU, by name, and what it waits for."""
         now = self._world.clock.now()
-        operated = (operated_node_from(node, self._reports.get(node.metadata.name)) for node in self._nodes)
-        return [readiness(node, now) for node in gpu_nodes(operated)]
+        by_name = sorted(self._nodes, key=lambda node: node.metadata.name)
+        return [readiness(node, now) for node in map(self._gpu_node, by_name) if node is not None]
+
+    def _gpu_node(self, node: Node) -> SeenNode | None:
+        report = self._reports.get(node.metadata.name)
+        status = gpu_status_from(report) if report is not None and report.status else None
+        devices = len(status.devices) if status is not None else None
+        labels = node.metadata.labels
+        if not has_gpu(labels, devices) and labels.get("nvidia.com/gpu.present") != "true":
+            return None
+        allocatable = {
+            name: int(count) for name, count in node.status.allocatable.items() if str(count).isdigit()
+        }
+        return SeenNode(node.metadata.name, labels, allocatable, status)
+
+
+def _contents(config_map: ConfigMap | None) -> SeenConfigMap | None:
+    if config_map is None:
+        return None
+    metadata = config_map.metadata
+    source = metadata.annotations.get(COPIED_FROM, "")
+    return SeenConfigMap(metadata.namespace, metadata.name, config_map.data, source)

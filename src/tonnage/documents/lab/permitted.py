@@ -315,12 +315,6 @@ _TONNAGE: Final = {
         Arguments.ANY_FILES,
     ),
     "mig lint": _looks(_ANSWER, Arguments.FILES),
-    "operator status": _looks(
-        {**_ANSWER, **_texts("--operator-namespace --agents-namespace")}, Arguments.NONE
-    ),
-    "operator plan": _looks(
-        {**_ANSWER, **_texts("--operator-namespace --agents-namespace")}, Arguments.FILES
-    ),
     "cdi validate": _looks(_ANSWER, Arguments.FILES),
     "hardware": _looks({**_ANSWER, **_switches("--reboot"), **_texts("--gpu --xid --health --mig")}),
     "version": _looks({**_ANSWER, **_switches("--client")}, Arguments.NONE),

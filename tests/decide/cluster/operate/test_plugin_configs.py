@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy, config_copy
+from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy, SeenConfigMap, config_copy
 from tonnage.model.actions.cluster import ApplyConfigMap
-from tonnage.model.gpu_policy import ConfigMapChoice, SeenConfigMap
+from tonnage.model.gpu_policy import ConfigMapChoice
 
 SOURCE = SeenConfigMap("gpu-operator", "time-slicing", {"any": "a", "t4": "b"})
 EMPTY = SeenConfigMap("tonnage-system", "device-plugin-config", {})

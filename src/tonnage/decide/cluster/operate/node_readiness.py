@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from tonnage.decide.cluster.operate.operand_labels import PRESENT, has_gpu
-from tonnage.model.gpu_policy import OperatedNode
+from tonnage.model.node.gpu_status import GpuStatus
 
 _SILENT_AFTER: Final = timedelta(minutes=3)
 _DEVICES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
@@ -25,6 +24,16 @@ class NodePart(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SeenNode:
+    """A node with GPUs as the controller sees it: its labels, what it has to give, and its agent's report."""
+
+    name: str
+    labels: Mapping[str, str]
+    allocatable: Mapping[str, int]
+    report: GpuStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NodeReadiness:
     """`waits_for` None: the node is ready. `why` is a sentence about the part, `remedy` what to do."""
 
@@ -37,7 +46,7 @@ class NodeReadiness:
         return f"{self.node}: {self.why}" if self.waits_for else f"{self.node}: ready"
 
 
-def readiness(node: OperatedNode, now: datetime) -> NodeReadiness:
+def readiness(node: SeenNode, now: datetime) -> NodeReadiness:
     """What the node waits for first."""
     report = node.report
     if report is None:
@@ -58,14 +67,6 @@ def readiness(node: OperatedNode, now: datetime) -> NodeReadiness:
         why = f"no device is healthy: {unhealthy[0]}" if unhealthy else "kubelet offers no device yet"
         return NodeReadiness(node.name, NodePart.PLUGIN, why, f"run: kubectl gpu explain node {node.name}")
     return NodeReadiness(node.name)
-
-
-def gpu_nodes(nodes: Iterable[OperatedNode]) -> list[OperatedNode]:
-    """Those with GPUs, by name: somebody has seen one, or a label says so."""
-    ours = (
-        node for node in nodes if has_gpu(node.labels, node.devices) or node.labels.get(PRESENT) == "true"
-    )
-    return sorted(ours, key=lambda node: node.name)
 
 
 def _agent_pod(node: str) -> str:

@@ -7,10 +7,25 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.model.actions.cluster import ApplyConfigMap
-from tonnage.model.gpu_policy import ConfigMapChoice, SeenConfigMap
+from tonnage.model.gpu_policy import ConfigMapChoice
 
 DEFAULT_KEY: Final = "default"
 """What a node without a label runs, as the agents choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenConfigMap:
+    """A ConfigMap: its contents, and of what it is a copy; empty: of nothing."""
+
+    namespace: str
+    name: str
+    contents: Mapping[str, str]
+    source: str = ""
+
+    @property
+    def path(self) -> str:
+        """namespace/name."""
+        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

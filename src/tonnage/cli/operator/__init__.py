@@ -1,1 +1,0 @@
-"""`tonnage operator`: what a ClusterPolicy comes to on each node."""
