@@ -12,6 +12,8 @@ from typing import Final
 
 from tonnage.decide.node.exporter.facts import NodeKnowledge, PageCounts, exporter_facts, node_facts
 from tonnage.decide.node.exporter.metric_text import shown_name
+from tonnage.decide.node.exporter.pod_metrics import UsedShares, budget_metrics, pod_metrics
+from tonnage.decide.node.exporter.usage_counters import UsageCounters
 from tonnage.documents.exporter_counters import default_counters, window_counters
 from tonnage.model.catalog.metrics import DeviceField, FieldOrigin, device_fields
 from tonnage.model.devices.inventory import Inventory
@@ -26,8 +28,9 @@ is set up is in [Device metrics](exporter.md).
 
 **What a metric costs.** One series for each GPU, and where the table says so for each MIG device; times the
 rows of a shared device with `--kubernetes-virtual-gpus`. Nothing is read for a scrape. At each
-`--collect-interval` a GPU is asked only for the counters of the CSV: once for each call in the table, once
-for all field values together, once for all metrics of GPM together.
+`--collect-interval` a GPU is asked only for the counters of the CSV, and five fields for
+`tonnage_pod_gpu_*`: once for each call in the table, once for all field values together, once for all
+metrics of GPM together.
 
 ## Fields of devices
 
@@ -80,6 +83,8 @@ def own_families() -> Iterator[Metric]:
     """Every family that the exporter has of its own, without samples."""
     yield from node_facts(NodeKnowledge(Inventory()))
     yield from exporter_facts(PageCounts())
+    yield from pod_metrics(UsedShares(UsageCounters(0), {}, {}, {}), ())
+    yield from budget_metrics(0, 0, 0)
 
 
 def _own_lines() -> Iterator[str]:

@@ -28,7 +28,7 @@ READS: Final = frozenset(
     {
         *("Clock", "KubernetesReader", "DeviceReader", "CheckpointReader", "MpsView", "CdiView", "HostView"),
         *("KubeletHolds", "RuntimeView", "SoftwareView", "MachineFacts", "PluginService", "AgentConfigFile"),
-        *("ClaimService",),
+        *("ClaimService", "ProcessView", "KubeletDevices"),
     }
 )
 """Protocols that change nothing."""

@@ -44,7 +44,9 @@ LAWS: Final = (
     Law("controller", frozenset({"asyncio", "logging"}), is_loop=True),
 )
 """Rooms that are not here reach out: `adapters` and `twin` are the two worlds, `cli` is where people are."""
-CONSTRUCTORS: Final = frozenset({"tonnage.agent.main", "tonnage.controller.main"})
+CONSTRUCTORS: Final = frozenset(
+    {"tonnage.agent.main", "tonnage.agent.exporter.main", "tonnage.controller.main"}
+)
 """Each puts loops and the world together, so it may take what the world is made of."""
 
 _VENDORS: Final = "tonnage.adapters.vendors"

@@ -18,7 +18,7 @@ from support.device_contract import READ
 from support.driver_root import Driver
 from support.nvml.bindings import fresh_bindings
 from support.nvml.changes import compute_modes
-from support.nvml.state import DriverState, FakeGpu, Rule
+from support.nvml.state import DriverState, FakeGpu, FakeProcess, FakeUse, Rule
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.model.actions.devices import SetComputeMode
@@ -51,6 +51,10 @@ class Machine(Protocol):
         """Make something happen that must be heard of."""
         ...
 
+    def compute(self, index: int, pid: int, memory_mib: int, percent: int) -> None:
+        """Have a process there that had so much of the device just now."""
+        ...
+
     def report(self, index: int, xid: int) -> None: ...
 
 
@@ -67,6 +71,11 @@ class ScenarioMachine:
 
     def _write(self) -> None:
         self.file.write_text(json.dumps({"devices": self.devices}))
+
+    def compute(self, index: int, pid: int, memory_mib: int, percent: int) -> None:
+        process = {"pid": pid, "memoryMib": memory_mib, "utilizationPercent": percent}
+        self.devices[index]["processes"] = [process]
+        self._write()
 
     def lose(self, index: int) -> None:
         self.devices[index]["health"] = "lost"
@@ -111,6 +120,11 @@ class NvmlMachine:
         self.backend: DeviceBackend = NvmlBackend(
             SystemClock(), root=driver.root, driver_root=driver.root, deadline_s=deadline_s
         )
+
+    def compute(self, index: int, pid: int, memory_mib: int, percent: int) -> None:
+        processes = (FakeProcess(index, pid, memory_mib),)
+        uses = (FakeUse(index, pid, percent, 1_000_000),)
+        self.driver.become(replace(self.driver.state, processes=processes, uses=uses))
 
     def lose(self, index: int) -> None:
         self.driver.lose(index)
@@ -248,6 +262,16 @@ async def test_samples_are_readings_of_each_device(machine: Machine) -> None:
         Sample(f"GPU-{i}", {"memory_total_mib": MODEL.memory_mib}, {"driver_version": "570.124.06"})
         for i in range(4)
     )
+
+
+async def test_processes_are_those_of_devices_that_answer_with_what_they_had(machine: Machine) -> None:
+    assert await machine.backend.processes() == ()
+    machine.compute(1, 4711, 900, 30)
+    uuids = [device.uuid for device in (await machine.backend.scan()).devices]
+    (process,) = await machine.backend.processes()
+    assert (process.uuid, process.pid, process.memory_mib) == (uuids[1], 4711, 900)
+    assert (process.utilization, process.gpu_instance, process.through_mps) == (30, None, False)
+    assert process.sampled_us
 
 
 async def test_a_device_is_one_processs_own_until_it_is_given_back(machine: Machine) -> None:

@@ -96,6 +96,10 @@ FITS_NOT = {
     "two defaults": ("config: {map: {default: one, b: two}, default: b}", "rename it"),
     "nobody brings the driver's library": ("access: privileged", "nvidiaDriverRoot: with access privileged"),
     "CDI specs of a driver nobody shows": ("cdi: {enabled: true}", "nvidiaDriverRoot: CDI specs name"),
+    "processes of device metrics that nobody serves": (
+        "exporter: {processes: true}",
+        "exporter.processes: it divides device metrics by processes",
+    ),
     "MPS without its folder": (
         "config: {map: {a: 'sharing: {mps: {resources: []}}'}}",
         "mps.root: a configuration of config.map shares with MPS",

@@ -13,12 +13,14 @@ from typing import Any, cast
 from support.agent_context import world_of
 from support.kubelet_side import FastClock
 from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.adapters.process_table import ProcFiles
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.config.checkpoint import recalled as recalled_config
 from tonnage.agent.config.reading import Reading
 from tonnage.agent.config.selection import NodeConfig
 from tonnage.agent.devices import DeviceMemory
 from tonnage.agent.dump import board_of, dump_in
+from tonnage.agent.exporter.pod_usage import UsageMeter
 from tonnage.agent.holds.claim_file import claims_bytes, claims_in
 from tonnage.agent.holds.ledger_file import ledger_bytes, ledger_of
 from tonnage.agent.mig.host import MigHost
@@ -29,11 +31,14 @@ from tonnage.agent.status.node_condition import NodeConditions
 from tonnage.cli.node.dump import answered_dump
 from tonnage.decide.kubernetes.kubelet.cpus import Cpus
 from tonnage.decide.node.choose_config import Wishes
+from tonnage.decide.node.exporter.process_owners import PodProcesses, pods_by_uid
+from tonnage.decide.node.exporter.usage_counters import counters_from_json, counters_json
 from tonnage.decide.node.health.checkpoint import health_from_json, health_json
 from tonnage.decide.node.ledger import Evidence, holds_of, unconfirmed
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.json import parsed_json
 from tonnage.model.node.runtime_config import NodeRuntime
+from tonnage.model.node.telemetry import PodIdentity
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.kubelet.devices.checkpoint import decode_checkpoint, encode_checkpoint
 from tonnage.twin.kubelet.devices.cpu_manager import CpuManager
@@ -52,6 +57,31 @@ def kept_health(data: bytes) -> None:
         state = health_from_json(parsed_json(data), epoch=1e9, now=1e3)
         again = health_from_json(json.loads(json.dumps(health_json(state, epoch=1e9))), epoch=1e9, now=1e3)
         assert len(again.faults) == len(state.faults)
+
+
+def kept_usage(data: bytes) -> None:
+    with suppress(ValueError):
+        counters = counters_from_json(parsed_json(data))
+        assert counters_from_json(json.loads(json.dumps(counters_json(counters)))) == counters
+
+
+@contextmanager
+def process_table() -> Iterator[Target]:
+    """A process as the kernel shows it, and whose it is then."""
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as name, asyncio.Runner() as runner:
+        folder = Path(name) / "proc/7"
+        folder.mkdir(parents=True)
+        files = ProcFiles(Path(name))
+        uid = "fc58e18c-f5ac-414e-9e17-9ef851b4b07b"
+        pods = pods_by_uid({"ml/train": PodIdentity(uid)})
+
+        def target(data: bytes) -> None:
+            for file in ("stat", "cgroup", "status", "../uptime"):
+                (folder / file).write_bytes(data)
+            table = runner.run(files.read([7], 1.0))
+            PodProcesses(table, table.uptime_s, pods).owner(7)
+
+        yield target
 
 
 def kept_ledger(data: bytes) -> None:
@@ -112,6 +142,7 @@ def agent_memory() -> Iterator[Target]:
         await NodeMps(world, board, nothing)._restore()
         await NodeConditions(world, board)._restore()
         await DeviceMemory(world).restored()
+        await UsageMeter(world, board, nothing, replicas=dict).restore()
         await DeviceLists(world, nothing)._recalled()
         lists = DeviceLists(world, cast("Any", NoFiles()))
         with suppress(ConfigError):

@@ -138,7 +138,7 @@ OWN: Final[dict[str, str]] = {
 }
 """Readers of Tonnage's own, each with its reason."""
 BEHIND: Final[dict[str, str]] = {
-    "adapters/kubelet/device_holders.py:KubeletFiles.shown": "pod-resources",
+    "adapters/kubelet/device_holders.py:KubeletFiles._answer": "pod-resources",
     "adapters/kubelet/plugin_folder.py:PluginFolder.register": "plugin-messages",
     "adapters/kubelet/claim_sockets.py:_name_at": "plugin-messages",
     "twin/kubelet/devices/plugins.py:PluginEndpoint._follow": "plugin-messages",

@@ -33,6 +33,8 @@ TARGETS: Final[Mapping[str, Callable[[], AbstractContextManager[Target]]]] = Map
         "health-kept-on-disk": lambda: nullcontext(memory.kept_health),
         "claims-kept-on-disk": lambda: nullcontext(memory.kept_claims),
         "claim-allocation": lambda: nullcontext(kubelet.claim_allocation),
+        "usage-kept-on-disk": lambda: nullcontext(memory.kept_usage),
+        "process-table": memory.process_table,
         "ledger-kept-on-disk": lambda: nullcontext(memory.kept_ledger),
         "mig-parted": lambda: nullcontext(settings.mig_parted),
         "mig-hooks": lambda: nullcontext(settings.mig_hooks),

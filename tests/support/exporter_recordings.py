@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tonnage.agent.exporter.page import label_choice
+from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.exporter.holders import Holders, device_key, holders_of
 from tonnage.decide.node.exporter.jobs import jobs_of
 from tonnage.decide.node.exporter.labels import LabelOptions
@@ -186,32 +187,15 @@ def _holders(case: Case, devices: list[DeviceEntity]) -> Holders:
 
 def _pods(case: Case) -> Mapping[PodKey, PodIdentity]:
     config = case["config"]
-    allowed = _patterns(config.get("kubernetes-pod-label-allowlist-regex"))
+    settings = ExporterSettings(
+        pod_labels=config.get("kubernetes-enable-pod-labels", False),
+        label_patterns=tuple(config.get("kubernetes-pod-label-allowlist-regex", ())),
+    )
+    choice = label_choice(settings)
     return {
-        (pod["namespace"], pod["name"]): PodIdentity(
-            pod["uid"],
-            {
-                name: value
-                for name, value in pod["labels"].items()
-                if config.get("kubernetes-enable-pod-labels")
-                and (allowed is None or any(pattern.search(name) for pattern in allowed))
-            },
-        )
+        (pod["namespace"], pod["name"]): PodIdentity(pod["uid"], choice(pod["labels"]))
         for pod in case.get("pods") or ()
     }
-
-
-def _patterns(texts: list[str] | None) -> list[re.Pattern[str]] | None:
-    """Those that are valid, as dcgm-exporter leaves out the others."""
-    if texts is None:
-        return None
-    patterns = []
-    for text in texts:
-        try:
-            patterns.append(re.compile(text))
-        except re.error:
-            continue
-    return patterns
 
 
 def _uses(

@@ -57,6 +57,9 @@ class Kubelet:
         self.pods = pr.ListPodResourcesResponse()
         self.silent = False
         """Whether it does not say which pods have what."""
+        self.hangs = False
+        """Whether it takes that question and never answers."""
+        self.advertised: dict[str, list[str]] = {}
         self.tasks: list[asyncio.Task[None]] = []
         self.servers: list[grpc.aio.Server] = []
 
@@ -70,16 +73,15 @@ class Kubelet:
         await self._serve(
             self.resources / "kubelet.sock",
             "v1.PodResourcesLister",
-            "List",
-            self._list_pods,
-            pr.ListPodResourcesRequest,
+            {
+                "List": (self._list_pods, pr.ListPodResourcesRequest),
+                "GetAllocatableResources": (self._list_devices, pr.AllocatableResourcesRequest),
+            },
         )
         await self._serve(
             self.plugins / "kubelet.sock",
             "v1beta1.Registration",
-            "Register",
-            self._register,
-            dp.RegisterRequest,
+            {"Register": (self._register, dp.RegisterRequest)},
         )
 
     async def stop(self) -> None:
@@ -92,12 +94,15 @@ class Kubelet:
             await server.stop(None)
         self.tasks, self.servers, self.channels = [], [], {}
 
-    async def _serve(self, file: Path, service: str, method: str, answer: Any, request: Any) -> None:
-        handler: Any = grpc.unary_unary_rpc_method_handler(
-            answer, request.FromString, lambda m: m.SerializeToString()
-        )
+    async def _serve(self, file: Path, service: str, methods: dict[str, tuple[Any, Any]]) -> None:
+        handlers: Any = {
+            method: grpc.unary_unary_rpc_method_handler(
+                answer, request.FromString, lambda m: m.SerializeToString()
+            )
+            for method, (answer, request) in methods.items()
+        }
         server = grpc.aio.server()
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
         new = file.with_name(
             "." + file.name
         )  # the library unlinks what it bound, so let it bind another name
@@ -109,7 +114,17 @@ class Kubelet:
     async def _list_pods(self, _request: Any, context: Any) -> pr.ListPodResourcesResponse:
         if self.silent:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "silent")
+        if self.hangs:
+            await asyncio.Event().wait()
         return self.pods
+
+    async def _list_devices(self, _request: Any, _context: Any) -> pr.AllocatableResourcesResponse:
+        rows = [
+            pr.ContainerDevices(resource_name=resource, device_ids=[device_id])
+            for resource, ids in self.advertised.items()
+            for device_id in ids
+        ]
+        return pr.AllocatableResourcesResponse(devices=rows)
 
     async def _register(self, request: dp.RegisterRequest, context: Any) -> dp.Empty:
         name = request.resource_name

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tonnage.model.devices.mps import MpsState
     from tonnage.model.names import ResourceName
     from tonnage.model.node.machine import Machine
+    from tonnage.model.node.telemetry import PodIdentity
     from tonnage.wire.objects import Node
 
 T = TypeVar("T")
@@ -135,6 +136,8 @@ class NodeBoard:
     """The machine as it was when the labels were last made. Of `NodeFeatures`."""
     xids: Topic[tuple[SeenXid, ...]]
     """The last Xids that devices reported, the newest last. Of `NodeDevices`."""
+    pods: Topic[Mapping[str, PodIdentity]]
+    """The pods that are not over, by `namespace/name`; none before they are listed. Of `Holders`."""
     requested: Topic[Mapping[str, int] | None]
     """Devices that the node's pods ask for, by resource; None while that is not known. Of `Holders`."""
     labels: Topic[PublishedLabels | None]
@@ -165,6 +168,7 @@ class NodeBoard:
             samples=Topic(clock, ()),
             machine=Topic(clock, None),
             xids=Topic(clock, ()),
+            pods=Topic(clock, MappingProxyType({})),
             requested=Topic(clock, None),
             labels=Topic(clock, None),
             claims=Topic(clock, None),

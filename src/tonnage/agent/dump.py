@@ -26,6 +26,7 @@ from tonnage.model.names import ResourceName
 from tonnage.model.node.condition_report import ConditionReport
 from tonnage.model.node.machine import Machine
 from tonnage.model.node.software import NodeSoftware
+from tonnage.model.node.telemetry import PodIdentity
 from tonnage.ports.clock import Clock
 from tonnage.wire.decode import decoded_json
 from tonnage.wire.objects import Node, NodeSpec, ObjectMeta
@@ -85,6 +86,7 @@ class BoardFacts(msgspec.Struct, frozen=True):
     samples: DumpedFact[tuple[Sample, ...]]
     machine: DumpedFact[Machine | None]
     xids: DumpedFact[tuple[SeenXid, ...]]
+    pods: DumpedFact[Mapping[str, PodIdentity]]
     requested: DumpedFact[Mapping[str, int] | None]
     labels: DumpedFact[PublishedLabels | None]
     claims: DumpedFact[ClaimOffer | None] = DumpedFact(None)
@@ -152,6 +154,7 @@ def _topics(board: NodeBoard) -> dict[str, Topic[Any]]:
         "samples": board.samples,
         "machine": board.machine,
         "xids": board.xids,
+        "pods": board.pods,
         "requested": board.requested,
         "labels": board.labels,
         "claims": board.claims,

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tonnage.agent.claims.start import ClaimPorts
     from tonnage.agent.config.selection import NodeConfig
     from tonnage.agent.context import AgentWorld, MigPermits
+    from tonnage.agent.exporter.main import NodeSources
     from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.agent.metrics.probes import Probes
     from tonnage.agent.status.node_software import SoftwareWatch
@@ -87,7 +88,8 @@ async def run_agent(
     """
     address, exporter_address = _check(options)
     backend = backend_of(options.devices, options.root, options.driver_root, clock)
-    async with alone_on(options.root / STATE / "agent.lock", clock):
+    lock = "exporter.lock" if options.exporter.alone else "agent.lock"
+    async with alone_on(options.root / STATE / lock, clock):
         with (
             listen(address) if address else nullcontext() as listening,
             listen(exporter_address, "--exporter-address")
@@ -97,7 +99,13 @@ async def run_agent(
             ports = _ports(options, backend, api, host)
             world = _world(options, ports, clock, metrics, started or asyncio.Event())
             try:
-                await _run(options, ports, world, (listening, exporting))
+                if options.exporter.alone:
+                    from tonnage.agent.exporter.main import run_exporter
+
+                    assert exporting is not None
+                    await run_exporter(options.exporter, world, backend, exporting, options.root)
+                else:
+                    await _run(options, ports, world, (listening, exporting))
             except BaseExceptionGroup as group:
                 from tonnage.agent.startup import first_error
 
@@ -107,10 +115,13 @@ async def run_agent(
 def _ports(
     options: AgentOptions, backend: DeviceBackend, api: KubernetesApi | None, host: AgentHost
 ) -> ActionPorts:
-    """What the agent may change."""
+    """What the agent may change: as the exporter alone nothing but its own files."""
+    from tonnage.loop.effects import ActionPorts
+
+    if options.exporter.alone:
+        return ActionPorts(checkpoints=FolderCheckpoints(options.root / STATE), api=api)
     from tonnage.adapters.features_file import FeatureLines
     from tonnage.adapters.mps.daemon import ControlDaemons
-    from tonnage.loop.effects import ActionPorts
 
     programs = host.programs
     if programs is None and options.mig_host_root is not None:
@@ -317,33 +328,19 @@ async def _export(
     """Sample the devices and serve their page, once kubelet knows them."""
     if listening is None:
         return
-    from tonnage.adapters.config_file import MountedConfigFile
-    from tonnage.adapters.job_files import JobFiles
-    from tonnage.agent.exporter.collectors import Collectors
-    from tonnage.agent.exporter.page import ExporterPage
-    from tonnage.agent.exporter.sampling import DeviceSampler
-
-    settings = options.exporter
     await world.started.wait()
-    if settings.on_demand:
+    if options.exporter.on_demand:
         await somebody_connects(listening)
-    collectors = Collectors(world, MountedConfigFile(settings.collectors) if settings.collectors else None)
-    sampler = DeviceSampler(world, backend, collectors.fields, settings)
-    page = ExporterPage(settings, board, world.clock, sampler, JobFiles(settings.jobs).contents)
+    run, node = await asyncio.to_thread(_exporter, options.root, board)
+    await run(options.exporter, world, board, backend, listening, node)
 
-    def server_of() -> HttpServer:
-        from tonnage.adapters.http.exporter_server import exporter_server
-        from tonnage.adapters.http.web_config_file import WebConfigFile
 
-        web, root = settings.web_config, settings.web_root
-        access = None if web is None else WebConfigFile(web, world.clock, root=root)
-        return exporter_server(listening, lambda: page.text(collectors.counters), access, page.refresh)
+def _exporter(root: Path, board: NodeBoard) -> tuple[Callable[..., Awaitable[None]], NodeSources]:
+    """What serves the page; a thread loads it, since kubelet may ask meanwhile."""
+    from tonnage.agent.exporter.main import NodeSources, export
+    from tonnage.agent.exporter.pod_usage import offered_replicas
 
-    server = await asyncio.to_thread(server_of)
-    _LOG.info("exporter serves: node=%s at=%s", world.node, Address(*listening.getsockname()[:2]))
-    async with asyncio.TaskGroup() as group:
-        for run in (collectors.run, sampler.run, server.run):
-            group.create_task(run())
+    return export, NodeSources(root, lambda: offered_replicas(board))
 
 
 def _server(

@@ -13,6 +13,7 @@ from tonnage.decide.node.ledger import Census, Claim
 from tonnage.loop.informer import Informer, following, key_of
 from tonnage.model.errors import ClusterError
 from tonnage.model.kubernetes.quantity import integer_value
+from tonnage.model.node.telemetry import PodIdentity
 from tonnage.wire.kinds import POD
 from tonnage.wire.objects import Container, Pod
 
@@ -69,6 +70,17 @@ class NodePods:
         if self._informer is None or not self._synced:
             return None
         return {uid: key_of(pod) for pod in self._informer if not _is_over(pod) for uid in _uids(pod)}
+
+    def identities(self) -> dict[str, PodIdentity]:
+        """What is known of each pod that is not over, by `namespace/name`; nothing until all are listed."""
+        if self._informer is None or not self._synced:
+            return {}
+        return {"/".join(key_of(pod)): _identity(pod) for pod in self._informer if not _is_over(pod)}
+
+    @property
+    def admits(self) -> bool:
+        """Whether kubelet has said nothing yet of the containers of a pod that asks for devices."""
+        return any(_is_new(pod) and next(_claims(pod), None) is not None for pod in self._informer or ())
 
     def requested(self) -> Mapping[str, int] | None:
         """Devices that the pods ask for which are not over, by resource; None when that is not known."""
@@ -129,6 +141,11 @@ class NodePods:
             self._on_change()
 
 
+def _is_new(pod: Pod) -> bool:
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    return not _is_over(pod) and not statuses
+
+
 def _is_over(pod: Pod) -> bool:
     return pod.status.phase in _ENDED
 
@@ -168,6 +185,21 @@ def _claims(pod: Pod) -> Iterator[Claim]:
             if "/" in name:
                 count = integer_value(str(text))
                 yield Claim(pod.metadata.namespace, pod.metadata.name, container.name, name, count)
+
+
+def _identity(pod: Pod) -> PodIdentity:
+    statuses = (
+        *pod.status.init_container_statuses,
+        *pod.status.container_statuses,
+        *pod.status.ephemeral_container_statuses,
+    )
+    ids = {
+        str(status.get("containerID", "")).rpartition("/")[2]: str(status.get("name", ""))
+        for status in statuses
+    }
+    ids.pop("", None)
+    static = pod.metadata.annotations.get(_STATIC_UID, "")
+    return PodIdentity(pod.metadata.uid, pod.metadata.labels, static, ids)
 
 
 def _uids(pod: Pod) -> Iterator[str]:

@@ -100,6 +100,16 @@ def wrong_options(options: AgentOptions) -> Iterator[Problem]:
         text = f"unknown devices {options.devices[:100]!r}"
         yield Problem(text, "--devices", remedy="write nvml or scenario:FILE")
     yield from _wrong_flags(options)
+    yield from _wrong_exporter(options)
+
+
+def _wrong_exporter(options: AgentOptions) -> Iterator[Problem]:
+    if options.exporter.alone and not options.exporter.address:
+        remedy = "add --exporter-address :9400"
+        yield Problem("the exporter has no address", "--exporter-only", remedy=remedy)
+    if options.exporter.alone and options.metrics_address:
+        why = "with --exporter-only no agent runs here that has metrics of its own"
+        yield Problem("--metrics-address has no effect", "--exporter-only", why, "remove --metrics-address")
 
 
 def _wrong_flags(options: AgentOptions) -> Iterator[Problem]:

@@ -28,6 +28,7 @@ from tonnage.model.reasons.gpu.mig import MigProfileNotOffered
 
 MAX_DEVICES = 256
 MAX_XIDS = 256
+MAX_PROCESSES = 1000
 MAX_PARTS = 56
 MAX_LINKS = 256
 
@@ -45,6 +46,16 @@ MigProfile = Annotated[
     str, Field(pattern=r"^([1-7]c\.)?[1-7]g\.[1-9][0-9]{0,2}gb([+-][a-z]{1,8}(\.[a-z]{1,8})?)?$")
 ]
 RowRemap = Literal["none", "pending", "failed"]
+
+
+class HardwareProcess(Document):
+    """A process that computes on a device, or on its GPU instance; `mps`: through an MPS server."""
+
+    pid: Annotated[int, Field(ge=1, lt=1 << 22)]
+    memory_mib: Annotated[int, Field(ge=0)] | None = None
+    utilization_percent: Annotated[int, Field(ge=0, le=100)] | None = None
+    gpu_instance: Annotated[int, Field(ge=0, lt=64)] | None = None
+    mps: bool = False
 
 
 class HardwareDevice(Document):
@@ -72,6 +83,7 @@ class HardwareDevice(Document):
     memory_used_mib: Annotated[int, Field(ge=0)] = 0
     utilization_percent: Annotated[int, Field(ge=0, le=100)] = 0
     temperature_c: Annotated[int, Field(ge=0, le=150)] = 35
+    processes: Annotated[tuple[HardwareProcess, ...], Field(max_length=MAX_PROCESSES)] = ()
 
     @field_validator("model")
     @classmethod

@@ -9,13 +9,14 @@ from typing import Protocol
 from tonnage.model.actions.devices import MigStep, SetComputeMode
 from tonnage.model.devices.cdi import DriverFiles
 from tonnage.model.devices.claims import ClaimRef, PreparedClaim
-from tonnage.model.devices.inventory import Inventory, RawEvent, Sample
+from tonnage.model.devices.inventory import GpuProcess, Inventory, RawEvent, Sample
 from tonnage.model.devices.mps import MpsDaemon
 from tonnage.model.devices.sharing import Advertisement, Hold, Injection, PluginConfig
 from tonnage.model.errors import Problem
 from tonnage.model.mig.layouts import DividedGpu
 from tonnage.model.names import ResourceName
 from tonnage.model.node.machine import Machine
+from tonnage.model.node.processes import ProcessTable
 from tonnage.model.node.runtime_config import NodeRuntime
 from tonnage.model.node.software import KubeletPolicies
 from tonnage.model.reasons.reason import Reason
@@ -42,6 +43,13 @@ class DeviceReader(Protocol):
         """Those fields of `model.catalog.metrics` of each device that answers, MIG devices after their GPU.
 
         MIG devices only if a field is theirs. Raises HardwareError as `scan` does, Bug: an unknown field.
+        """
+        ...
+
+    async def processes(self) -> tuple[GpuProcess, ...]:
+        """Who computes on each device that answers. What they use is since the last question.
+
+        Raises HardwareError as `scan` does.
         """
         ...
 
@@ -192,6 +200,22 @@ class KubeletHolds(Protocol):
         ...
 
 
+class KubeletDevices(Protocol):
+    """What kubelet says about who has which device, and which there are."""
+
+    async def shown(self) -> Shown:
+        """The list as it is now. Raises ClusterError when kubelet does not answer."""
+        ...
+
+    async def replicas(self) -> Mapping[tuple[str, str], int]:
+        """How many ids it has of each device, by resource and the UUID in them. Raises as `shown` does."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        ...
+
+
 class CheckpointReader(Protocol):
     """Small files that survive a crash."""
 
@@ -322,6 +346,18 @@ class SoftwareView(RuntimeView, Protocol):
 
 
 Labels = Mapping[str, str]
+
+
+class ProcessView(Protocol):
+    """The kernel's processes."""
+
+    def uptime_s(self) -> float:
+        """Seconds since boot; 0 where that is not told."""
+        ...
+
+    async def read(self, pids: Collection[int], now_s: float) -> ProcessTable:
+        """Those of these numbers that are there; now is `now_s` after 1970."""
+        ...
 
 
 class MachineFacts(Protocol):

@@ -16,8 +16,9 @@ from support.driver_root import Driver
 from support.nvml.bindings import fresh_bindings
 from support.nvml.state import FakeGpu, Rule, h100_node
 from tonnage.adapters.clock import SystemClock
-from tonnage.adapters.vendors.nvml import HANGS, NvmlBackend
+from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.adapters.vendors.nvml_child import ReadRequest
+from tonnage.adapters.vendors.nvml_inventory import HANGS
 from tonnage.adapters.vendors.nvml_process import Helper, Helpers
 from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind
 from tonnage.model.errors import HardwareError

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from support.agent_context import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
@@ -17,6 +18,7 @@ from tonnage.adapters.job_files import JobFiles
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.exporter.collectors import Collectors
 from tonnage.agent.exporter.page import ExporterPage
+from tonnage.agent.exporter.pod_usage import UsageMeter
 from tonnage.agent.exporter.sampling import DeviceSampler
 from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.device_holds import DeviceHolds
@@ -25,10 +27,9 @@ from tonnage.model.devices.health import SeenXid
 from tonnage.model.devices.inventory import Sample
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.node.entity_choice import entity_choice
-from tonnage.model.node.telemetry import CLOCK_COUNT
+from tonnage.model.node.telemetry import CLOCK_COUNT, PodIdentity
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend
-from tonnage.wire.objects import Node, NodeStatus
 
 TRAIN = Hold("nvidia.com/gpu", ("GPU-a",), "ml", "train", "main")
 TWO = """
@@ -65,7 +66,9 @@ class Exporter:
         self.board = NodeBoard.blank(clock)
         self.collectors = Collectors(world, MountedConfigFile(csv) if csv else None)
         self.sampler = DeviceSampler(world, self.backend, self.collectors.fields, settings)
-        self._page = ExporterPage(settings, self.board, clock, self.sampler, JobFiles(settings.jobs).contents)
+        self.meter = UsageMeter(world, self.board, self.sampler, replicas=dict)
+        jobs = JobFiles(settings.jobs).contents
+        self._page = ExporterPage(settings, self.board, clock, self.sampler, jobs, self.meter)
 
     async def read(self) -> None:
         self.board.inventory.publish(await self.backend.scan())
@@ -152,26 +155,43 @@ async def test_with_virtual_gpus_each_pod_has_a_row(tmp_path: Path, clock: Virtu
     assert [f'pod="p{n}",vgpu="{n}"' in row for n, row in enumerate(rows[:2])] == [True, True]
 
 
-async def test_facts_of_the_node_follow_what_changes(exporter: Exporter) -> None:
-    assert exporter.rows("tonnage_gpu_resource_capacity") == []
-    exporter.hold(TRAIN)
-    assert exporter.rows("tonnage_gpu_resource_held") == ['{resource="nvidia.com/gpu"} 1']
-    exporter.hold()
-    status = NodeStatus(capacity={"nvidia.com/gpu": "2", "cpu": "8"}, allocatable={"nvidia.com/gpu": "1"})
-    exporter.board.node.publish(Node(status=status))
-    exporter.board.requested.publish({"nvidia.com/gpu": 3})
-    amounts = {
-        amount: exporter.rows(f"tonnage_gpu_resource_{amount}")
-        for amount in ("capacity", "allocatable", "allocated", "held")
-    }
-    assert {amount: [row[-1] for row in rows] for amount, rows in amounts.items()} == {
-        "capacity": ["2"], "allocatable": ["1"], "allocated": ["3"], "held": ["0"],
-    }  # fmt: skip
-    healthy = exporter.rows("tonnage_gpu_health")
-    assert [row.partition('state="')[2].partition('"')[0] for row in healthy] == ["healthy"] * 4
-    exporter.rewrite(TWO.replace("model: A100-80, util", "model: A100-80, health: unhealthy, util"))
+POD = PodIdentity(
+    "uid-1", {"app": 'a "b"\n\\', "gpu": "x", "team.example.com/cost": "42", "a" * 60: "b" * 4096}
+)
+
+
+@pytest.mark.parametrize(
+    ("settings", "labels"),
+    [
+        pytest.param(ExporterSettings(), {}, id="not asked for"),
+        pytest.param(ExporterSettings(pod_uid=True), {"pod_uid": "uid-1"}, id="its uid"),
+        pytest.param(
+            ExporterSettings(pod_labels=True),
+            {"app": 'a "b"\n\\', "team_example_com_cost": "42", "a" * 60: "b" * 4096},
+            id="all but those that have the name of another label, quotes and new lines escaped",
+        ),
+        pytest.param(
+            ExporterSettings(pod_labels=True, label_patterns=("(", r"^team\.", "(a+)+$")),
+            {"team_example_com_cost": "42", "a" * 60: "b" * 4096},
+            id="those that patterns choose: without the one that is none, and none backtracks",
+        ),
+        pytest.param(
+            ExporterSettings(pod_labels=True, label_patterns=("(", "[")), {}, id="no pattern can be used"
+        ),
+    ],
+)
+async def test_rows_carry_what_is_chosen_of_their_pod(
+    tmp_path: Path, clock: VirtualClock, settings: ExporterSettings, labels: dict[str, str]
+) -> None:
+    exporter = Exporter(tmp_path, clock, settings)
     await exporter.read()
-    assert 'state="unhealthy",reason="unhealthy"' in exporter.rows("tonnage_gpu_health")[0]
+    exporter.board.pods.publish({"ml/train": POD})
+    exporter.hold(TRAIN)
+    (row,) = exporter.rows("DCGM_FI_DEV_GPU_UTIL")
+    (family,) = text_string_to_metric_families(f"DCGM_FI_DEV_GPU_UTIL{row}\n")
+    fixed = {"gpu", "UUID", "pci_bus_id", "device", "namespace", "pod", "container", "DCGM_FI_DRIVER_VERSION"}
+    (sample,) = family.samples
+    assert {name: value for name, value in sample.labels.items() if name not in fixed} == labels
 
 
 async def test_the_last_xid_stands_with_its_words(exporter: Exporter) -> None:

@@ -23,6 +23,7 @@ from tonnage.model.devices.inventory import Device, Inventory
 from tonnage.model.devices.sharing import Allocation, Hold, PluginConfig
 from tonnage.model.errors import ClusterError, HardwareError, Problem
 from tonnage.model.names import GPU
+from tonnage.model.node.telemetry import PodIdentity
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.ports.node import Shown
 from tonnage.wire.kinds import POD
@@ -124,6 +125,23 @@ async def bench(cluster: Any, clock: Any, tmp_path: Path) -> AsyncIterator[Bench
     made = Bench(cluster, clock, tmp_path)
     yield made
     await made.stop()
+
+
+async def test_what_the_api_server_says_of_a_pod_is_on_the_board_until_it_ends(bench: Bench) -> None:
+    """Rows of the exporter name its uid and labels, and tell its processes too."""
+    meta = {"uid": "mirror", "labels": {"app": "vllm"}, "annotations": {"kubernetes.io/config.hash": "file"}}
+    status = {
+        "phase": "Running",
+        "containerStatuses": [{"name": "main", "containerID": "containerd://c0"}, {"name": "waits"}],
+    }
+    bench.cluster.put(POD, "train", "ml", metadata=meta, status=status)
+    await bench.start()
+    await bench.until(lambda: bench.board.pods.value)
+    assert bench.board.pods.value == {
+        "ml/train": PodIdentity("mirror", {"app": "vllm"}, "file", {"c0": "main"})
+    }
+    bench.cluster.put(POD, "train", "ml", metadata=meta, status={"phase": "Succeeded"})
+    await bench.until(lambda: not bench.board.pods.value)
 
 
 async def test_a_device_of_an_init_container_is_held_as_long_as_its_pod_lives(bench: Bench) -> None:

@@ -493,3 +493,20 @@ static int processes(struct call *call, int kind, unsigned *n, struct process_in
 PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, 0)
 PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, 1)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, 2)
+
+API int nvmlDeviceGetProcessUtilization(handle device, struct use_sample *out, unsigned *n, unsigned long long since)
+{
+    unsigned found = 0;
+    ENTER(GPU, device);
+    if (!n) return INVALID_ARGUMENT;
+    if (call.gpu->mig_mode > 0) return NOT_SUPPORTED;
+    for (int i = 0; i < call.state->uses_n; i++) {
+        const struct use *use = &call.state->uses[i];
+        if (use->slot != call.slot || use->at <= since) continue;
+        if (out && found < *n) out[found] = (struct use_sample){use->pid, use->at, use->percent, 0, 0, 0};
+        found++;
+    }
+    int code = !found ? NOT_FOUND : !out || found > *n ? INSUFFICIENT_SIZE : OK;
+    *n = found;
+    return code;
+}

@@ -13,6 +13,7 @@
  *   error FUNCTION|* SLOT|* CODE | slow FUNCTION|* SLOT|* MICROSECONDS | hang FUNCTION|* SLOT|*
  *   event SEQUENCE SLOT TYPE DATA GI CI
  *   process SLOT PID BYTES GI CI compute|graphics|mps
+ *   use SLOT PID PERCENT AT     a reading of a process' utilisation, in microseconds since 1970
  *   field SLOT ID VALUE | metric SLOT ID VALUE    a metric may be nan or inf
  *
  * MIG changes made through the library go to FILE.mig, in the same words and `-gi SLOT GI`, `-ci SLOT GI CI`: one
@@ -253,6 +254,15 @@ static int read_process(struct state *state, char **word)
     return 0;
 }
 
+static int read_use(struct state *state, char **word)
+{
+    long long n[5];
+    for (int i = 1; i < 5; i++) if (!number(word[i], &n[i])) return 0;
+    if (state->uses_n == MAX_PROCESSES) return 0;
+    state->uses[state->uses_n++] = (struct use){(int)n[1], (unsigned)n[2], (unsigned)n[3], (unsigned long long)n[4]};
+    return 1;
+}
+
 static int read_number(struct number *numbers, int *n, char **word)
 {
     long long id;
@@ -288,6 +298,7 @@ static int read_words(struct state *state, char **word, const char *rest)
     if (IS("hang")) return read_rule(state, word, RULE_HANG);
     if (IS("event")) return read_event(state, word);
     if (IS("process")) return read_process(state, word);
+    if (IS("use")) return read_use(state, word);
     if (IS("field")) return read_number(state->fields, &state->fields_n, word);
     if (IS("metric")) return read_number(state->metrics, &state->metrics_n, word);
     if (IS("level") || IS("no-peer-access")) return read_pair(state, word);

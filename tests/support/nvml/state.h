@@ -62,17 +62,19 @@ enum rule_kind { RULE_ERROR, RULE_SLOW, RULE_HANG };
 struct rule { enum rule_kind kind; char function[64]; int slot; long long value; }; /* slot -1: any */
 struct event { long long sequence; int slot; unsigned long long type, data; unsigned gi, ci; };
 struct process { int slot; unsigned pid, gi, ci; unsigned long long bytes; int kind; };
+struct use { int slot; unsigned pid, percent; unsigned long long at; };
 struct number { int slot, id; double value; }; /* a field value or a GPM metric */
 
 struct state {
     char driver[TEXT], nvml[TEXT], calls_file[PATH];
-    int cuda, counted_at_init, rules_n, events_n, processes_n, fields_n, metrics_n;
+    int cuda, counted_at_init, rules_n, events_n, processes_n, uses_n, fields_n, metrics_n;
     struct gpu gpus[MAX_GPUS];
     int levels[MAX_GPUS][MAX_GPUS];
     signed char no_peer_access[MAX_GPUS][MAX_GPUS];
     struct rule rules[MAX_RULES];
     struct event events[MAX_EVENTS];
     struct process processes[MAX_PROCESSES];
+    struct use uses[MAX_PROCESSES];
     struct number fields[MAX_NUMBERS], metrics[MAX_NUMBERS];
 };
 

@@ -133,6 +133,16 @@ class FakeProcess:
 
 
 @dataclass(frozen=True, slots=True)
+class FakeUse:
+    """A reading of what a process had of a GPU's multiprocessors, in percent."""
+
+    slot: int
+    pid: int
+    percent: int
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """What a call of a function does instead of answering at once; for one slot, or any of them.
 
@@ -158,6 +168,7 @@ class DriverState:
     rules: tuple[Rule, ...] = ()
     events: tuple[FakeEvent, ...] = ()
     processes: tuple[FakeProcess, ...] = ()
+    uses: tuple[FakeUse, ...] = ()
     fields: Mapping[tuple[int, int], float] = field(default_factory=dict)
     metrics: Mapping[tuple[int, int], float] = field(default_factory=dict)
     counted_at_init: bool = False
@@ -240,6 +251,8 @@ def _lines(state: DriverState) -> Iterator[str]:
     for process in state.processes:
         who = f"{process.slot} {process.pid} {process.memory_mib << 20} {process.gi} {process.ci}"
         yield f"process {who} {process.kind}"
+    for use in state.uses:
+        yield f"use {use.slot} {use.pid} {use.percent} {use.at_us}"
     for word, numbers in (("field", state.fields), ("metric", state.metrics)):
         yield from (f"{word} {slot} {number} {value:.6f}" for (slot, number), value in numbers.items())
 

@@ -43,6 +43,7 @@ struct ci_profile_v2 {
 };
 struct ci_info { void *device, *gi; unsigned id, profile_id; struct placement placement; };
 struct process_info { unsigned pid; unsigned long long bytes; unsigned gi, ci; };
+struct use_sample { unsigned pid; unsigned long long at; unsigned sm, memory, encoder, decoder; };
 struct event_data { void *device; unsigned long long type, data; unsigned gi, ci; };
 union value { double d; unsigned u; unsigned long ul; unsigned long long ull; long long ll; int i; unsigned short us; };
 struct field_value {

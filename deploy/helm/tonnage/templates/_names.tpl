@@ -14,6 +14,56 @@ app.kubernetes.io/name: tonnage-agent
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
+{{- define "tonnage.exporter" -}}
+{{ include "tonnage.fullname" . }}-exporter
+{{- end }}
+
+{{- define "tonnage.exporterSelectorLabels" -}}
+app.kubernetes.io/name: tonnage-exporter
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end }}
+
+{{/* Labels of the exporter's own objects. */}}
+{{- define "tonnage.exporterLabels" -}}
+{{ include "tonnage.exporterSelectorLabels" . }}
+app.kubernetes.io/part-of: tonnage
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | quote }}
+{{- end }}
+
+{{- /* Whether the agent's own pods serve device metrics; empty when not. */ -}}
+{{- define "tonnage.exporterInAgent" -}}
+{{- if and .Values.exporter.enabled (not .Values.exporter.processes) }}yes{{ end -}}
+{{- end }}
+
+{{- /* Whether device metrics are served by pods of their own; empty when not. */ -}}
+{{- define "tonnage.exporterAlone" -}}
+{{- if and .Values.exporter.enabled .Values.exporter.processes }}yes{{ end -}}
+{{- end }}
+
+{{- /* Flags of whoever serves device metrics, a line each. */ -}}
+{{- define "tonnage.exporterFlags" -}}
+{{- with .Values.exporter }}
+- "--exporter-address=:{{ .port }}"
+- "--collect-interval={{ .interval | int }}"
+- {{ printf "--hostname-label=%s" .hostnameLabel }}
+{{- if .kubernetesVirtualGPUs }}
+- --kubernetes-virtual-gpus
+{{- end }}
+{{- if .kubernetesPodLabels }}
+- --kubernetes-enable-pod-labels
+{{- end }}
+{{- with .kubernetesPodLabelAllowlist }}
+- {{ printf "--kubernetes-pod-label-allowlist-regex=%s" (join "," .) | quote }}
+{{- end }}
+{{- if .kubernetesPodUID }}
+- --kubernetes-enable-pod-uid
+{{- end }}
+- "--series-limit={{ .seriesLimit | int }}"
+{{- end }}
+{{- end }}
+
 {{- define "tonnage.labels" -}}
 {{ include "tonnage.selectorLabels" . }}
 app.kubernetes.io/part-of: tonnage
@@ -123,4 +173,63 @@ default
 {{- $texts := append (values (.Values.config.map | default dict)) (toString .Values.deviceListStrategy) | join "\n" -}}
 {{- $auto := and .Values.nvidiaDriverRoot (or (regexMatch `^\[?auto\]?$` (toString .Values.deviceListStrategy)) (regexMatch `deviceListStrategy:[\s\["'-]*auto\b` $texts)) -}}
 {{- if or (dig "enabled" false (.Values.cdi | default dict)) .Values.claims.enabled (regexMatch "cdi-(annotations|cri)" $texts) $auto }}yes{{ end -}}
+{{- end }}
+
+{{- /* What pods of the chart may ask: the API server, and DNS where that is named. */ -}}
+{{- define "tonnage.egress" -}}
+egress:
+  # The API server, whose addresses differ from cluster to cluster.
+  - ports:
+      {{- range .Values.networkPolicy.apiServerPorts }}
+      - {protocol: TCP, port: {{ . }}}
+      {{- end }}
+    {{- with .Values.networkPolicy.apiServerAddresses }}
+    to:
+      {{- range . }}
+      - ipBlock: {cidr: {{ quote . }}}
+      {{- end }}
+    {{- end }}
+  {{- with .Values.networkPolicy.dnsAddresses }}
+  - ports:
+      - {protocol: UDP, port: 53}
+      - {protocol: TCP, port: 53}
+    to:
+      {{- range . }}
+      - ipBlock: {cidr: {{ quote . }}}
+      {{- end }}
+  {{- end }}
+{{- end }}
+
+{{- /* A ServiceMonitor: the root, its name, labels, whom it selects, the ports. */ -}}
+{{- define "tonnage.serviceMonitor" -}}
+{{- $root := index . 0 -}}
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata:
+  name: {{ index . 1 }}
+  namespace: {{ $root.Release.Namespace | quote }}
+  labels:
+    {{- index . 2 | nindent 4 }}
+    {{- with $root.Values.serviceMonitor.additionalLabels }}{{ toYaml . | nindent 4 }}{{ end }}
+spec:
+  selector:
+    matchLabels: {{- index . 3 | nindent 6 }}
+  namespaceSelector:
+    matchNames: [{{ $root.Release.Namespace | quote }}]
+  endpoints:
+    {{- range $port := index . 4 }}
+    - port: {{ $port }}
+      path: /metrics
+      interval: {{ $root.Values.serviceMonitor.interval | quote }}
+      {{- with $root.Values.serviceMonitor.scrapeTimeout }}
+      scrapeTimeout: {{ quote . }}
+      {{- end }}
+      honorLabels: {{ $root.Values.serviceMonitor.honorLabels }}
+      {{- with $root.Values.serviceMonitor.relabelings }}
+      relabelings: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $root.Values.serviceMonitor.metricRelabelings }}
+      metricRelabelings: {{- toYaml . | nindent 8 }}
+      {{- end }}
+    {{- end }}
 {{- end }}

@@ -14,7 +14,7 @@ from typing import Final
 from tonnage.adapters.vendors.driver_thread import DriverThread, OverdueError
 from tonnage.model.actions.devices import MigStep, SetComputeMode
 from tonnage.model.devices.device_nodes import CAPABILITY_FOLDER, IMEX_FOLDER, DeviceNodes
-from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind, Sample
+from tonnage.model.devices.inventory import GpuProcess, Inventory, RawEvent, RawEventKind, Sample
 from tonnage.model.mig.layouts import DividedGpu
 from tonnage.ports.clock import Clock
 from tonnage.ports.node import DeviceBackend
@@ -95,6 +95,9 @@ class NodesBeside:
 
     async def sample(self, fields: Collection[str]) -> tuple[Sample, ...]:
         return await self._backend.sample(fields)
+
+    async def processes(self) -> tuple[GpuProcess, ...]:
+        return await self._backend.processes()
 
     def stuck_s(self) -> float:
         return self._backend.stuck_s()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -17,13 +19,17 @@ from tonnage.model.errors import ClusterError, HardwareError, Problem
 from tonnage.ports.node import Shown
 from tonnage.wire.kubelet import methods
 from tonnage.wire.kubelet import podresources_v1_pb2 as wire
+from tonnage.wire.kubelet.methods import Method, RequestT, ResponseT
 
 _LIST_S: Final = 5.0
 _MAX_BYTES: Final = 16 << 20
 
 
 class KubeletFiles:
-    """KubeletHolds over `pod-resources/kubelet.sock` and `device-plugins/kubelet_internal_checkpoint`."""
+    """KubeletHolds over `pod-resources/kubelet.sock` and `device-plugins/kubelet_internal_checkpoint`.
+
+    Over the socket alone it is KubeletDevices.
+    """
 
     def __init__(self, kubelet: Path) -> None:
         self._socket = kubelet / "pod-resources" / "kubelet.sock"
@@ -37,6 +43,13 @@ class KubeletFiles:
         return socket_identity(self._socket)
 
     async def shown(self) -> Shown:
+        return shown_of(await self._answer(methods.POD_RESOURCES_LIST, wire.ListPodResourcesRequest()))
+
+    async def replicas(self) -> Mapping[tuple[str, str], int]:
+        request = wire.AllocatableResourcesRequest()
+        return replicas_in(await self._answer(methods.POD_RESOURCES_ALLOCATABLE, request))
+
+    async def _answer(self, method: Method[RequestT, ResponseT], request: RequestT) -> ResponseT:
         identity = self.identity()
         if not identity:
             raise ClusterError(Problem("kubelet's pod resources socket is missing", str(self._socket)))
@@ -46,18 +59,17 @@ class KubeletFiles:
             self._channel = grpc.aio.insecure_channel(f"unix:{self._socket}", options=options)
             self._dialled = identity
         assert self._channel is not None
-        method = methods.POD_RESOURCES_LIST
         call = self._channel.unary_unary(
             method.path,
             request_serializer=method.request.SerializeToString,
             response_deserializer=method.response.FromString,
         )
         try:
-            listing = await call(wire.ListPodResourcesRequest(), timeout=_LIST_S)
+            answer: ResponseT = await call(request, timeout=_LIST_S)
         except grpc.aio.AioRpcError as error:
             self._dialled = ""
             raise kubelet_error("kubelet did not list pod resources", self._socket, error) from None
-        return shown_of(listing)
+        return answer
 
     async def checkpoint(self) -> tuple[Hold, ...]:
         stamp = file_stamp(self._checkpoint)
@@ -81,6 +93,14 @@ def shown_of(listing: wire.ListPodResourcesResponse) -> Shown:
         for devices in container.devices
     )
     return Shown(holds, frozenset((pod.namespace, pod.name) for pod in listing.pod_resources))
+
+
+def replicas_in(answer: wire.AllocatableResourcesResponse) -> Mapping[tuple[str, str], int]:
+    """The devices of kubelet's answer, each with its ids; one of several NUMA nodes is there often."""
+    ids = {
+        (devices.resource_name, device_id) for devices in answer.devices for device_id in devices.device_ids
+    }
+    return Counter((resource, device_id.partition("::")[0]) for resource, device_id in ids)
 
 
 def _read_checkpoint(file: Path) -> tuple[Hold, ...]:

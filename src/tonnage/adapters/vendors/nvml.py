@@ -13,13 +13,21 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from tonnage.adapters.vendors.driver_root import LIBRARY
 from tonnage.adapters.vendors.driver_thread import NODE, DriverThread, OverdueError, Steps
 from tonnage.adapters.vendors.nvml_fields import plans_of
+from tonnage.adapters.vendors.nvml_inventory import inventory_of
 from tonnage.adapters.vendors.nvml_links import read_links
 from tonnage.adapters.vendors.nvml_reader import NvmlReader, Scan
 from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.adapters.vendors.nvml_steps import set_compute_mode
 from tonnage.adapters.vendors.platforms import INSTEAD, is_tegra, refused_platform
 from tonnage.model.actions.devices import MigStep, ResetGpu, SetComputeMode
-from tonnage.model.devices.inventory import Device, Inventory, RawEvent, RawEventKind, Sample, Vitals
+from tonnage.model.devices.inventory import (
+    Device,
+    GpuProcess,
+    Inventory,
+    RawEvent,
+    RawEventKind,
+    Sample,
+)
 from tonnage.model.devices.links import Link
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu
@@ -46,7 +54,6 @@ _LINK_XIDS: Final = frozenset({74, 137, *range(144, 151), 155, 156, 158})
 _TRY_S: Final = 5.0
 _TRY_MOST_S: Final = 60.0
 _UNHEARD: Final = 1024
-HANGS: Final = "GPU does not answer"
 
 
 @dataclass(slots=True)
@@ -133,13 +140,10 @@ class NvmlBackend:
         plans_of(names)  # an unknown field is the caller's mistake, whoever reads
         self._sampled |= dict.fromkeys(names)
         read = partial(self._reader.sample, names)
-        while self._present.is_set():
-            try:
-                return await self._read("sample", read, lambda reply: reply.samples, names)
-            except OverdueError as error:
-                if not self._note(error):
-                    raise
-        return ()
+        return await self._rows("sample", read, lambda reply: reply.samples, names)
+
+    async def processes(self) -> tuple[GpuProcess, ...]:
+        return await self._rows("processes", self._reader.processes, lambda reply: reply.processes)
 
     async def apply(self, step: SetComputeMode | MigStep) -> None:
         if isinstance(step, ResetGpu):
@@ -297,9 +301,25 @@ class NvmlBackend:
                 if self._last.count:
                     return self._last.without(frozenset(self._hung))
 
+    async def _rows(
+        self,
+        do: Literal["sample", "processes"],
+        read: Callable[[Steps, frozenset[int]], tuple[T, ...]],
+        of_reply: Callable[[Reply], tuple[T, ...] | None],
+        fields: tuple[str, ...] = (),
+    ) -> tuple[T, ...]:
+        """What is read of the devices that answer; nothing while GPUs are reset."""
+        while self._present.is_set():
+            try:
+                return await self._read(do, read, of_reply, fields)
+            except OverdueError as error:
+                if not self._note(error):
+                    raise
+        return ()
+
     async def _read(
         self,
-        do: Literal["scan", "sample"],
+        do: Literal["scan", "sample", "processes"],
         read: Callable[[Steps, frozenset[int]], T],
         of_reply: Callable[[Reply], T | None],
         fields: tuple[str, ...] = (),
@@ -365,30 +385,9 @@ class NvmlBackend:
             self._trying = None
 
     def _inventory(self, scan: Scan) -> Inventory:
-        """The scan with the devices that were known and cannot be read, or hang."""
-        by_index = {device.index: device for device in scan.devices}
-        problems = list(scan.problems)
-        hanging: list[Vitals] = []
-        uuids = frozenset(device.uuid for device in scan.devices)
-        failed = dict(scan.failed) | dict.fromkeys(self._hung, HANGS)
-        for index, reason in sorted(failed.items()):
-            last = self._last_devices.values()
-            earlier = next((d for d in last if d.index == index and d.uuid not in uuids), None)
-            if earlier is None:
-                problems.append(f"device {index}: {reason}")
-                continue
-            by_index[index] = replace(earlier, healthy=False, reason=reason)
-            if index in self._hung:
-                hanging.append(Vitals(earlier.uuid, hangs=True))
-        self._last_devices = {device.uuid: device for device in by_index.values()}
-        return Inventory(
-            tuple(by_index[index] for index in sorted(by_index)),
-            scan.driver_version,
-            scan.cuda_version,
-            tuple(problems),
-            vitals=(*scan.vitals, *hanging),
-            incarnation=scan.incarnation,
-        )
+        inventory = inventory_of(scan, self._hung, self._last_devices)
+        self._last_devices = {device.uuid: device for device in inventory.devices}
+        return inventory
 
     def _refused(self, error: BaseException) -> HardwareError:
         visible = "visible to this process" if self._driver_root is None else f"under {self._driver_root}"

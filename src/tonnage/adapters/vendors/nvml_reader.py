@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeVar
 
 from tonnage.adapters.boot import boot_id
 from tonnage.adapters.vendors.nvml_events import EventWatch
-from tonnage.adapters.vendors.nvml_reading import is_display, optional, read_device, read_processes
+from tonnage.adapters.vendors.nvml_reading import ProcessReader, is_display, optional, read_device
 from tonnage.adapters.vendors.nvml_samples import SampleReader
 from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.adapters.vendors.nvml_vitals import read_vitals
@@ -69,6 +69,7 @@ class NvmlReader:
         self._root = root
         self._watch = EventWatch()
         self._samples = SampleReader(monotonic)
+        self._processes = ProcessReader()
         self._links: dict[str, int] = {}
         self._queried: tuple[int, set[int]] = (0, set())
 
@@ -100,7 +101,7 @@ class NvmlReader:
                 if index not in skip:
                     self._about(step, index)
                     with suppress(nvml.NVMLError, ValueError):
-                        all_processes += read_processes(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
+                        all_processes += self._processes.read(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
             return tuple(all_processes)
 
         return self._afresh(read, step)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeVar
@@ -17,6 +18,8 @@ T = TypeVar("T")
 _MIB: Final = 1 << 20
 _UUID: Final = re.compile(r"(GPU|MIG)-[A-Za-z0-9._/-]{1,95}")
 """Before driver 470 MIG devices are `MIG-GPU-<number>/<gi>/<ci>`. `all`, `none` or a list would say more."""
+_MOST_PERCENT: Final = 100
+_NO_INSTANCE: Final = 0xFFFFFFFF
 _DISPLAYS: Final = frozenset({"DGX Display", "NVIDIA DGX Display"})
 
 
@@ -139,18 +142,55 @@ def _placement(nvml: ModuleType, parent: Any, gi: int) -> tuple[int, int]:
     return placement.start, placement.size
 
 
-def read_processes(nvml: ModuleType, handle: Any) -> tuple[GpuProcess, ...]:
-    """Who computes on a device or on parts of it, of MPS the server's clients. Raises NVMLError."""
-    uuid: str = nvml.nvmlDeviceGetUUID(handle)
-    processes = [
-        *nvml.nvmlDeviceGetComputeRunningProcesses(handle),
-        *(optional(nvml, lambda: nvml.nvmlDeviceGetMPSComputeRunningProcesses(handle)) or ()),
-    ]
-    return tuple(
-        GpuProcess(
-            uuid,
-            int(process.pid),
-            None if process.usedGpuMemory is None else int(process.usedGpuMemory) >> 20,
-        )
-        for process in processes
+@dataclass(slots=True)
+class ProcessReader:
+    """Reads processes; `until` is how far their utilisation was read, by UUID, in microseconds since 1970."""
+
+    until: dict[str, int] = field(default_factory=dict)
+
+    def read(self, nvml: ModuleType, handle: Any) -> tuple[GpuProcess, ...]:
+        """Who computes on a GPU or on parts of it, of MPS the server and its clients. Raises NVMLError."""
+        uuid: str = nvml.nvmlDeviceGetUUID(handle)
+        listed = [(process, False) for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)]
+        clients = optional(nvml, lambda: nvml.nvmlDeviceGetMPSComputeRunningProcesses(handle)) or ()
+        listed += [(process, True) for process in clients]
+        uses = self._uses(nvml, handle, uuid)
+        return tuple(_process(uuid, process, through_mps, uses) for process, through_mps in listed)
+
+    def _uses(self, nvml: ModuleType, handle: Any, uuid: str) -> Mapping[int, tuple[float, int]] | None:
+        """By process, its mean and the time of its last reading since the last question; None: not told.
+
+        Without such a reading it did not compute. The driver takes several of a process in each second.
+        """
+        since = self.until.get(uuid, 0)
+        try:
+            samples = nvml.nvmlDeviceGetProcessUtilization(handle, since)
+        except nvml.NVMLError_NotFound:
+            return {}
+        except (nvml.NVMLError, ValueError):
+            return None
+        by_pid: dict[int, list[tuple[int, int]]] = {}
+        for sample in samples:
+            if int(sample.timeStamp) > since and sample.smUtil <= _MOST_PERCENT:
+                by_pid.setdefault(int(sample.pid), []).append((int(sample.timeStamp), int(sample.smUtil)))
+        self.until[uuid] = max((int(sample.timeStamp) for sample in samples), default=since)
+        return {
+            pid: (sum(percent for _, percent in rows) / len(rows), max(at for at, _ in rows))
+            for pid, rows in by_pid.items()
+        }
+
+
+def _process(
+    uuid: str, process: Any, through_mps: bool, uses: Mapping[int, tuple[float, int]] | None
+) -> GpuProcess:
+    memory, instance = process.usedGpuMemory, getattr(process, "gpuInstanceId", _NO_INSTANCE)
+    percent, sampled_us = (None, 0) if uses is None else uses.get(int(process.pid), (0.0, 0))
+    return GpuProcess(
+        uuid,
+        int(process.pid),
+        None if memory is None else int(memory) >> 20,
+        None if instance is None or int(instance) == _NO_INSTANCE else int(instance),
+        percent,
+        sampled_us,
+        through_mps,
     )

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.exporter.own_facts import OwnFacts
+from tonnage.agent.exporter.pod_page import PodPage
+from tonnage.agent.exporter.pod_usage import UsageMeter
 from tonnage.agent.exporter.sampling import DeviceSampler
 from tonnage.agent.exporter.settings import ExporterSettings
-from tonnage.decide.node.exporter.holders import device_key, holders_of
+from tonnage.decide.node.exporter.holders import Holders, device_key, holders_of
 from tonnage.decide.node.exporter.jobs import jobs_of
 from tonnage.decide.node.exporter.labels import LabelOptions
+from tonnage.decide.node.exporter.metric_text import series_in
 from tonnage.decide.node.exporter.page import exporter_page
+from tonnage.decide.node.exporter.processes import HolderUse, PodKey
 from tonnage.decide.node.exporter.readings import entities_of, is_of_links, link_readings, readings_of
 from tonnage.decide.node.exporter.rows import Attribution, EntityRows, entity_rows
 from tonnage.decide.node.exporter.windows import clock_event_counts, window_family, xid_counts, xids_of
@@ -23,10 +30,13 @@ from tonnage.model.node.telemetry import (
     Entity,
     ExportedCounter,
     InstanceEntity,
+    PodIdentity,
     Reading,
     SwitchEntity,
 )
 from tonnage.ports.clock import Clock
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 class ExporterPage:
@@ -39,6 +49,7 @@ class ExporterPage:
         clock: Clock,
         sampler: DeviceSampler,
         jobs: Callable[[], Mapping[str, str]],
+        meter: UsageMeter,
     ) -> None:
         self._settings = settings
         self._board = board
@@ -52,16 +63,24 @@ class ExporterPage:
             hostname_label=settings.hostname_label,
             old_namespace=settings.old_namespace,
             replace_blanks=settings.replace_blanks,
+            pod_uid=settings.pod_uid,
         )
+        self._meter = meter
+        self._processes = meter.processes
+        self._replicas = meter.replicas
+        self._labels_of = label_choice(settings)
+        self._pods = PodPage(settings, board, meter, jobs, self._labels_of)
 
     async def refresh(self) -> None:
         """Have the devices read first, where they are read on demand."""
-        await self._sampler.when_due()
+        if await self._sampler.when_due():
+            await self._meter.count()
 
     def text(self, counters: Sequence[ExportedCounter]) -> str:
         """The page now. Raises what a failure of ours raises, which is counted."""
         try:
             page = self._device_metrics(counters)
+            page += self._pods.text(series_in(page))
             return page + self._facts.text(page, self._errors)
         except Exception:
             self._errors += 1
@@ -84,7 +103,7 @@ class ExporterPage:
             readings[entity] = of_entity
             texts = {name: str(of_entity[name]) for name in labels if name in of_entity}
             rows[entity] = entity_rows(entity, texts, attribution, self._options)
-        page = exporter_page(counters, readings, rows)
+        page = exporter_page(counters, readings, rows, self._uses(entities, attribution))
         page += self._link_page(
             [counter for counter in counters if is_of_links(counter)], entities, attribution
         )
@@ -111,11 +130,27 @@ class ExporterPage:
         jobs = jobs_of(self._jobs(), entities)
         if not self._settings.kubernetes:
             return Attribution(jobs=jobs)
-        offer = self._board.offer.value
-        own = [shown.resource for shown in offer.advertised] if offer is not None else []
+        own = (resource for resource, _ in self._replicas())
         resources = frozenset((*self._settings.resources, *own))
         holders = holders_of(self._board.holds.value.holds, entities, resources)
-        return Attribution(holders, jobs=jobs, each_holder=self._settings.each_holder)
+        return Attribution(holders, self._pods_of(holders), jobs, self._settings.each_holder)
+
+    def _uses(
+        self, entities: Sequence[DeviceEntity], attribution: Attribution
+    ) -> Mapping[Entity, HolderUse] | None:
+        """By processes, where each holder has a row: the device's numbers are none of theirs."""
+        if not attribution.each_holder:
+            return None
+        return {} if self._processes is None else self._processes.uses(entities, attribution.holders)
+
+    def _pods_of(self, holders: Holders) -> Mapping[PodKey, PodIdentity]:
+        """What the API server says of the pods that hold devices, with the labels that rows carry."""
+        pods: dict[PodKey, PodIdentity] = {}
+        for key in {(holder.namespace, holder.pod) for of_device in holders.values() for holder in of_device}:
+            pod = self._board.pods.value.get("/".join(key))
+            if pod is not None:
+                pods[key] = replace(pod, labels=self._labels_of(pod.labels))
+        return pods
 
     def _window(self, counter: ExportedCounter, rows: Mapping[Entity, EntityRows]) -> str:
         """A family of `DCGM_EXP_*`; nothing for another counter."""
@@ -140,3 +175,17 @@ def _number(counter: ExportedCounter) -> int:
 
 def _uuid(entity: Entity) -> str:
     return "" if isinstance(entity, SwitchEntity) else device_key(entity)[0]
+
+
+def label_choice(settings: ExporterSettings) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
+    """Which of a pod's labels rows carry. Patterns that cannot be used are logged."""
+    if not settings.pod_labels:
+        return lambda _: {}
+    if not settings.label_patterns:
+        return lambda labels: labels
+    from tonnage.decide.node.exporter.label_choice import chosen_labels, pattern_problems, usable_patterns
+
+    for problem in pattern_problems(settings.label_patterns):
+        _LOG.warning("%s", problem)
+    patterns = usable_patterns(settings.label_patterns)
+    return lambda labels: chosen_labels(labels, patterns)

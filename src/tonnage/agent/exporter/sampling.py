@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -48,6 +49,8 @@ class DeviceSampler:
         self._reasons: dict[str, deque[tuple[float, int]]] = {}
         """Of each device, when it was read and by what its clocks were held, the newest last."""
         self._complaint = ""
+        self.sampled = asyncio.Event()
+        """Set after each reading, also one that failed."""
         self._lacking: dict[str, frozenset[str]] = {}
         """Fields that each GPU was told to lack."""
         self._sampled_s = float("-inf")
@@ -57,12 +60,15 @@ class DeviceSampler:
         await self._started.wait()
         while not self._on_demand:
             await self.sample()
+            self.sampled.set()
             await self._clock.sleep(self._interval_s)
 
-    async def when_due(self) -> None:
-        """Sample if that is done on demand, and not done just now."""
-        if self._on_demand and self._clock.monotonic() - self._sampled_s >= _DEMAND_S:
+    async def when_due(self) -> bool:
+        """Sample if that is done on demand, and not done just now; whether it was."""
+        due = self._on_demand and self._clock.monotonic() - self._sampled_s >= _DEMAND_S
+        if due:
             await self.sample()
+        return due
 
     def fresh(self) -> Mapping[str, TimedSample]:
         """By uuid, the samples of devices that answered lately; of one that hangs there is none."""

@@ -112,6 +112,7 @@ class Holders:
     def _pods_changed(self) -> None:
         self._board.requested.publish(self._pods.requested())
         self._lively_until = self._clock.monotonic() + _LIVELY_S
+        self._board.pods.publish(self._pods.identities())
         self._soon.set()
 
     async def _tick(self) -> None:

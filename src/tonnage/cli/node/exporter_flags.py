@@ -102,6 +102,47 @@ _OPTIONS: Final = (
         help="Resources whose holders count besides the agent's own, nvidia.com/gpu and nvidia.com/mig-*",
     ),
     _option(
+        "--kubernetes-enable-pod-labels",
+        variable="DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS",
+        is_flag=True,
+        help="Put the labels of pods on rows",
+    ),
+    _option(
+        "--kubernetes-pod-label-allowlist-regex",
+        variable="DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX",
+        default="",
+        metavar="LIST",
+        help="Regular expressions (RE2): of the labels of pods, only those whose name one of them matches",
+    ),
+    _option(
+        "--kubernetes-enable-pod-uid",
+        variable="DCGM_EXPORTER_KUBERNETES_ENABLE_POD_UID",
+        is_flag=True,
+        help="Put the UIDs of pods on rows",
+    ),
+    _option(
+        "--exporter-only",
+        variable="TONNAGE_EXPORTER_ONLY",
+        is_flag=True,
+        help="Serve device metrics and do nothing else: ask kubelet for holders, advertise no device",
+    ),
+    _option(
+        "--attribute-processes",
+        variable="TONNAGE_ATTRIBUTE_PROCESSES",
+        is_flag=True,
+        help="Divide what is used of a shared device by the processes of its pods, which needs hostPID;"
+        " without it, evenly",
+    ),
+    _option(
+        "--series-limit",
+        variable="TONNAGE_SERIES_LIMIT",
+        type=click.IntRange(0, 1_000_000),
+        default=20_000,
+        show_default=True,
+        metavar="COUNT",
+        help="Leave containers out of tonnage_pod_gpu_* where the page would have more series",
+    ),
+    _option(
         "--hostname-label",
         variable="TONNAGE_HOSTNAME_LABEL",
         type=click.Choice(["Hostname", "hostname"]),
@@ -166,7 +207,6 @@ def exporter_settings(values: Mapping[str, Any]) -> ExporterSettings:
     """What the flags say; the node's name is that of `--node-name`, else the machine's."""
     from tonnage.agent.exporter.settings import ExporterSettings
 
-    resources = (name.strip() for name in values["nvidia_resource_names"].split(","))
     return ExporterSettings(
         address=values["exporter_address"],
         collectors=values["collectors"],
@@ -174,7 +214,13 @@ def exporter_settings(values: Mapping[str, Any]) -> ExporterSettings:
         choice=values["exporter_devices"],
         kubernetes=values["kubernetes"],
         each_holder=values["kubernetes_virtual_gpus"],
-        resources=tuple(filter(None, resources)),
+        resources=_words(values["nvidia_resource_names"]),
+        pod_labels=values["kubernetes_enable_pod_labels"],
+        label_patterns=_words(values["kubernetes_pod_label_allowlist_regex"]),
+        pod_uid=values["kubernetes_enable_pod_uid"],
+        alone=values["exporter_only"],
+        processes=values["attribute_processes"],
+        series_limit=values["series_limit"],
         hostname="" if values["no_hostname"] else values["node_name"] or socket.gethostname(),
         hostname_label=values["hostname_label"],
         old_namespace=values["use_old_namespace"],
@@ -184,3 +230,8 @@ def exporter_settings(values: Mapping[str, Any]) -> ExporterSettings:
         clock_window_ms=values["clock_events_count_window_size"],
         web_config=values["web_config_file"],
     )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """What stands between commas."""
+    return tuple(word for part in text.split(",") if (word := part.strip()))

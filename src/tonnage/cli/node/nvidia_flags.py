@@ -370,11 +370,5 @@ REFUSED_EXPORTER_FLAGS: Final = (
     RefusedFlag("", "DCGM_EXPORTER_CONFIG_FILE", "give its settings as flags or variables"),
     RefusedFlag("--container-labels", "DCGM_EXPORTER_CONTAINER_LABELS", "rows name pods; remove it", FALSE),
     RefusedFlag("--container-runtime-socket", "DCGM_CONTAINER_RUNTIME_SOCKET", "rows name pods; remove it"),
-    RefusedFlag(
-        "",
-        "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS",
-        "rows have no pod labels yet: join them in PromQL",
-        FALSE,
-    ),
 )
 """Flags and variables of dcgm-exporter."""

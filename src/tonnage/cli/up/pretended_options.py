@@ -53,6 +53,8 @@ _VALUES: Final = (
     *("collect_interval", "kubernetes_virtual_gpus", "nvidia_resource_names", "hostname_label"),
     "claims",
     *("no_hostname", "use_old_namespace", "replace_blanks_in_model_name", "xid_count_window_size"),
+    *("kubernetes_enable_pod_labels", "kubernetes_pod_label_allowlist_regex", "kubernetes_enable_pod_uid"),
+    *("series_limit", "attribute_processes", "exporter_only"),
     *("clock_events_count_window_size", "exporter_devices", "kubernetes"),
 )
 _PATHS: Final = (

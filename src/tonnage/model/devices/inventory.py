@@ -157,8 +157,17 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """A process that computes on a device, by its number on the machine; memory as far as it is told."""
+    """A process that computes on a device, by its number on the machine; memory as far as it is told.
+
+    `uuid` is the GPU's, `gpu_instance` the part of it. `utilization` is the percentage of the multiprocessors
+    that it had since the last question, by readings of which the last was at `sampled_us` (since 1970); None
+    is not told. `through_mps`: it is a client of an MPS server, which is listed, too.
+    """
 
     uuid: str
     pid: int
     memory_mib: int | None = None
+    gpu_instance: int | None = None
+    utilization: float | None = None
+    sampled_us: int = 0
+    through_mps: bool = False

@@ -93,10 +93,15 @@ class HoldingContainer:
 
 @dataclass(frozen=True, slots=True)
 class PodIdentity:
-    """What the API server says of a pod, as far as rows carry it."""
+    """What the API server says of a pod, as far as rows carry it, and what tells its processes.
+
+    `static_uid` is what kubelet calls a static pod. `containers` are names by the runtime's id.
+    """
 
     uid: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    static_uid: str = ""
+    containers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from tonnage.model.devices.health import RecoveryAction
 from tonnage.model.devices.inventory import (
     ComputeMode,
     Device,
+    GpuProcess,
     Inventory,
     MigDevice,
     RawEvent,
@@ -107,6 +108,18 @@ class ScenarioBackend:
 
     def _devices(self, hardware: Hardware) -> tuple[Device, ...]:
         return inventory_of(hardware, self._layouts.read(hardware)).devices
+
+    async def processes(self) -> tuple[GpuProcess, ...]:
+        now_us = int(self._clock.now().timestamp() * 1e6)
+        return tuple(
+            GpuProcess(
+                *(entry.uuid, process.pid, process.memory_mib, process.gpu_instance),
+                *(process.utilization_percent, now_us, process.mps),
+            )
+            for entry in self._read().devices
+            if entry.health not in ("lost", "hung")
+            for process in entry.processes
+        )
 
     async def apply(self, step: SetComputeMode | MigStep) -> None:
         hardware = self._read()

@@ -10,7 +10,7 @@ from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.metrics import fields_named
 from tonnage.model.devices.health import RecoveryAction
 from tonnage.model.devices.inventory import MEMORY_IN_USE, ComputeMode, Device, Sample
-from tonnage.twin.devices.load.activity import DeviceActivity
+from tonnage.twin.devices.load.activity import LoadActivity
 from tonnage.twin.devices.load.readings import DeviceLoad
 
 _ENERGY: Final = "energy_mj"
@@ -42,7 +42,7 @@ def samples_of(
     )
     if any(field.mig for field in requested):
         for part in device.migs:
-            activity = load.parts.get(part.uuid, DeviceActivity())
+            activity = load.parts.get(part.uuid, LoadActivity())
             own = {**_memory(part.memory_mib, activity.memory_mib), **_profile(device, activity)}
             yield Sample(part.uuid, {name: own[name] for name in fields if name in own})
 
@@ -78,7 +78,7 @@ def _readings(entry: HardwareDevice, device: Device, load: DeviceLoad) -> dict[s
     }
 
 
-def _profile(device: Device, activity: DeviceActivity) -> dict[str, int | float]:
+def _profile(device: Device, activity: LoadActivity) -> dict[str, int | float]:
     """What GPM measures, on Hopper and later."""
     if float(device.compute_capability or 0) < _GPM_SINCE:
         return {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from tonnage.decide.node.exporter.device_ids import DeviceReference, device_reference
 from tonnage.model.devices.sharing import Hold
@@ -32,18 +32,35 @@ def holders_of(
     Counted are `nvidia.com/gpu`, `nvidia.com/mig-*`, and `resources`. A container that kubelet lists twice
     for a device, as it does for each NUMA node, holds it once.
     """
-    keys = _keys_by_name(entities)
     holders: dict[DeviceKey, dict[HoldingContainer, None]] = {}
+    for held in held_devices((hold for hold in holds if _counts(hold, resources)), entities):
+        hold = held.hold
+        holder = HoldingContainer(hold.namespace, hold.pod, hold.container, held.device.replica)
+        holders.setdefault(held.key, {})[holder] = None
+    return {key: tuple(containers) for key, containers in holders.items()}
+
+
+def _counts(hold: Hold, resources: Collection[str]) -> bool:
+    return hold.resource == _GPU or hold.resource.startswith(_MIG) or hold.resource in resources
+
+
+class HeldDevice(NamedTuple):
+    """A hold of one id: the device that the id means, and what that stands under."""
+
+    hold: Hold
+    device: DeviceReference
+    key: DeviceKey
+
+
+def held_devices(holds: Iterable[Hold], entities: Iterable[DeviceEntity]) -> Iterator[HeldDevice]:
+    """Each id of the holds; ids of devices that are not there are left out."""
+    keys = _keys_by_name(entities)
     for hold in holds:
-        if hold.resource != _GPU and not hold.resource.startswith(_MIG) and hold.resource not in resources:
-            continue
         for device_id in hold.ids:
             reference = device_reference(device_id)
             key = _key_of(reference, keys)
             if key is not None:
-                holder = HoldingContainer(hold.namespace, hold.pod, hold.container, reference.replica)
-                holders.setdefault(key, {})[holder] = None
-    return {key: tuple(containers) for key, containers in holders.items()}
+                yield HeldDevice(hold, reference, key)
 
 
 def _keys_by_name(entities: Iterable[DeviceEntity]) -> Mapping[str, DeviceKey]:

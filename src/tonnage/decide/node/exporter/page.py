@@ -76,8 +76,7 @@ def _special_lines(
         if reading is None or isinstance(reading, str):
             continue
         if uses is not None and name in _BY_PROCESS:
-            device = EntityRow(rows[entity].device)
-            yield _line(name, device, reading)
+            yield from (_line(name, row, reading) for row in rows[entity].device)
             yield from _held_lines(name, rows[entity].rows, uses.get(entity))
         else:
             yield from (_line(name, row, reading) for row in rows[entity].rows)

@@ -34,6 +34,11 @@ def pod_uid_of(cgroup: str) -> str:
     return match["uid"].replace("_", "-") if match else ""
 
 
+def pod_uids_in(cgroup: str) -> tuple[str, ...]:
+    """The uids of all pods in it, the outermost first: a node may itself run in a pod."""
+    return tuple(dict.fromkeys(match["uid"].replace("_", "-") for match in _POD.finditer(cgroup)))
+
+
 @dataclass(frozen=True, slots=True)
 class HolderUse:
     """By pod, what its processes have of a device together, and its uid. A holder without process has 0."""

@@ -48,9 +48,12 @@ class EntityRow:
 
 @dataclass(frozen=True, slots=True)
 class EntityRows:
-    """Rows of an entity: `device` without any pod, and `rows`, which is what most families show."""
+    """Rows of an entity: `device` without any pod, and `rows`, which is what most families show.
 
-    device: RowLabels
+    Of both there is one for each job.
+    """
+
+    device: tuple[EntityRow, ...]
     rows: tuple[EntityRow, ...]
 
 
@@ -61,17 +64,18 @@ def entity_rows(
     fixed = entity_labels(entity, options)
     bare = RowLabels(fixed, readings, {})
     if isinstance(entity, SwitchEntity):
-        return EntityRows(bare, (EntityRow(bare),))
+        return EntityRows((EntityRow(bare),), (EntityRow(bare),))
     key = device_key(entity)
     holders = attribution.holders.get(key, ())
     if not attribution.each_holder:
         only = only_holder(holders)
         holders = () if only is None else (only,)
-    rows = tuple(_held(bare, holder, attribution, options) for holder in holders) or (EntityRow(bare),)
+    device: tuple[EntityRow, ...] = (EntityRow(bare),)
+    rows = tuple(_held(bare, holder, attribution, options) for holder in holders) or device
     jobs = attribution.jobs.get(key, ())
     if jobs:
-        rows = tuple(_of_job(row, job) for row in rows for job in jobs)
-    return EntityRows(bare, rows)
+        device, rows = (tuple(_of_job(row, job) for row in some for job in jobs) for some in (device, rows))
+    return EntityRows(device, rows)
 
 
 def _held(

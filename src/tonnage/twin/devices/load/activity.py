@@ -38,7 +38,7 @@ class RunningLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceActivity:
+class LoadActivity:
     """`busy` is the share of time with a kernel, `active` the share of the device that computes, on average.
 
     `memory` is the share of time in which its memory moves data, `memory_mib` what is allocated. `granted`
@@ -52,7 +52,7 @@ class DeviceActivity:
     granted: tuple[float, ...] = ()
 
 
-def activity(running: Sequence[RunningLoad], memory_mib: int) -> DeviceActivity:
+def activity(running: Sequence[RunningLoad], memory_mib: int) -> LoadActivity:
     """What the workloads of one device, or of one MIG device, come to.
 
     >>> half = PretendedLoad(LoadKind.TRAINING, busy=0.6, width=0.5)
@@ -63,7 +63,7 @@ def activity(running: Sequence[RunningLoad], memory_mib: int) -> DeviceActivity:
     (1.0, 0.5, True, True)
     """
     if not running:
-        return DeviceActivity()
+        return LoadActivity()
     mps = any(run.mps for run in running)
     widths = [run.load.width for run in running]
     demands = [min(1.0, demand_at(run)) for run in running]
@@ -73,7 +73,7 @@ def activity(running: Sequence[RunningLoad], memory_mib: int) -> DeviceActivity:
     busy = 1.0 - math.prod(1.0 - part for part in granted) if mps else min(1.0, sum(granted))
     active = min(1.0, sum(map(operator.mul, granted, widths)))
     held = sum(memory_of(run, memory_mib) for run in running)
-    return DeviceActivity(busy, active, 0.6 * active, min(memory_mib, held), granted)
+    return LoadActivity(busy, active, 0.6 * active, min(memory_mib, held), granted)
 
 
 def demand_at(running: RunningLoad) -> float:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.model.catalog.gpus import GpuModel
-from tonnage.twin.devices.load.activity import DeviceActivity
+from tonnage.twin.devices.load.activity import LoadActivity
 
 _IDLE_SHARE: Final = 1 / 6
 _RUNNING_PART: Final = 0.25
@@ -48,7 +48,7 @@ def idle_power_w(model: GpuModel) -> float:
     return model.power_limit_w * _IDLE_SHARE
 
 
-def power_w(model: GpuModel, device: DeviceActivity) -> float:
+def power_w(model: GpuModel, device: LoadActivity) -> float:
     """What it draws while it is so busy."""
     idle = idle_power_w(model)
     return idle + (model.power_limit_w - idle) * (
@@ -56,7 +56,7 @@ def power_w(model: GpuModel, device: DeviceActivity) -> float:
     )
 
 
-def physics(model: GpuModel, idle_c: int, device_at: Callable[[float], DeviceActivity]) -> DevicePhysics:
+def physics(model: GpuModel, idle_c: int, device_at: Callable[[float], LoadActivity]) -> DevicePhysics:
     """The readings now; `device_at` says how busy the device was so many seconds ago."""
     now = device_at(0.0)
     drawn = power_w(model, now)

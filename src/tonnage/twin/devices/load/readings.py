@@ -12,7 +12,7 @@ from typing import Final
 from tonnage.documents.hardware import Hardware
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.devices.inventory import Device
-from tonnage.twin.devices.load.activity import DeviceActivity, RunningLoad, activity
+from tonnage.twin.devices.load.activity import LoadActivity, RunningLoad, activity
 from tonnage.twin.devices.load.load_file import LoadFile, LoadRun, NodeLoad
 from tonnage.twin.devices.load.physics import DevicePhysics, EnergyCount, idle_power_w, physics, power_w
 
@@ -26,9 +26,9 @@ class DeviceLoad:
     `energy_j` sums up its energy; it gives None where nobody counts it.
     """
 
-    whole: DeviceActivity
+    whole: LoadActivity
     physics: DevicePhysics
-    parts: Mapping[str, DeviceActivity] = field(default_factory=dict)
+    parts: Mapping[str, LoadActivity] = field(default_factory=dict)
     energy_j: Callable[[], float | None] = lambda: None
 
 
@@ -118,10 +118,10 @@ def _runs_on(node: NodeLoad | None, device: Device) -> _Placed:
 
 def _activities(
     placed: _Placed, device: Device, at_s: float
-) -> tuple[DeviceActivity, Mapping[str, DeviceActivity]]:
+) -> tuple[LoadActivity, Mapping[str, LoadActivity]]:
     """Of the whole device and of its MIG devices, at a moment."""
     if not placed:
-        return DeviceActivity(), {}
+        return LoadActivity(), {}
     if not device.mig_enabled:
         return activity(_running(placed.get(device.uuid, ()), at_s), device.memory_mib), {}
     parts = {
@@ -130,7 +130,7 @@ def _activities(
         if part.uuid in placed
     }
     slices = {part.uuid: part.compute_slices / _SLICES for part in device.migs}
-    return DeviceActivity(
+    return LoadActivity(
         busy=1.0 - math.prod(1.0 - part.busy for part in parts.values()),
         active=sum(part.active * slices[uuid] for uuid, part in parts.items()),
         memory=sum(part.memory * slices[uuid] for uuid, part in parts.items()),

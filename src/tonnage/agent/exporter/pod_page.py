@@ -1,0 +1,121 @@
+"""What each container uses (`tonnage_pod_gpu_*`), as part of the page and within the budget of series."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from operator import is_not
+from typing import Final
+
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.exporter.pod_usage import UsageMeter
+from tonnage.agent.exporter.settings import ExporterSettings
+from tonnage.decide.node.exporter.holders import DeviceKey
+from tonnage.decide.node.exporter.jobs import jobs_of
+from tonnage.decide.node.exporter.labels import pod_label_names
+from tonnage.decide.node.exporter.metric_text import metrics_text
+from tonnage.decide.node.exporter.pod_metrics import (
+    LABELS,
+    UsedShares,
+    budget_metrics,
+    pod_metrics,
+    series_of,
+    within_limit,
+)
+from tonnage.decide.node.exporter.readings import entities_of
+from tonnage.decide.node.exporter.shares import Shares
+from tonnage.model.devices.inventory import Inventory
+from tonnage.model.node.pod_usage import DeviceUser
+from tonnage.model.node.telemetry import PodIdentity
+
+_LOG: Final = logging.getLogger(__name__)
+_RESERVED: Final = (*LABELS, "pod_uid", "hpc_job")
+LabelChoice = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+class PodPage:
+    """Renders what the meter counted of those who hold devices now. `jobs` reads the files of HPC jobs."""
+
+    def __init__(
+        self,
+        settings: ExporterSettings,
+        board: NodeBoard,
+        meter: UsageMeter,
+        jobs: Callable[[], Mapping[str, str]],
+        labels_of: LabelChoice,
+    ) -> None:
+        self._settings = settings
+        self._board = board
+        self._meter = meter
+        self._jobs = jobs
+        self._labels_of = labels_of
+        self._logged = ("", "")
+        self._sources: tuple[object, ...] = ()
+        """What the text follows from, and the two that are beside it."""
+        self._beside: tuple[int, Mapping[str, str]] = (0, {})
+        self._text = ""
+
+    def text(self, series: int) -> str:
+        """The families; `series` stand on the page before them. Made anew where something changed."""
+        board, meter = self._board, self._meter
+        if board.inventory.value is None or not self._settings.kubernetes:
+            return ""
+        jobs = self._jobs()
+        sources = (board.inventory.value, board.holds.value, board.pods.value, meter.counters, meter.uses)
+        same = len(sources) == len(self._sources) and not any(map(is_not, sources, self._sources))
+        if not same or (series, jobs) != self._beside:
+            self._text = self._made_of(board.inventory.value, jobs, series)
+            self._sources, self._beside = sources, (series, jobs)
+        return self._text
+
+    def _made_of(self, inventory: Inventory, jobs: Mapping[str, str], series: int) -> str:
+        shares = self._meter.shares()
+        users = frozenset(share.user for of_device in shares.values() for share in of_device)
+        usage = UsedShares(
+            self._meter.counters.of(users),
+            {user: use for user, use in self._meter.uses.items() if user in users},
+            {device.uuid: device.index for device in inventory.devices},
+            dict(self._extra(shares, jobs_of(jobs, entities_of(inventory)))),
+        )
+        shown = within_limit(usage, users, self._settings.series_limit - series)
+        return self._remarks(usage, shares, users - set(shown)) + metrics_text(
+            (
+                *pod_metrics(usage, shown),
+                *budget_metrics(
+                    self._settings.series_limit, len(users) - len(shown), self._meter.counters.since_s
+                ),
+            )
+        )
+
+    def _remarks(self, usage: UsedShares, shares: Shares, left_out: frozenset[DeviceUser]) -> str:
+        """Why attribution is even, and why containers are left out: comments of the page, logged once."""
+        even = self._meter.even_reason(shares)
+        missing = sum(series_of(usage, user) for user in left_out)
+        cap = (
+            f"{len(left_out)} containers are left out: with their {missing} series the page would have more"
+            f" than {self._settings.series_limit} (--series-limit)"
+            if left_out
+            else ""
+        )
+        lines = [f"attribution is even: {even}"] * bool(even) + [cap] * bool(cap)
+        remarks = (even, "cap" if cap else "")
+        if remarks != self._logged:
+            self._logged = remarks
+            for line in lines:
+                _LOG.warning("%s", line)
+        return "".join(f"# {line}\n" for line in lines)
+
+    def _extra(
+        self, shares: Shares, jobs: Mapping[DeviceKey, tuple[str, ...]]
+    ) -> Iterator[tuple[DeviceUser, Mapping[str, str]]]:
+        """Labels by choice: of the pod, its uid, and the HPC jobs of the device."""
+        for key, of_device in shares.items():
+            for share in of_device:
+                user = share.user
+                pod = self._board.pods.value.get(f"{user.namespace}/{user.pod}", PodIdentity())
+                extra = dict(pod_label_names(self._labels_of(pod.labels), _RESERVED))
+                if self._settings.pod_uid:
+                    extra["pod_uid"] = pod.uid
+                if key in jobs:
+                    extra["hpc_job"] = ",".join(jobs[key])
+                yield user, extra

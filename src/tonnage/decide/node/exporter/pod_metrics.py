@@ -1,0 +1,110 @@
+"""The families `tonnage_pod_gpu_*`: what each container uses of devices, within a number of series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.decide.node.exporter.usage_counters import UsageCounters
+from tonnage.model.metric_families import Metric, MetricKind
+from tonnage.model.node.pod_usage import Amount, DeviceUse, DeviceUser, UsageCounter
+
+LABELS: Final = (
+    *("namespace", "pod", "container", "UUID", "gpu", "GPU_I_ID", "GPU_I_PROFILE", "resource", "claim"),
+    "attribution",
+)
+_COUNTERS: Final = (
+    (
+        UsageCounter.SECONDS,
+        "Seconds for which the container has had the device, in whole GPUs (a part of one counts as such).",
+    ),
+    (UsageCounter.COMPUTE, "Seconds in which the container computed on the device, in whole GPUs."),
+    (UsageCounter.ENERGY, "Energy that the device used for the container."),
+)
+_Use = Callable[[DeviceUse], Amount | None]
+_GAUGES: Final[tuple[tuple[str, str, _Use], ...]] = (
+    ("memory_bytes", "Memory of the device that the container has.", lambda use: use.memory),
+    (
+        "compute_ratio",
+        "Part of the time (0 to 1) in which the container computed on the device, at the last reading.",
+        lambda use: use.ratio,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UsedShares:
+    """What was counted of those who hold devices now, and what they used at the last reading.
+
+    `indices` are of GPUs by UUID. `extra` are more labels of a user, such as those of its pod.
+    """
+
+    counters: UsageCounters
+    uses: Mapping[DeviceUser, DeviceUse]
+    indices: Mapping[str, int]
+    extra: Mapping[DeviceUser, Mapping[str, str]]
+
+
+def series_of(usage: UsedShares, user: DeviceUser) -> int:
+    """How many series the user has."""
+    use = usage.uses.get(user)
+    gauges = 0 if use is None else sum(of(use) is not None for _, _, of in _GAUGES)
+    return len(usage.counters.counts.get(user, ())) + gauges
+
+
+def within_limit(usage: UsedShares, users: Iterable[DeviceUser], limit: int) -> tuple[DeviceUser, ...]:
+    """The users whose series are shown: whole users in order, until the next would be too many."""
+    shown: list[DeviceUser] = []
+    total = 0
+    for user in sorted(users):
+        total += series_of(usage, user)
+        if total > limit:
+            break
+        shown.append(user)
+    return tuple(shown)
+
+
+def pod_metrics(usage: UsedShares, users: Sequence[DeviceUser]) -> Iterator[Metric]:
+    """The families, with the series of these users."""
+    extra = sorted({name for user in users for name in usage.extra.get(user, ())})
+    names = (*LABELS, *extra)
+
+    def labels(user: DeviceUser, amount: str) -> tuple[str, ...]:
+        own = usage.extra.get(user, {})
+        return (
+            *(user.namespace, user.pod, user.container, user.uuid, str(usage.indices.get(user.uuid, ""))),
+            *(user.gpu_instance, user.profile, user.resource, user.claim, amount),
+            *(own.get(name, "") for name in extra),
+        )
+
+    for counter, text in _COUNTERS:
+        counted = tuple(
+            (labels(user, certainty), count)
+            for user in users
+            for (kind, certainty), count in usage.counters.counts.get(user, {}).items()
+            if kind is counter
+        )
+        yield Metric(MetricKind.COUNTER, f"tonnage_pod_gpu_{counter}", text, names, counted)
+    for name, text, of in _GAUGES:
+        measured = tuple(
+            (labels(user, amount.certainty), amount.value)
+            for user in users
+            if (use := usage.uses.get(user)) is not None and (amount := of(use)) is not None
+        )
+        yield Metric(MetricKind.GAUGE, f"tonnage_pod_gpu_{name}", text, names, measured)
+
+
+def budget_metrics(limit: int, left_out: int, since_s: float) -> Iterator[Metric]:
+    """What is said of these families themselves."""
+    gauges = (
+        ("series_limit", "Series that the page has at most; containers beyond it are left out.", limit),
+        ("users_left_out", "Containers that tonnage_pod_gpu_* leaves out: too many series.", left_out),
+        (
+            "pod_counters_start_time_seconds",
+            "When the counters of containers began, in seconds since 1970.",
+            since_s,
+        ),
+    )
+    for name, text, value in gauges:
+        yield Metric(MetricKind.GAUGE, f"tonnage_exporter_{name}", text, (), (((), value),))
