@@ -103,7 +103,12 @@ OWN: Final[dict[str, str]] = {
                 "wire/schema/__init__.py:load_time_zones",
             ),
             "twin/apiserver/discovery/descriptions.py:Descriptions._published",
-            "twin/platform.py:_chart_objects",
+            *("twin/platform.py:_chart_objects", "twin/platform.py:_controller_objects"),
+            *("model/catalog/policy_effects.py:policy_effects", "model/catalog/alerts.py:rule_table"),
+            *(
+                "model/catalog/nvidia_kinds/__init__.py:nvidia_definition",
+                "model/catalog/dashboards.py:dashboards",
+            ),
         ),
         _PACKAGE,
     ),

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from fuzz.documents import offline, text_of
+from tonnage.adapters.http.web_access import credentials
 from tonnage.adapters.snapshots.limit import SizeLimit
 from tonnage.cli.locations.labs_and_scenarios import read_text
+from tonnage.cli.metrics.query import data_of
 from tonnage.cli.simulate.trace import _text as trace_text
 from tonnage.decide.node.cdi.runtime_verdicts import spec_verdicts
 from tonnage.decide.node.runtime.change import cdi_plan, undo_plan
@@ -39,10 +41,11 @@ from tonnage.documents.trace import jobs_from, machines_from
 from tonnage.documents.web_config import read_web_config
 from tonnage.model.devices.cdi import SpecFile
 from tonnage.model.devices.pretended_load import PretendedLoad
-from tonnage.model.errors import ConfigError
+from tonnage.model.errors import ClusterError, ConfigError
 from tonnage.model.node.device_usage import DevicePage
 from tonnage.model.node.runtime_change import ConfigFile, RuntimeSeen
 from tonnage.model.node.runtime_config import RuntimeKind
+from tonnage.reading.gpu_policy import gpu_policy_from, policies_in
 from tonnage.reading.manifests import read_manifests
 from tonnage.twin.devices.load.activity import RunningLoad, activity
 
@@ -131,6 +134,25 @@ def cdi_spec(data: bytes) -> None:
 def web_config(data: bytes) -> None:
     with suppress(ConfigError):
         read_web_config(text_of(data), "x")
+
+
+def web_login(data: bytes) -> None:
+    """Whose password the header of a request says that it is."""
+    user, password = credentials(data.decode("latin-1"))
+    assert isinstance(password, bytes)
+    user.encode()
+
+
+def prometheus_answer(data: bytes) -> None:
+    with suppress(ClusterError):
+        data_of(data, "http://x")
+
+
+def cluster_policies(data: bytes) -> None:
+    """What a policy wants and which of its fields have no effect."""
+    with suppress(ConfigError):
+        for policy in policies_in(text_of(data), "x"):
+            gpu_policy_from(policy)
 
 
 def exporter_counters(data: bytes) -> None:

@@ -12,15 +12,20 @@ from tonnage.model.actions.action import Action
 from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
 from tonnage.model.actions.checkpoints import AddRow, SaveCheckpoint
 from tonnage.model.actions.cluster import (
+    ApplyConfigMap,
     CountEvent,
     CreateEvent,
     CreateNodeFeature,
     CreateNodeGpuStatus,
+    CreateSlice,
+    DeleteSlice,
     EvictPod,
     PatchNode,
     PatchNodeGpuStatus,
     PatchNodeStatus,
+    PatchPolicyStatus,
     ReplaceNodeFeature,
+    ReplaceSlice,
 )
 from tonnage.model.actions.devices import (
     CreateComputeInstance,
@@ -43,7 +48,16 @@ from tonnage.model.mig.hooks import MigHook
 from tonnage.model.mig.layouts import GpuInstance
 from tonnage.model.names import ResourceName
 from tonnage.ports.kubernetes import PatchType
-from tonnage.wire.kinds import EVENT, NODE, NODE_FEATURE, NODE_GPU_STATUS, POD
+from tonnage.wire.kinds import (
+    CLUSTER_POLICY,
+    CONFIG_MAP,
+    EVENT,
+    NODE,
+    NODE_FEATURE,
+    NODE_GPU_STATUS,
+    POD,
+    RESOURCE_SLICE,
+)
 
 INSTANCE = GpuInstance(1, "1g.10gb", 0)
 DAEMON = MpsDaemon(ResourceName("nvidia.com/gpu"), "/mps", 50, ())
@@ -66,6 +80,12 @@ EVICTION = {
     "metadata": {"name": "p", "namespace": "ns"},
     "deleteOptions": {"preconditions": {"uid": "u"}},
 }
+APPLIED = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "c", "namespace": "ns", "annotations": {"tonnage.dev/copied-from": "o/s"}},
+    "data": {"k": "v"},
+}
 FRESH = {"apiVersion": "tonnage.dev/v1alpha1", "kind": "NodeGPUStatus", "metadata": {"name": "n"}}
 EFFECTS: list[tuple[Action, tuple[object, ...], dict[str, object]]] = [
     *((step, ("apply", step), {}) for step in (*MIG_STEPS, SET_MODE)),
@@ -84,8 +104,19 @@ EFFECTS: list[tuple[Action, tuple[object, ...], dict[str, object]]] = [
     (EvictPod("ns", "p", "u"), ("create_subresource", POD, "p", "eviction", EVICTION), IN_NS),
     (CreateNodeFeature("ns", {"a": 1}), ("create", NODE_FEATURE, {"a": 1}), IN_NS),
     (ReplaceNodeFeature("ns", {"a": 1}), ("replace", NODE_FEATURE, {"a": 1}), IN_NS),
+    (CreateSlice({"a": 1}), ("create", RESOURCE_SLICE, {"a": 1}), {}),
+    (ReplaceSlice({"a": 1}), ("replace", RESOURCE_SLICE, {"a": 1}), {}),
+    (DeleteSlice("s", "u"), ("delete", RESOURCE_SLICE, "s"), {"uid": "u"}),
     (CreateNodeGpuStatus("n"), ("create", NODE_GPU_STATUS, FRESH), {}),
     (PatchNodeGpuStatus("n", {"a": 1}), ("patch", NODE_GPU_STATUS, "n", {"a": 1}), STATUS),
+    (
+        *(PatchPolicyStatus("p", {"a": 1}), ("patch", CLUSTER_POLICY, "p", {"a": 1})),
+        STATUS,
+    ),
+    (
+        *(ApplyConfigMap("ns", "c", {"k": "v"}, "o/s"), ("patch", CONFIG_MAP, "c", APPLIED)),
+        {"patch_type": PatchType.APPLY, **IN_NS},
+    ),
     (CreateEvent("ns", {"a": 1}), ("create", EVENT, {"a": 1}), IN_NS),
     (CountEvent("ns", "e", {"count": 2}), ("patch", EVENT, "e", {"count": 2}), IN_NS),
     (RUN_HOOK, ("run", "/bin/hook", ("-v",)), GIVEN),
@@ -179,7 +210,11 @@ async def test_an_action_for_what_is_not_here_is_a_bug(action: Action) -> None:
 
 def test_what_must_look_first_or_is_never_repeated_are_these() -> None:
     classes = {retry: {each for each in get_args(Action) if each.retry is retry} for retry in Retry}
-    looking = {*get_args(MigStep), EvictPod, CreateNodeFeature, ReplaceNodeFeature, StopService}
+    slices = {CreateSlice, ReplaceSlice, DeleteSlice}
+    looking = {
+        *(*get_args(MigStep), EvictPod, CreateNodeFeature, ReplaceNodeFeature, StopService),
+        *slices,
+    }
     assert classes[Retry.LOOK_FIRST] == looking
     assert {each for each in get_args(Action) if issubclass(each, LooksFirst)} == looking
     assert classes[Retry.NEVER] == {RunHook, RestartNode}

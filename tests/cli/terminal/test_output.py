@@ -44,6 +44,8 @@ WRITERS = {
     "cli/up/embedded.py": "gives stderr to the logs, whose formatter makes them printable",
     "cli/controller.py": "gives stderr to the logs, whose formatter makes them printable",
     "cli/node/command.py": "gives stderr to the logs, whose formatter makes them printable",
+    "cli/top/command.py": "asks whether stdin and stdout are terminals",
+    "cli/top/live.py": "reads keys and asks for the size; what it shows goes through the writer",
     "agent/main.py": "gives stdout to the writer of labels for feature discovery, which have no such letters",
     "adapters/vendors/nvml_child.py": "speaks to its parent over a pipe",
     "adapters/mps/shared_memory.py": "a program of its own in a container, which says its folder",

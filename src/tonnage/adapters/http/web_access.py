@@ -47,7 +47,7 @@ class WebAccess:
         """The answer to who may not ask; None for who may."""
         if not self._users:
             return None
-        user, password = _credentials(request.headers.get("authorization", ""))
+        user, password = credentials(request.headers.get("authorization", ""))
         if user and await self._is_right(user, password):
             return None
         return lines(401, "Unauthorized", headers={"www-authenticate": "Basic"})
@@ -111,7 +111,7 @@ def _why(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else "") or str(error)
 
 
-def _credentials(header: str) -> tuple[str, bytes]:
+def credentials(header: str) -> tuple[str, bytes]:
     """User and password of the header; of another one nobody's."""
     scheme, _, encoded = header.strip().partition(" ")
     if scheme.lower() != "basic":

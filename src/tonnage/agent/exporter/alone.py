@@ -99,6 +99,7 @@ class LoneExporter:
     def _pods_changed(self) -> None:
         self._changed_s = self._clock.monotonic()
         self._board.pods.publish(self._pods.identities())
+        self._board.requested.publish(self._pods.requested())
         self._publish()
 
     async def _list_often(self) -> None:

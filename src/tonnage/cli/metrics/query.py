@@ -68,8 +68,13 @@ def _answer_to(url: str, expr: str) -> JsonValue:
     except (OSError, HTTPException) as error:
         remedy = "check the address, and that Prometheus runs"
         raise ClusterError(Problem("Prometheus does not answer", url, str(error), remedy)) from None
+    return data_of(body[:_MOST_BYTES], url)
+
+
+def data_of(body: bytes, url: str) -> JsonValue:
+    """The data in an answer of Prometheus. Raises ClusterError: it refuses, or it is something else."""
     try:
-        parsed = parsed_json(body[:_MOST_BYTES])
+        parsed = parsed_json(body)
     except ValueError as error:
         raise _not_prometheus(url, str(error)) from None
     if not isinstance(parsed, dict):

@@ -1,0 +1,104 @@
+"""A controller that is killed before or after any of its writes: the next one comes to the same end."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from controller.test_operator import OPTIONS, Bench
+from tonnage.controller.main import run_controller
+from tonnage.model.actions.cluster import ApplyConfigMap, PatchPolicyStatus
+from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP
+
+ACTIONS_OF_THE_CONTROLLER = {ApplyConfigMap, PatchPolicyStatus}
+"""Those that no agent performs; the others are killed at in the agents' own run."""
+_WRITES = frozenset(("create", "patch", "replace"))
+
+
+class Killed(BaseException):
+    """The end of the process, at once."""
+
+
+class Fuse:
+    """An API that kills its caller before or after the write of a number, counted from 0."""
+
+    def __init__(self, api: KubernetesApi, at: int | None, *, after: bool = False) -> None:
+        self._api = api
+        self._at = at
+        self._after = after
+        self.writes: list[str] = []
+        self.blown = False
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._api, name)
+        if name not in _WRITES:
+            return method
+
+        async def write(kind: Any, *args: Any, **options: Any) -> Any:
+            if self.blown:
+                raise Killed  # its other tasks write nothing any more
+            here = len(self.writes) == self._at
+            self.writes.append(kind.kind)
+            if here and not self._after:
+                self.blown = True
+                raise Killed
+            answer = await method(kind, *args, **options)
+            if here:
+                self.blown = True
+                raise Killed
+            return answer
+
+        return write
+
+
+async def _life(at: int | None, *, after: bool = False) -> tuple[list[str], dict[str, Any]]:
+    """The writes of a controller that is killed at one, and what the cluster comes to by the next one."""
+    bench = Bench()
+    await bench.install()
+    await bench.node("a")
+    await bench.node("b", gpus=0)
+    await bench.report("a")
+    await bench.configs("sharing", any="version: v1")
+    await bench.policy(devicePlugin={"config": {"name": "sharing", "default": "any"}})
+    fuse = Fuse(bench.api, at, after=after)
+    first = asyncio.create_task(run_controller(OPTIONS, api=fuse, clock=bench.clock))
+    await bench.clock.advance(3)
+    writes = list(fuse.writes)
+    if at is None:
+        first.cancel()
+    [ended] = await asyncio.gather(first, return_exceptions=True)
+    assert at is None or _is_killed(ended), ended
+    bench.start(replace(OPTIONS, identity="next"))
+    await bench.clock.advance(40)
+    policy = (await bench.api.get(CLUSTER_POLICY, "cluster-policy")).status
+    configs = await bench.api.get(CONFIG_MAP, "device-plugin-config", "tonnage-system")
+    end = {
+        "labels": [await bench.labels("a"), await bench.labels("b")],
+        "configs": configs.data,
+        "source": configs.metadata.annotations,
+        "state": policy["state"],
+        "reasons": [(c["type"], c["status"], c["reason"]) for c in policy["conditions"]],
+    }
+    for task in bench.tasks:
+        task.cancel()
+    await asyncio.gather(*bench.tasks, return_exceptions=True)
+    return writes, end
+
+
+def _is_killed(error: object) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return any(_is_killed(inner) for inner in error.exceptions)
+    return isinstance(error, Killed)
+
+
+async def test_killed_at_any_write_the_next_controller_ends_it() -> None:
+    writes, whole = await _life(None)
+    assert {"Lease", "Node", "ConfigMap", "ClusterPolicy", "Event"} == set(writes)
+    assert whole["state"] == "ready"
+    assert whole["configs"]["default"] == "version: v1"
+    for at in range(len(writes)):
+        for after in (False, True):
+            _, end = await _life(at, after=after)
+            assert end == whole, f"killed {'after' if after else 'before'} write {at} ({writes[at]})"
