@@ -43,10 +43,11 @@ _PORTS: Final = "tonnage.ports"
 
 
 def done_by_themselves(name: str, module: Module) -> Iterator[tuple[int, str]]:
-    """What a module of the agent takes that only the performer may have, or a port that nobody has sorted."""
+    """What a module of agent or controller takes that only the performer may have, or a port that nobody has sorted."""
     if is_in(name, _PORTS):
         yield from _unsorted(module)
-    if not is_in(name, "tonnage.agent") or name == "tonnage.agent.main":
+    ours = is_in(name, "tonnage.agent") or is_in(name, "tonnage.controller")
+    if not ours or name in ("tonnage.agent.main", "tonnage.controller.main"):
         return
     refused = {*CHANGES} | {port for port, room in SOCKETS.items() if not is_in(name, room)}
     for line, full in (*imports_of(module), *texts_of(module)):

@@ -20,9 +20,10 @@ from tonnage.adapters.node_lock import alone_on
 from tonnage.agent.options import STATE, AgentOptions, wrong_options, wrong_overrides
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.names import ResourceName
+from tonnage.ports.claims import ClaimSockets
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.ports.node import CdiView, ClaimSockets, DeviceBackend, HostPrograms
+from tonnage.ports.node import CdiView, DeviceBackend, HostPrograms
 
 if TYPE_CHECKING:
     from tonnage.adapters.cdi.files import FolderCdi

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from tonnage.model.actions.devices import MigStep, SetComputeMode
 from tonnage.model.devices.cdi import DriverFiles
-from tonnage.model.devices.claims import ClaimRef, PreparedClaim
 from tonnage.model.devices.inventory import GpuProcess, Inventory, RawEvent, Sample
 from tonnage.model.devices.mps import MpsDaemon
 from tonnage.model.devices.sharing import Advertisement, Hold, Injection, PluginConfig
@@ -118,50 +117,6 @@ class PluginSockets(Protocol):
 
     async def close(self) -> None:
         """Close and remove every socket; devices stay advertised until kubelet notices."""
-        ...
-
-
-ClaimAnswer = tuple[PreparedClaim, Sequence[str]] | str
-"""What was prepared, with each device's CDI name in their order; or why nothing was."""
-
-
-class ClaimService(Protocol):
-    """What answers kubelet's questions about claims. Both answer for every claim by its uid."""
-
-    async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimAnswer]:
-        """What each claim's containers get."""
-        ...
-
-    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
-        """Why a claim's devices are not given back; empty when they are, or it was never prepared."""
-        ...
-
-
-class ClaimSockets(Protocol):
-    """kubelet's folder of plugins: sockets of our own for claims, and those of others."""
-
-    async def other(self) -> str:
-        """The socket by which another driver of our name is registered; empty when none is."""
-        ...
-
-    async def serve(self, service: ClaimService) -> None:
-        """Open both sockets; kubelet finds them by itself. Raises HardwareError: disk, permission, path."""
-        ...
-
-    def present(self) -> bool:
-        """Whether both still lie there and are our own."""
-        ...
-
-    def registered(self) -> str | None:
-        """What kubelet said of the registration: empty for yes, else why not; None: nothing yet."""
-        ...
-
-    def watch(self, on_change: Callable[[], None]) -> bool:
-        """Have `on_change` called when sockets came or went, or kubelet spoke. False: nobody tells of it."""
-        ...
-
-    async def close(self) -> None:
-        """Close and remove both; kubelet takes the slices away half a minute later."""
         ...
 
 

@@ -29,6 +29,8 @@ class PretendedLoads:
     def __init__(self, devices: ScenarioBackend, hardware: HardwareFile) -> None:
         self._devices = devices
         self._hardware = hardware
+        self._runs: dict[str, LoadRun] = {}
+        """Those that run now, by their keys."""
 
     def around(self, program: Program, context: ContainerContext) -> Program:
         """The container's program, with its workload on the devices while it runs."""
@@ -49,7 +51,7 @@ class PretendedLoads:
     def report(self, context: ContainerContext, latency_s: float) -> str:
         """How the services on the container's first GPU fare, and how they would meet a latency."""
         ids = frozenset(injected_ids(context))
-        services = [run for run in self._devices.load_runs() if run.load.service_s]
+        services = [run for run in self._runs.values() if run.load.service_s]
         own = [run for run in services if not ids.isdisjoint(run.ids)]
         return "".join(f"{line}\n" for line in report_lines(own, latency_s))
 
@@ -72,6 +74,7 @@ class PretendedLoads:
         )
         try:
             self._devices.begin_load(run)
+            self._runs[run.key] = run
         except (TonnageError, OSError) as error:  # somebody broke the file of the devices
             _LOG.warning("pretended load not begun: pod=%s error=%s", name, error)
             return await program(context)
@@ -80,6 +83,7 @@ class PretendedLoads:
                 return await self._crashing(program, context, load, ids)
             return await program(context)
         finally:
+            del self._runs[run.key]
             try:
                 self._devices.finish_load(run.key)
             except (TonnageError, OSError) as error:

@@ -18,7 +18,7 @@ from tonnage.adapters.kubelet.plugin_folder import CHANNEL_OPTIONS
 from tonnage.adapters.kubelet.unix_socket import Context, file_identity, probe_socket, reading
 from tonnage.model.devices.claims import DRIVER, ClaimRef
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.ports.node import ClaimAnswer, ClaimService
+from tonnage.ports.claims import ClaimAnswer, ClaimService
 from tonnage.wire.kubelet import claim_methods as methods
 from tonnage.wire.kubelet import dra_v1_pb2 as wire
 from tonnage.wire.kubelet import pluginregistration_pb2 as registration

@@ -16,7 +16,7 @@ from tonnage.decide.node.claims.offer import ClaimOffer, serving_obstacle
 from tonnage.decide.node.claims.slices import desired_specs
 from tonnage.loop.ticks import next_beat
 from tonnage.model.errors import HardwareError
-from tonnage.ports.node import ClaimSockets
+from tonnage.ports.claims import ClaimSockets
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from tonnage.model.devices.claims import ClaimRef, PreparedClaim
 from tonnage.model.errors import ApiError, Bug, HardwareError, Problem, TonnageError
 from tonnage.model.json import JsonObject
 from tonnage.model.reasons.reason import Reason
-from tonnage.ports.node import ClaimAnswer
+from tonnage.ports.claims import ClaimAnswer
 from tonnage.wire.kinds import RESOURCE_CLAIM
 
 _LOG: Final = logging.getLogger(__name__)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from tonnage.agent.context import AgentWorld
     from tonnage.agent.holds.claim_book import ClaimBook
     from tonnage.agent.holds.hold_ledger import HoldLedger
-    from tonnage.ports.node import CdiView, ClaimSockets
+    from tonnage.ports.claims import ClaimSockets
+    from tonnage.ports.node import CdiView
 
 _LOG: Final = logging.getLogger(__name__)
 _OFF: Final = "the configuration offers GPUs as claims, and the agent runs without --claims: nobody gets them"

@@ -102,10 +102,6 @@ class ScenarioBackend:
         hardware = self._read()
         self._loads.finish(hardware, self._devices(hardware), key, self._clock.now().timestamp())
 
-    def load_runs(self) -> tuple[LoadRun, ...]:
-        """The workloads that run now."""
-        return self._loads.runs()
-
     def _devices(self, hardware: Hardware) -> tuple[Device, ...]:
         return inventory_of(hardware, self._layouts.read(hardware)).devices
 

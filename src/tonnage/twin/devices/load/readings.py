@@ -49,11 +49,6 @@ class DeviceLoads:
             return DeviceLoad(whole, felt, parts)
         return DeviceLoad(whole, felt, parts, partial(self._energy_j, hardware, node, device, model, now_s))
 
-    def runs(self) -> tuple[LoadRun, ...]:
-        """The workloads that run now."""
-        node = self._file.read()
-        return () if node is None else tuple(run for run in node.runs if run.ended_s is None)
-
     def begin(self, hardware: Hardware, devices: tuple[Device, ...], run: LoadRun, now_s: float) -> None:
         """A workload begins to run."""
         self._file.write(self._counted(hardware, devices, now_s).with_run(run))
