@@ -43,7 +43,7 @@ _PORTS: Final = "tonnage.ports"
 
 
 def done_by_themselves(name: str, module: Module) -> Iterator[tuple[int, str]]:
-    """What a module of agent or controller takes that only the performer may have, or a port that nobody has sorted."""
+    """What a module of both takes that only the performer may have, or a port that nobody has sorted."""
     if is_in(name, _PORTS):
         yield from _unsorted(module)
     ours = is_in(name, "tonnage.agent") or is_in(name, "tonnage.controller")
