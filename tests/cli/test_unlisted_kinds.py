@@ -52,12 +52,12 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("words", "listed", "status", "shown"),
     [
-        ("explain -f pod.yaml", "nodes", 1, "it is not known what the nodes have free"),
-        ("explain -f pod.yaml", "pods", 1, "it is not known where it could run"),
+        ("explain -f pod.yaml", "nodes", 1, "Tonnage cannot tell what the nodes have free"),
+        ("explain -f pod.yaml", "pods", 1, "Tonnage cannot tell where it could run"),
         ("explain -f pod.yaml", "both", 0, "fits n1"),
         ("explain pod w -n ml", "nodes", 3, "pod w was not read"),
         ("explain --all-pending", "nodes", 3, "the list of pods was not read"),
-        ("explain --all-pending", "pods", 1, "objects of kind Node were not read: it is not known where"),
+        ("explain --all-pending", "pods", 1, "objects of kind Node were not read: Tonnage cannot tell where"),
         ("explain node n1", "nodes", 1, "it is not known what the node has free"),
         ("explain node n1", "both", 0, "4 of 4 nvidia.com/gpu free"),
         ("explain node n1", "pods", 3, "node n1 was not read"),

@@ -442,10 +442,10 @@ async def test_a_fact_that_a_device_does_not_give_is_left_out(nvml: NvmlBackend,
     [
         pytest.param("devices: [{uuid: GPU-0, model: H100}]", "did you mean H100-80", id="unknown model"),
         pytest.param(
-            "devices: [{uuid: a, model: T4}, {uuid: a, model: T4}]", "uuid a given twice", id="twice"
+            "devices: [{uuid: a, model: T4}, {uuid: a, model: T4}]", "uuid a is given twice", id="twice"
         ),
         pytest.param("devices: [{uuid: a, model: T4, numma: 1}]", "did you mean numa", id="misspelt key"),
-        pytest.param("devices: [", "no valid YAML", id="broken"),
+        pytest.param("devices: [", "not valid YAML", id="broken"),
     ],
 )
 async def test_a_wrong_hardware_file_is_a_config_error_with_its_place(

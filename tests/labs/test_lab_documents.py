@@ -126,7 +126,7 @@ def test_the_default_fleet_is_what_the_figures_are_measured_with() -> None:
 def test_the_how_to_shows_a_lab_that_can_be_read() -> None:
     page = (ROOT / "docs" / "how-to" / "write-a-lab.md").read_text()
     (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    lab = parse_lab(example, source="write-a-lab.md", files={"pod.yaml"})
+    lab = parse_lab(example, source="write-a-lab.md", files={"pods.yaml"})
     assert lab.steps[0].command.assigns == "NODE"
 
 
@@ -149,7 +149,7 @@ def test_an_own_lab_is_found_by_folder_and_by_file(tmp_path: Path) -> None:
     ("content", "found"),
     [
         pytest.param(b"\xff\xfe", "the file is not UTF-8", id="bytes"),
-        pytest.param(b"a: b: c", "no valid YAML", id="broken YAML"),
+        pytest.param(b"a: b: c", "not valid YAML", id="broken YAML"),
         pytest.param(b"x" * (5 << 20), "file too large", id="five megabytes"),
     ],
 )

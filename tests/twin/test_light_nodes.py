@@ -188,7 +188,7 @@ def test_a_fleet_gets_light_nodes_beside_its_own() -> None:
     [
         ("{name: a, nodes: 1001}", "1001 nodes"),
         ("{name: a, nodes: 16001, light: true}", "16000"),
-        ("{name: a, light: true, config: x}", "no agent runs there"),
+        ("{name: a, light: true, config: x}", "no agent runs on them"),
     ],
 )
 def test_fleets_that_cannot_be_are_refused(text: str, found: str) -> None:

@@ -57,14 +57,14 @@ COMMANDS: Final = {
     ),
     "metrics": (
         "tonnage.cli.metrics.command",
-        "Serve metrics of the cluster, and print what Prometheus needs to find and judge others.",
+        "Serve metrics of the cluster, and print what Prometheus needs to find and judge all of them.",
     ),
     "mig": ("tonnage.cli.mig.command", "Plan MIG layouts and check mig-parted configurations."),
     "hardware": ("tonnage.cli.hardware", "Show, break, repair or partition GPUs of the embedded cluster."),
     "node": ("tonnage.cli.node.command", "Run the node agent, as the DaemonSet does."),
     "controller": (
         "tonnage.cli.controller",
-        "Run the cluster controller, as its Deployment does: ClusterPolicy for Tonnage's agents.",
+        "Run the cluster controller, as its Deployment does: NVIDIA's ClusterPolicy for Tonnage's agents.",
     ),
     "operator": (
         "tonnage.cli.operator.command",

@@ -92,7 +92,10 @@ _WRONG = [
         "config:6:43", id="merges of merges",
     ),
     pytest.param(
-        "a: " + "9" * 5000, f"{'9' * 40} is no number that JSON can hold", "config:1:4 a", id="long numbers"
+        "a: " + "9" * 5000,
+        f"{'9' * 40} is not a number that JSON can hold",
+        "config:1:4 a",
+        id="long numbers",
     ),
     pytest.param("kind: Config", "current-context is not set", "config", id="no context at all"),
     pytest.param(

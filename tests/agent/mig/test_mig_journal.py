@@ -57,7 +57,7 @@ def test_an_earlier_agent_can_read_the_journal_of_this_one(tmp_path: Path) -> No
     payload = asyncio.run(FolderCheckpoints(tmp_path).load(CHECKPOINT))
     written = json.loads(payload or b"")
     assert written.keys() == OLD.keys()
-    assert written["why"] == "GPU-0 takes the other MIG mode only by a reset with GPU-1"
+    assert written["why"] == "GPU-0 changes its MIG mode only by a reset together with GPU-1"
 
 
 @pytest.mark.parametrize("change", [CHANGE, None], ids=["a change that is not refused", "no change"])

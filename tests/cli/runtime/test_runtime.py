@@ -210,7 +210,7 @@ def test_what_somebody_changed_since_stays(root: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--root", "/nonexistent"), "folder not found: /nonexistent"),
+        (("--root", "/no-such-root"), "folder not found: /no-such-root"),
         (("--config", "config.toml"), "config.toml is not an absolute path"),
     ],
 )

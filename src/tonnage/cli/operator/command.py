@@ -72,7 +72,7 @@ def status(common: Common, operator_namespace: str, agents_namespace: str) -> in
         "helm template gpu-operator nvidia/gpu-operator | tonnage operator plan -",
     ),
 )
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
 @_namespaces
 @common_options(output=("text", "wide", "json", "yaml"), cluster=True)
 def plan(common: Common, file: str, operator_namespace: str, agents_namespace: str) -> int:

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
@@ -32,7 +34,12 @@ def start_detached(options: UpOptions, *, verbose: bool) -> Running:
     folder = StateFolder(options.state)
     folder.hold()
     folder.release()
-    folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = [path for path in (folder.path, *folder.path.parents) if not path.exists()]
+    try:
+        folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        asked_scenario(options)  # what is wrong with it is said first
+        raise
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW
     with os.fdopen(os.open(folder.log, flags, 0o600), "ab") as writer, folder.log.open("rb") as reader:
         process = subprocess.Popen(  # noqa: S603 - this program itself
@@ -47,17 +54,20 @@ def start_detached(options: UpOptions, *, verbose: bool) -> Running:
         try:
             return _ready(process, folder, reader)
         except ConfigError:
-            _check_scenario(options, folder)
+            _check_scenario(options, folder, fresh)
             raise
 
 
-def _check_scenario(options: UpOptions, folder: StateFolder) -> None:
-    """Raises ConfigError: the scenario cannot be used, so that the folder has nothing to tell."""
+def _check_scenario(options: UpOptions, folder: StateFolder, fresh: Sequence[Path]) -> None:
+    """Raises ConfigError: the scenario cannot be used, and then no folder is left that was made for it."""
     try:
         asked_scenario(options)
     except ConfigError:
         folder.hold()
         folder.release()
+        with suppress(OSError):  # somebody else has put something there
+            for path in fresh:
+                path.rmdir()
         raise
 
 

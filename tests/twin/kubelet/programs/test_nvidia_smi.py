@@ -33,7 +33,7 @@ async def test_the_documents_query_shows_the_injected_devices_only(node: Node) -
 async def test_a_query_with_header_and_units(node: Node) -> None:
     asked = ("nvidia-smi", "--query-gpu=utilization.gpu,utilization.memory,memory.used", "--format=csv")
     assert (await node.run(*asked, visible="GPU-6a1f"))[1] == (
-        "utilization.gpu [%], utilization.memory [%], memory.used [MiB]\n40 %, 20 %, 1024 MiB\n"
+        "utilization.gpu [%], utilization.memory [%], memory.used [MiB]\n40 %, 0 %, 1024 MiB\n"
     )
 
 
