@@ -120,18 +120,23 @@ def test_every_series_that_a_rule_reads_comes_from_a_source_that_runs(
 def test_kub_2_a_gpu_fails_and_alertmanager_is_told(fleet: MonitoredFleet) -> None:
     """One of four is lost after registration: capacity stays 4, allocatable becomes 3."""
     fleet.tonnage("hardware", "whole-0", "--gpu", "3", "--health", "lost")
-    deadline = time.monotonic() + PATIENCE_S
-    while not (told := notices_of(fleet, "GPUCapacityAboveAllocatable")):
-        assert time.monotonic() < deadline, fleet.prometheus.alerts()
-        time.sleep(0.1)
-    labels, annotations = told[0]["labels"], told[0]["annotations"]
-    assert (labels["node"], labels["resource"], labels["severity"]) == (
-        "whole-0",
-        "nvidia.com/gpu",
-        "warning",
-    )
-    assert annotations["summary"] == "whole-0 has 1 of nvidia.com/gpu more than it can give to pods"
-    fleet.kubectl("wait", "-n", "ml", "pod/training-a", "--for=condition=Ready", "--timeout=5s")
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not (told := notices_of(fleet, "GPUCapacityAboveAllocatable")):
+            assert time.monotonic() < deadline, fleet.prometheus.alerts()
+            time.sleep(0.1)
+        labels, annotations = told[0]["labels"], told[0]["annotations"]
+        assert (labels["node"], labels["resource"], labels["severity"]) == (
+            "whole-0",
+            "nvidia.com/gpu",
+            "warning",
+        )
+        assert annotations["summary"] == "whole-0 has 1 of nvidia.com/gpu more than it can give to pods"
+        fleet.kubectl("wait", "-n", "ml", "pod/training-a", "--for=condition=Ready", "--timeout=5s")
+    finally:
+        fleet.tonnage("hardware", "whole-0", "--gpu", "3", "--health", "healthy")
+        whole = 'tonnage_cluster_resource_allocatable{node="whole-0",resource="nvidia.com/gpu"} == 4'
+        fleet.prometheus.until(whole)
 
 
 def notices_of(fleet: MonitoredFleet, name: str) -> list[Any]:
