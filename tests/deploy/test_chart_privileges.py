@@ -18,9 +18,15 @@ from tonnage.twin.platform import agent_daemon_set, platform_objects
 
 pytestmark = pytest.mark.long
 
-ON_THE_TWIN = "migManager: {enabled: true, evictPods: true}\nreaderRole: {create: false}"
-BY_THE_TWIN = ("--labels=direct", "--sleep-interval=10m")
-"""What the twin adds: its agents publish labels, seldom."""
+ON_THE_TWIN = """
+migManager: {enabled: true, evictPods: true}
+claims: {enabled: true}
+nvidiaDriverRoot: /
+readerRole: {create: false}
+"""
+BY_THE_TWIN = ("--labels=direct", "--sleep-interval=10m", "--exporter-address=:9400")
+"""What the twin adds: its agents publish labels, seldom, and serve device metrics."""
+NOT_ON_THE_TWIN = ("--metrics-address=", "--mig-evict", "--driver-root")
 PRIVILEGED = "access: privileged\nnvidiaDriverRoot: /"
 _ABSENT = ("hostNetwork", "hostPID", "hostIPC", "hostUsers", "shareProcessNamespace", "initContainers")
 
@@ -293,7 +299,7 @@ def test_agents_reach_the_api_server_and_dns_alone_where_their_addresses_are_giv
 
 
 def test_the_twin_installs_the_charts_daemon_set_but_for_what_no_pretended_node_has(helm4: Helm) -> None:
-    chart = _leaves(helm4.rendered(ON_THE_TWIN).one("DaemonSet"))
+    chart = _leaves(_without_driver_files(helm4.rendered(ON_THE_TWIN).one("DaemonSet")))
     twin = _leaves(agent_daemon_set(Path("/kubeconfig")))
     labels = ("managed-by", "instance", "version")
     container = "spec.template.spec.containers.0"
@@ -309,11 +315,12 @@ def test_the_twin_installs_the_charts_daemon_set_but_for_what_no_pretended_node_
     args = [chart.pop(path) for path in sorted(chart) if path.startswith(f"{container}.args")]
     given = [twin.pop(path) for path in sorted(twin) if path.startswith(f"{container}.args")]
     assert [arg for arg in given if arg not in BY_THE_TWIN] == [
-        arg for arg in args if arg not in ("--metrics-address=:9410", "--mig-evict")
+        arg for arg in args if not arg.startswith(NOT_ON_THE_TWIN)
     ]
     assert set(BY_THE_TWIN) <= set(given)
     assert {path for path in chart.keys() & twin.keys() if chart[path] != twin[path]} == {
-        f"{container}.image"
+        f"{container}.image",
+        *(f"{container}.ports.0.{field}" for field in ("name", "containerPort")),  # of the exporter alone
     }
 
 
@@ -327,6 +334,14 @@ def test_on_the_twin_agents_have_the_rights_that_the_chart_gives_them(helm4: Hel
         for kind, namespace, body in platform_objects({}, Path("/none"))
     ]
     assert granted(twin) == granted(helm4.rendered(ON_THE_TWIN))
+
+
+def _without_driver_files(daemon_set: Manifest) -> Manifest:
+    """Without the volume of the driver's files, which no pretended node has."""
+    pod = daemon_set["spec"]["template"]["spec"]
+    for owner, key in ((pod, "volumes"), (pod["containers"][0], "volumeMounts")):
+        owner[key] = [volume for volume in owner[key] if volume["name"] != "driver-root"]
+    return daemon_set
 
 
 def _leaves(value: Any, *path: str) -> dict[str, Any]:

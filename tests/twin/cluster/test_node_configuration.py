@@ -95,9 +95,9 @@ async def test_what_runs_and_why_nothing_else_is_said_and_outlives_a_restart(fle
     await node.applied("shared")
 
     await kubectl("patch", *NAME, "--type=merge", "-p", '{"data": {"shared": "sharing: [four"}}')
-    await node.refused("no valid YAML")
+    await node.refused("not valid YAML")
     await node.restart_agent()
-    await node.refused("no valid YAML")
+    await node.refused("not valid YAML")
 
     await kubectl("label", "node", "t4-0", f"{LABEL}=sharde", "--overwrite")
     await node.refused("no device-plugin configuration 'sharde'")

@@ -41,7 +41,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Verdict
-from tonnage.reading.documents import manifests_from_documents
+from tonnage.reading.documents import makes_pods, manifests_from_documents, objects_in
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.cluster import Cluster
 from tonnage.wire import kinds
@@ -49,7 +49,10 @@ from tonnage.wire import kinds
 PATIENCE_S = 180.0
 CREATED = {
     kind.kind: kind
-    for kind in (kinds.NAMESPACE, kinds.PRIORITY_CLASS, kinds.POD, kinds.DEPLOYMENT, kinds.SERVICE)
+    for kind in (
+        *(kinds.NAMESPACE, kinds.PRIORITY_CLASS, kinds.POD, kinds.DEPLOYMENT, kinds.SERVICE),
+        *(kinds.RESOURCE_CLAIM, kinds.RESOURCE_CLAIM_TEMPLATE),
+    )
 }
 
 
@@ -168,7 +171,8 @@ def _settled(snapshot: Snapshot) -> object:
 LABS = [load_lab(name) for name in lab_names()]
 
 
-SCENARIOS = sorted({lab.lab.scenario for lab in LABS})
+SCENARIOS = sorted({lab.lab.scenario for lab in LABS if any(map(makes_pods, objects_in(documents_of(lab))))})
+"""Those with pods."""
 
 
 @pytest.mark.parametrize(
