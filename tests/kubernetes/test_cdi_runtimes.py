@@ -150,7 +150,7 @@ def test_a_stale_spec_is_refused_and_one_made_anew_lacks_what_is_gone_alone(
         until(lambda: f"{DRIVER_ROOT}/dev/nvidia0" in runtimes.refusal(way, f"{stale.kind}=0"))
         assert runtimes.refusal(way, f"{stale.kind}=1:0") == ""
         anew = runtimes.spec(stale.kind)
-        assert [problem.why for problem in anew.left_out] == ["/dev/nvidia0 is not there"]
+        assert [problem.why for problem in anew.left_out] == ["/dev/nvidia0 is missing"]
         assert {"1:0", "1:1", "all"} < anew.names
     finally:
         hidden.rename(node)
@@ -333,7 +333,7 @@ OWN_WORDS: Final = {
     "no number",
     "no object",
     "failed to parse CDI Spec: duplicate key",
-    "failed to parse CDI Spec: no valid YAML",
+    "failed to parse CDI Spec: the text is not valid YAML",
 }
 """Theirs speak of Go's types and of their parser."""
 

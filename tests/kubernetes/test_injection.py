@@ -164,7 +164,7 @@ def test_a_node_that_is_gone_costs_its_own_gpu_alone(cluster: GenuineCluster, ag
     try:
         until(lambda: agent.uuids[1] not in spec_of(cluster).read_text())
         cluster.apply(gpu_pod("both", 2))
-        until(lambda: "/dev/nvidia1 is not there" in str(cluster.get("pod", "both")["status"].get("message")))
+        until(lambda: "/dev/nvidia1 is missing" in str(cluster.get("pod", "both")["status"].get("message")))
     finally:
         for node in hidden:
             node.rename(node.with_name("nvidia1"))
