@@ -100,7 +100,7 @@ def test_two_pods_get_a_gpu_each_by_claims_of_a_template(
 
 
 def slice_uids(cluster: GenuineCluster) -> set[str]:
-    return {found["metadata"]["uid"] for found in cluster.get("resourceslices")["items"]}
+    return {found["metadata"]["uid"] for found in cluster.get("resourceslices").get("items", ())}
 
 
 def test_one_claim_is_shared_by_the_containers_of_two_pods(cluster: GenuineCluster) -> None:
@@ -122,6 +122,7 @@ def test_kubelet_and_the_agent_start_again_and_the_pod_keeps_its_gpu(
     cluster.node.restart("kubelet")
     until(lambda: before not in slice_uids(cluster))  # kubelet deletes them
     until(lambda: devices(cluster) == ["gpu-0", "gpu-1"])
+    until(lambda: "ok" in cluster.kubectl("exec", "a", "--", "echo", "ok", check=False))  # it knows its pods
     assert own(cluster, "a") == {0, 1}
     cluster.kubectl(
         "delete", "pod", "-n", agent.pod()["metadata"]["namespace"], agent.pod()["metadata"]["name"]
