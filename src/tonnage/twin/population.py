@@ -27,7 +27,15 @@ from tonnage.twin.light_nodes import LightNodes
 from tonnage.twin.machines import light_nodes_of
 from tonnage.twin.platform import platform_objects
 from tonnage.twin.scheduler.loop import Scheduler
-from tonnage.wire.kinds import CLUSTER_ROLE, CUSTOM_RESOURCE, DAEMON_SET, DEPLOYMENT, ROLE, Kind
+from tonnage.wire.kinds import (
+    CLUSTER_ROLE,
+    CUSTOM_RESOURCE,
+    DAEMON_SET,
+    DEPLOYMENT,
+    DEVICE_CLASS,
+    ROLE,
+    Kind,
+)
 from tonnage.wire.objects import Object
 
 
@@ -106,6 +114,9 @@ class Population:
 
     async def _install(self, kind: Kind[Object], namespace: str | None, body: JsonObject) -> None:
         """Create a part of the platform; what an earlier life left is renewed, but for what people edit."""
+        if kind is DEVICE_CLASS:
+            self._server.install(kind, body)
+            return
         try:
             await self._api.create(kind, body, namespace=namespace)
         except ApiError as error:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final
 
+from tonnage.model.json import JsonObject
 from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.admission.chain import AdmissionPlugin, default_gates, default_plugins
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
 from tonnage.twin.apiserver.authentication.users import ADMIN, account_user
-from tonnage.twin.apiserver.bootstrap import bootstrap, publish_api, publish_authority
+from tonnage.twin.apiserver.bootstrap import bootstrap, create_known, publish_api, publish_authority
 from tonnage.twin.apiserver.codec import Codec
 from tonnage.twin.apiserver.in_process_client import LocalKubernetes
 from tonnage.twin.apiserver.ownership.field_manager import FieldOwnership
@@ -27,6 +28,8 @@ from tonnage.twin.apiserver.security import Rights, security
 from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.apiserver.verbs import Verbs
 from tonnage.twin.apiserver.writing.pipeline import Ids, WritePipeline
+from tonnage.wire.kinds import Kind
+from tonnage.wire.objects import Object
 from tonnage.wire.schema import load_schema
 
 if TYPE_CHECKING:
@@ -92,6 +95,13 @@ class ApiServer:
         """A client in this process, as whom it owns what it writes, and as which user it does so."""
         follow = self._security.follow_local if self._security.audit is not None else None
         return LocalKubernetes(self.verbs, manager, user, follow)
+
+    def install(self, kind: Kind[Object], body: JsonObject) -> None:
+        """Have an object of this package, of a kind without namespaces, as it is.
+
+        Nobody judges it, which for a DeviceClass would load the CEL engine into every cluster.
+        """
+        create_known(self.store, self._clock, self._uid, self.verbs.bring, (kind.group, kind.plural), body)
 
     def of_controller(self, account: str, manager: str = "kube-controller-manager") -> LocalKubernetes:
         """A client of one of the controllers, under the service account that it has in kube-system."""
