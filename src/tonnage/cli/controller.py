@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from tonnage.cli.ending import end_on_signals, ended_by_signals
 from tonnage.cli.node.plugin_flags import CommandEnvironment, EnvironmentOption
+from tonnage.cli.operator.words import label_words
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import say
 from tonnage.model.actions.cluster import ApplyConfigMap, CreateEvent, PatchNode, PatchPolicyStatus
@@ -152,11 +153,7 @@ def words_of(action: Action) -> str:
     """An action of the controller's in a line, what it changes at the end."""
     match action:
         case PatchNode(node, patch):
-            labels = mapping(patch, "metadata", "labels")
-            changes = [
-                f"remove {key}" if value is None else f"{key}={value}" for key, value in labels.items()
-            ]
-            return f"label node {node}: {', '.join(changes)}"
+            return f"label node {node}: {label_words(mapping(patch, 'metadata', 'labels').items())}"
         case ApplyConfigMap(namespace, name, contents, source):
             keys = ", ".join(sorted(contents)) or "no key"
             return f"fill ConfigMap {namespace}/{name} from {source or 'nothing'}: {keys}"

@@ -11,11 +11,8 @@ from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.model.name_lists import listed
-from tonnage.model.node.gpu_status import GpuStatus
+from tonnage.model.node.gpu_status import SILENT_AFTER, GpuStatus
 from tonnage.model.reasons.node.plugin import AgentSilent
-
-SILENT_AFTER: Final = timedelta(minutes=3)
-"""Three heartbeats that did not come."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tonnage.cli.cluster import connected
+from tonnage.cli.operator.words import label_words
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, line, say
 from tonnage.cli.terminal.tables import table
@@ -182,8 +183,7 @@ def _show_changes(view: OperatedView, *, planned: bool) -> None:
     say("Would change:" if planned else "The controller has not done yet:")
     for labels, members in groupby(sorted(changed), key=lambda change: change[0]):
         nodes = ", ".join(node for _, node in members)
-        words = ", ".join(f"remove {key}" if value is None else f"{key}={value}" for key, value in labels)
-        say(line(f"  labels of {nodes}: {words}"))
+        say(line(f"  labels of {nodes}: {label_words(labels)}"))
     if action is not None:
         keys = ", ".join(sorted(action.contents)) or "no key"
         source = action.source or "nothing"

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from tonnage.model.devices.links import PciLevel
 from tonnage.model.node.software import NodeSoftware
+
+SILENT_AFTER: Final = timedelta(minutes=3)
+"""An agent is silent after three heartbeats that did not come."""
 
 
 @dataclass(frozen=True, slots=True)

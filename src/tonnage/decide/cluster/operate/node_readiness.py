@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from tonnage.decide.cluster.operate.operand_labels import PRESENT, has_gpu
 from tonnage.model.gpu_policy import OperatedNode
+from tonnage.model.node.gpu_status import SILENT_AFTER
 
-_SILENT_AFTER: Final = timedelta(minutes=3)
 _DEVICES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 
 
@@ -43,7 +43,7 @@ def readiness(node: OperatedNode, now: datetime) -> NodeReadiness:
     if report is None:
         why = "no agent has reported yet"
         return NodeReadiness(node.name, NodePart.AGENT, why, f"look at its pod: {_agent_pod(node.name)}")
-    if report.heartbeat is not None and now - report.heartbeat > _SILENT_AFTER:
+    if report.heartbeat is not None and now - report.heartbeat > SILENT_AFTER:
         minutes = int((now - report.heartbeat).total_seconds() // 60)
         why = f"its agent has been silent for {minutes} minutes"
         return NodeReadiness(node.name, NodePart.AGENT, why, f"look at its pod: {_agent_pod(node.name)}")
