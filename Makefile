@@ -40,11 +40,11 @@ test test-long test-kubernetes: export TONNAGE_SAMPLE ?= day
 test test-long: export PYTHONDONTWRITEBYTECODE =
 test: .venv/ready ## Run every test that needs no GPU and no real cluster, but the longest
 	@$(BIN)/python -m compileall -q src
-	@$(BIN)/pytest --workers $(WORKERS) -q --ignore=tests/kubernetes
+	@$(BIN)/pytest --workers $(WORKERS) -q --ignore=tests/kubernetes -o faulthandler_timeout=300
 
 test-long: .venv/ready ## Run the tests that `make test` leaves out because they are long
 	@$(BIN)/python -m compileall -q src
-	@$(BIN)/pytest --workers $(WORKERS) -q --ignore=tests/kubernetes -m long \
+	@$(BIN)/pytest --workers $(WORKERS) -q --ignore=tests/kubernetes -m long -o faulthandler_timeout=300 \
 	  --left-out=.pytest_cache/left-out-long.txt
 
 test-properties: .venv/ready ## Hold each property that sets no number against 1,500 new examples

@@ -61,6 +61,25 @@ def test_the_end_of_its_process():
 def test_after():
     pass
 """
+HANGING = """\
+import signal
+
+from support import workers
+
+workers.GRACE = 0.5
+
+
+def test_before():
+    pass
+
+
+def test_that_never_ends():
+    signal.pause()
+
+
+def test_after():
+    pass
+"""
 WAITING = """\
 import os
 import signal
@@ -118,6 +137,19 @@ def test_every_test_has_its_outcome_though_a_process_dies(tmp_path: Path) -> Non
     assert done.stderr == ""
     notes = [line for note in (tmp_path / "notes").iterdir() for line in note.read_text().splitlines()]
     assert notes == ["made", "taken down"] * 2, "a module's tests stay together"
+
+
+def test_a_test_that_never_ends_fails_and_the_others_go_on(tmp_path: Path) -> None:
+    done = _run(tmp_path, [HANGING, USUAL], "-o", "faulthandler_timeout=2")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.findall(r"(\d+) (failed|passed|skipped)", done.stdout.splitlines()[-1]) == [
+        ("2", "failed"),
+        ("7", "passed"),
+        ("1", "skipped"),
+    ]
+    assert "test_that_never_ends ___" in done.stdout
+    assert "the process of this test ended because it hung: standard error says where\n" in done.stdout
+    assert "in test_that_never_ends" in done.stderr
 
 
 def test_it_stops_where_one_failure_is_enough(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 import traceback
 import warnings
 from collections import deque
@@ -22,6 +23,8 @@ from _pytest.runner import pytest_sessionfinish as tear_down
 
 from support.sampling import Sampler
 
+GRACE: Final = 30.0
+"""Seconds that a test may go on after it has said where it hangs (`faulthandler_timeout`)."""
 TOGETHER: Final = "together"
 """The marker of tests that one worker is to have: they share what there is once."""
 _Reports = list[Any]
@@ -45,11 +48,15 @@ class _Worker:
     places: deque[int] = field(default_factory=deque)
     last: int = 0
     """The place of the test that it has ended last."""
+    heard: float = field(default_factory=time.monotonic)
+    hung: bool = False
 
     def died(self) -> str:
         """How it ended, who has not said that it would."""
         _, status = os.waitpid(self.pid, 0)
         code = os.waitstatus_to_exitcode(status)
+        if self.hung:
+            return "because it hung: standard error says where"
         return f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
 
 
@@ -60,27 +67,30 @@ class WorkersPlugin:
         self._count = count
         self._sampler = sampler
         self._workers: list[_Worker] = []
+        self._limit = 0.0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Nothing where pytest's own loop has to say why no test runs."""
         if session.testsfailed or session.config.getoption("collectonly"):
             return None
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
         queue = deque(groups_of(session.items).values())
         session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # one for all
+        self._limit = float(session.config.getini("faulthandler_timeout") or 0)
         try:
             for _ in range(min(self._count, len(queue))):
                 self._workers.append(self._fork(session))
             while self._workers:
-                for connection in wait([worker.connection for worker in self._workers]):
+                for connection in wait([worker.connection for worker in self._workers], timeout=1):
                     worker = next(worker for worker in self._workers if worker.connection is connection)
+                    worker.heard = time.monotonic()
                     self._hear(session, worker, queue)
+                self._kill_hung()
         finally:
             self._end()
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
-        if queue:
-            raise session.Interrupted("no worker is left")
         return True
 
     def _fork(self, session: pytest.Session) -> _Worker:
@@ -114,11 +124,19 @@ class WorkersPlugin:
             worker.last = worker.places.popleft()
             _report(session, worker.last, message)
 
+    def _kill_hung(self) -> None:
+        """One test that never ends must not cost the run: it fails, and the others go on."""
+        for worker in self._workers:
+            if self._limit and time.monotonic() - worker.heard > self._limit + GRACE and not worker.hung:
+                worker.hung = True
+                os.killpg(worker.pid, signal.SIGKILL)
+
     def _bury(self, session: pytest.Session, worker: _Worker, queue: deque[list[int]]) -> None:
         """The test that it was at has failed; those that it had before it are others'."""
         place = worker.places.popleft() if worker.places else worker.last
         if worker.places:
             queue.appendleft([*worker.places])
+            self._workers.append(self._fork(session))  # the others may have ended
         item = session.items[place]
         why = f"the process of this test ended {worker.died()}"
         report = pytest.TestReport(item.nodeid, item.location, {}, "failed", why, "call")
