@@ -22,15 +22,15 @@ settings.register_profile("suite", _PATIENT, max_examples=50, derandomize="CI" i
 settings.register_profile("deep", _PATIENT, max_examples=1500)
 settings.load_profile("suite")
 
-_EARLY: Final = frozenset(
+EARLY: Final = frozenset(
     f"tests/{path}.py"
     for path in (
         "labs/test_lab_runs",
         "docs/test_examples",
         "twin/kubectl/test_first_hour",
-        "deploy/test_chart_on_the_twin",
+        "deploy/chart/test_chart_on_the_twin",
         "twin/cluster/test_snapshot_of_labs",
-        "cli/test_up",
+        "cli/up/test_up",
     )
 )
 """Files that take long: begun first, so that no worker is left alone with one."""
@@ -96,4 +96,4 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what the sample does; put what takes long first."""
     config.stash[_SAMPLING].sampler.deselect(config, items)
-    items.sort(key=lambda item: item.nodeid.partition("::")[0] not in _EARLY)
+    items.sort(key=lambda item: item.nodeid.partition("::")[0] not in EARLY)

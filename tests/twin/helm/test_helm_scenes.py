@@ -1,6 +1,6 @@
 """Helm, unmodified, says on the twin what it says on a genuine Kubernetes 1.35.8, and leaves the same behind.
 
-What is not played here is in tests/kubernetes/test_helm_on_kubernetes.py.
+What is not played here is in tests/kubernetes/deploy/test_helm_on_kubernetes.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the twin's runtime makes of CDI names, as genuine ones do in tests/kubernetes/test_cdi_runtimes.py."""
+"""What the runtime makes of CDI names, as genuine ones (tests/kubernetes/containers/test_cdi_runtimes.py)."""
 
 from __future__ import annotations
 

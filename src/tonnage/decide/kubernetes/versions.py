@@ -1,7 +1,7 @@
 """What differs between schedulers, release by release: texts above all.
 
 Source: kube-scheduler 1.35.4 (recorded); 1.34.4, 1.35.8, 1.36.3 and 1.37.1, asked about clusters made by
-chance (tests/kubernetes/test_scheduler.py); the others by their release notes.
+chance (tests/kubernetes/scheduler/test_scheduler.py); the others by their release notes.
 """
 
 from __future__ import annotations

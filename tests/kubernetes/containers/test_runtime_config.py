@@ -21,7 +21,7 @@ from tonnage.cli.main import run
 
 pytestmark = pytest.mark.kubernetes
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 RUNTIME_V3 = "io.containerd.cri.v1.runtime"
 VERSION = "containerd://2.2.9"
 OFF = f"[plugins.'{RUNTIME_V3}']\nenable_cdi = false\ndrain_exec_sync_io_timeout = '7s'\n"

@@ -13,7 +13,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from contract.test_agent_mig import Agent, listening
+from contract.sharing.test_agent_mig import Agent, listening
 from support.driver_root import Driver
 from support.nvml.changes import compute_modes
 from support.nvml.state import DriverState, FakeGpu

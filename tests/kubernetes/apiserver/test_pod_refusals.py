@@ -16,7 +16,7 @@ from tonnage.cli.locations.kubectl import nearest_kubectl
 
 pytestmark = pytest.mark.kubernetes
 
-RECORDED = Path(__file__).parents[1] / "diagnose" / "refused_pods.yaml"
+RECORDED = Path(__file__).parents[2] / "diagnose" / "refused_pods.yaml"
 AT_ONCE = 4
 
 

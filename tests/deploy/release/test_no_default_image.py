@@ -15,7 +15,7 @@ from scripts.render_chart import BASE
 from support.helm import IMAGE as IMAGE_OF_RELEASES
 from tonnage.twin.platform import AGENT_IMAGE
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PUBLIC = re.compile(r"(?<![\w.:/-])(?:docker\.io/)?tonnage/agent(?![\w./-])")
 """The image as a name for which each node asks the registry that it falls back to."""
 

@@ -14,7 +14,7 @@ import pytest
 
 from scripts.gate import ALL_ROWS, ROWS, Make, Result, Row, run_rows, table
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FAST, SLOW, LAST = Row("fast", "fast", 1), Row("slow", "slow", 2), Row("last", "last", 3)
 
 

@@ -34,7 +34,7 @@ pytestmark = [
 ]
 COUNT: Final = int(os.environ.get("TONNAGE_BODIES", "15"))
 FIRST: Final = int(os.environ.get("TONNAGE_BODIES_FROM", "0"))
-_EXCEPTIONS: Final = Path(__file__).parents[1] / "data" / "body-exceptions.yaml"
+_EXCEPTIONS: Final = Path(__file__).parents[2] / "data" / "body-exceptions.yaml"
 _INDEX: Final = re.compile(r"\[\d+\]")
 _HEADERS: Final = {"content-type": "application/json", "user-agent": "m/v1 (test)"}
 _ATTEMPTS: Final = 3

@@ -9,7 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
 CONFIG = f"[pytest]\npythonpath = {ROOT / 'tests'}\nfilterwarnings = error\nmarkers = sampled: a row\n"
 USUAL = """\
 import os
@@ -164,3 +166,8 @@ def test_a_run_that_is_interrupted_tears_down_what_its_tests_have_set_up(tmp_pat
     assert done.returncode == 2, done.stdout + done.stderr
     assert "KeyboardInterrupt" in done.stdout
     assert (tmp_path / "notes" / "taken-down").exists()
+
+
+def test_files_that_are_begun_first_are_there(pytestconfig: pytest.Config) -> None:
+    conftest = pytestconfig.pluginmanager.get_plugin(str(ROOT / "tests/conftest.py"))
+    assert [path for path in conftest.EARLY if not (ROOT / path).is_file()] == []

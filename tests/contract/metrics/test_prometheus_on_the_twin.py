@@ -17,7 +17,7 @@ from tonnage.model.catalog.dashboards import dashboards
 
 pytestmark = pytest.mark.long
 
-REBUILT: Final[Any] = yaml.safe_load((Path(__file__).parents[1] / "data/dashboard-12239.yaml").read_text())
+REBUILT: Final[Any] = yaml.safe_load((Path(__file__).parents[2] / "data/dashboard-12239.yaml").read_text())
 PANELS: Final = [
     pytest.param(query.expr, id=f"{board.name}: {panel.title}: {query.legend}")
     for board in dashboards()

@@ -1,6 +1,6 @@
 """By the twin's audit log: the agent, as its own account, uses every right of the chart and needs no other.
 
-The same is asked of a genuine cluster in `tests/kubernetes/test_chart.py`.
+The same is asked of a genuine cluster in `tests/kubernetes/deploy/test_chart.py`.
 """
 
 from __future__ import annotations

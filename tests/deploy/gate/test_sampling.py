@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from support.sampling import LEAST, Sampler, sampler_of, share_of
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ROWS = [f"row {number}" for number in range(23)]
 DAYS = [(datetime(2026, 11, 26, tzinfo=UTC) + timedelta(days)).date().isoformat() for days in range(5)]
 

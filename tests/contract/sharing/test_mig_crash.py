@@ -1,6 +1,6 @@
 """MIG-4: the agent as a process of its own, killed (SIGKILL) in the middle of a change of the MIG layout.
 
-Here are a few moments of a few changes; `tests/kubernetes/test_mig_crash_many.py` has many of every kind.
+Here are a few moments of a few changes; `test_mig_crash_many.py` in tests/kubernetes has many of every kind.
 """
 
 from __future__ import annotations

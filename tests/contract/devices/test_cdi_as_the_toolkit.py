@@ -16,7 +16,7 @@ from tonnage.decide.node.cdi.spec import gpu_spec
 from tonnage.model.devices.cdi import LATER_HOOKS, CdiOptions
 from tonnage.model.devices.sharing import PluginConfig
 
-RECORDED: Final = Path(__file__).parents[1] / "data/nvidia-ctk-1.20.1-cdi.json"
+RECORDED: Final = Path(__file__).parents[2] / "data/nvidia-ctk-1.20.1-cdi.json"
 LEFT_OUT: Final = {"apply-cuda-memory-limits"}
 """What NVIDIA_GPU_MEMORY_LIMIT of a container asks for, which ours do not follow."""
 

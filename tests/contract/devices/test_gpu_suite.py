@@ -15,7 +15,7 @@ from support.nvml.state import h100_node
 
 pytestmark = pytest.mark.long
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def suite(results: Path, **environment: str) -> subprocess.CompletedProcess[str]:
