@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final
 
 import httpx2
-from lightkube.config.models import UserExec
 
 from fuzz.settings import in_file
 from tonnage.adapters.kubernetes.credentials import ExecAuth
 from tonnage.adapters.kubernetes.http import HttpKubernetes
 from tonnage.adapters.kubernetes.kubeconfig import target as cluster_of
+from tonnage.adapters.kubernetes.kubeconfig_entries import CredentialProgram
 from tonnage.adapters.snapshots.cluster_file import read_objects
 from tonnage.adapters.snapshots.kinds import CAPTURED
 from tonnage.adapters.snapshots.limit import Meter, SizeLimit
@@ -137,12 +137,12 @@ def exec_credential() -> Iterator[Target]:
     """What a program says that a kubeconfig names."""
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder, asyncio.Runner() as runner:
         file = Path(folder) / "said"
-        user = UserExec(apiVersion="client.authentication.k8s.io/v1", command="cat", args=[str(file)])
+        program = CredentialProgram("client.authentication.k8s.io/v1", "cat", args=[str(file)])
 
         def target(data: bytes) -> None:
             file.write_bytes(data)
             with suppress(ClusterError):
-                runner.run(ExecAuth(user)._ask())
+                runner.run(ExecAuth(program)._ask())
 
         yield target
 

@@ -16,7 +16,7 @@ from tonnage.twin.kubelet.containers.runtime_port import (
     Program,
     RunningContainer,
 )
-from tonnage.twin.kubelet.programs.program_table import Programs
+from tonnage.twin.kubelet.programs.image_programs import Programs
 from tonnage.wire.objects import Container, ObjectMeta, Pod
 
 TWO = "GPU-6a1f,GPU-77c2"

@@ -24,7 +24,7 @@ from tonnage.twin.kubelet.containers.runtime_port import Program
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.node_disk import FaultyDisk, LocalDisk
 from tonnage.twin.kubelet.node_spec import KUBELET_VERSION
-from tonnage.twin.kubelet.programs.program_table import Programs
+from tonnage.twin.kubelet.programs.image_programs import Programs
 from tonnage.twin.kubelet.server import KubeletServer
 from tonnage.twin.machines import HardwareFile, MachineSpec, machines_of
 from tonnage.twin.mps_control import MpsProgram

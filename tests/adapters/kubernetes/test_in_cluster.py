@@ -94,7 +94,7 @@ async def api(mount: Mount, environ: dict[str, str], answers: Answers) -> AsyncI
         answers[verb, resource, code] += 1
 
     async with open_client(chosen, "test", count) as client:
-        yield HttpKubernetes(client, namespace=chosen.config.namespace)
+        yield HttpKubernetes(client, namespace=chosen.namespace)
 
 
 async def test_the_pods_account_is_used_where_no_kubeconfig_is(api: HttpKubernetes) -> None:
@@ -117,7 +117,7 @@ async def test_a_kubeconfig_comes_before_the_account(
         )
     )
     chosen = target(None, None, {**environ, "KUBECONFIG": str(file)}, account=mount.folder)
-    assert chosen.config.cluster.server == "https://127.0.0.1:1"
+    assert chosen.cluster.server == "https://127.0.0.1:1"
 
 
 async def test_a_renewed_token_is_used_at_once_and_an_old_one_no_more(
@@ -160,7 +160,7 @@ def test_a_pod_without_the_servers_port_is_told(mount: Mount, environ: dict[str,
 
 def test_an_ipv6_server_stands_in_brackets(mount: Mount, environ: dict[str, str]) -> None:
     environ |= {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
-    assert target(None, None, environ, account=mount.folder).config.cluster.server == "https://[fd00::1]:443"
+    assert target(None, None, environ, account=mount.folder).cluster.server == "https://[fd00::1]:443"
 
 
 async def test_every_answer_is_reported_in_the_words_of_rbac(api: HttpKubernetes, answers: Answers) -> None:

@@ -51,10 +51,10 @@ def test_an_explicit_file_wins_then_the_environment_then_home(tmp_path: Path) ->
     named = _write(tmp_path / "named", _config("named"))
     _write(tmp_path / ".kube" / "config", _config("home"))
     environ = {"HOME": str(tmp_path), "KUBECONFIG": str(named)}
-    assert target(explicit, None, environ).config.context_name == "explicit"
-    assert target(None, None, environ).config.context_name == "named"
+    assert target(explicit, None, environ).context == "explicit"
+    assert target(None, None, environ).context == "named"
     home = target(None, None, {"HOME": str(tmp_path)})
-    assert (home.config.context_name, home.config.namespace) == ("home", "ns-home")
+    assert (home.context, home.namespace) == ("home", "ns-home")
 
 
 def test_several_files_are_merged_and_the_first_to_name_a_thing_wins(tmp_path: Path) -> None:
@@ -67,10 +67,10 @@ def test_several_files_are_merged_and_the_first_to_name_a_thing_wins(tmp_path: P
         ]},
     )  # fmt: skip
     environ = {"KUBECONFIG": os.pathsep.join([str(tmp_path / "absent"), str(first), str(second)])}
-    chosen = target(None, None, environ).config
-    assert chosen.context_name == "b", "the first file that has a current context sets it"
-    assert chosen.cluster.certificate_auth == str(tmp_path / "two" / "ca.pem")
-    assert target(None, "a", environ).config.cluster.server == "https://127.0.0.1:1"
+    chosen = target(None, None, environ)
+    assert chosen.context == "b", "the first file that has a current context sets it"
+    assert chosen.cluster.certificate_authority == str(tmp_path / "two" / "ca.pem")
+    assert target(None, "a", environ).cluster.server == "https://127.0.0.1:1"
 
 
 def _times_ten(number: int) -> str:

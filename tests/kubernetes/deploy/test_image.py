@@ -151,7 +151,7 @@ def test_scanners_find_what_it_is_made_of(built: tuple[Built, Image, Path]) -> N
     packages = {name.rpartition("/")[2] for name in names if name.startswith("var/lib/dpkg/status.d/")}
     assert {"libc6", "libssl3"} <= {name.removesuffix("t64") for name in packages}
     wheels = {match[1] for name in names if (match := re.search(r"([^/]+)-[^/]+\.dist-info/METADATA$", name))}
-    assert {"tonnage", "grpcio", "protobuf", "cryptography", "lightkube"} <= wheels
+    assert {"tonnage", "grpcio", "protobuf", "cryptography", "httpx2"} <= wheels
     assert not {"rich", "pycparser", "pip"} & wheels
 
 

@@ -15,7 +15,7 @@ from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.node_spec import KubeletNode
-from tonnage.twin.kubelet.programs.program_table import Programs
+from tonnage.twin.kubelet.programs.image_programs import Programs
 from tonnage.twin.kubelet.server import KubeletServer
 from tonnage.wire.kinds import POD
 

@@ -27,7 +27,7 @@ from tonnage.twin.kubelet.containers.runtime_port import Program
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.node_disk import FaultyDisk, LocalDisk
 from tonnage.twin.kubelet.node_spec import KubeletNode, NodePaths
-from tonnage.twin.kubelet.programs.program_table import Programs
+from tonnage.twin.kubelet.programs.image_programs import Programs
 from tonnage.wire import kinds
 from tonnage.wire.kinds import Kind
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire

@@ -20,7 +20,7 @@ from tonnage.twin.kubelet.containers.files import FileError, FileTree, MemoryVol
 from tonnage.twin.kubelet.containers.logs import LIMIT_BYTES, ContainerLog
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.containers.runtime_port import ContainerStart, RunningContainer
-from tonnage.twin.kubelet.programs.program_table import Programs
+from tonnage.twin.kubelet.programs.image_programs import Programs
 from tonnage.wire.objects import Container, ObjectMeta, Pod
 
 TOO_LONG: Final = "Argument list too long\n"

@@ -55,7 +55,7 @@ async def connect(
     if impersonation:
         chosen = replace(chosen, impersonation=impersonation)
     async with open_client(chosen, program, on_answer) as client:
-        yield HttpKubernetes(client, namespace=chosen.config.namespace)
+        yield HttpKubernetes(client, namespace=chosen.namespace)
 
 
 async def server_version(api: RawApi) -> str:

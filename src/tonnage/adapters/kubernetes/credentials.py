@@ -1,6 +1,4 @@
-"""Credentials that change: a token's file, and a program that gives them out (`exec` in a kubeconfig).
-
-Of the program's protocol lightkube speaks v1alpha1 and v1beta1 only, and never lets a token expire.
+"""How requests say who asks: a password, a token, its file, or a program that gives it out (`exec`).
 
 Source: client.authentication.k8s.io, client-go credential plugins (v1.35).
 """
@@ -9,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 import httpx2
 import msgspec
-from lightkube.config.models import UserExec
 
+from tonnage.adapters.kubernetes.kubeconfig_entries import CredentialProgram, UserEntry
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.wire.decode import decoded_json
 
@@ -38,11 +36,38 @@ class _Credential(msgspec.Struct, rename="camel"):
     status: _Status
 
 
-class TokenFileAuth(httpx2.Auth):
-    """A bearer token out of a file that others renew, read for each request: what kubelet rotates is short.
+def authentication(user: UserEntry) -> httpx2.Auth | None:
+    """How this user says who asks; None where a certificate does, or nothing.
 
-    lightkube's own reads it again only when the server has refused the old one, and fails when it cannot.
+    Raises ValueError for a kind that client-go no longer has either.
     """
+    if user.token_file:
+        return TokenFileAuth(Path(user.token_file))
+    if user.token:
+        return TokenAuth(user.token)
+    if user.exec is not None:
+        return ExecAuth(user.exec)
+    if user.username and user.password:
+        return httpx2.BasicAuth(user.username, user.password)
+    if user.auth_provider:
+        raise ValueError("auth-provider not supported")
+    return None
+
+
+class TokenAuth(httpx2.Auth):
+    """A bearer token that stays."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
+        """Send the request with the token."""
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        yield request
+
+
+class TokenFileAuth(httpx2.Auth):
+    """A bearer token out of a file that others renew, read for each request: what kubelet makes is short."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -71,8 +96,8 @@ class TokenFileAuth(httpx2.Auth):
 class ExecAuth(httpx2.Auth):
     """A bearer token from a program, asked for again when it has expired or the server refuses it."""
 
-    def __init__(self, user: UserExec) -> None:
-        self._user = user
+    def __init__(self, program: CredentialProgram) -> None:
+        self._program = program
         self._status: _Status | None = None
         self._lock = asyncio.Lock()
 
@@ -96,19 +121,19 @@ class ExecAuth(httpx2.Auth):
             return status
 
     async def _ask(self) -> _Status:
-        if self._user.apiVersion not in _VERSIONS:
-            raise self._failed(f"its version {self._user.apiVersion} is none of {', '.join(_VERSIONS)}")
+        if self._program.api_version not in _VERSIONS:
+            raise self._failed(f"its version {self._program.api_version} is none of {', '.join(_VERSIONS)}")
         credential = {
-            "apiVersion": self._user.apiVersion,
+            "apiVersion": self._program.api_version,
             "kind": "ExecCredential",
             "spec": {"interactive": False},
         }
         environment = {**os.environ, "KUBERNETES_EXEC_INFO": msgspec.json.encode(credential).decode()}
-        environment.update((pair.name, pair.value) for pair in self._user.env or [])
+        environment.update((pair.name, pair.value) for pair in self._program.env or [])
         try:
             process = await asyncio.create_subprocess_exec(
-                self._user.command,
-                *(self._user.args or []),
+                self._program.command,
+                *(self._program.args or []),
                 env=environment,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
@@ -135,9 +160,9 @@ class ExecAuth(httpx2.Auth):
         return status
 
     def _failed(self, why: str) -> ClusterError:
-        remedy = self._user.installHint or "run the program by hand and read its output"
+        remedy = self._program.install_hint or "run the program by hand and read its output"
         return ClusterError(
-            Problem(f"the credential program {self._user.command!r} failed", why=why, remedy=remedy)
+            Problem(f"the credential program {self._program.command!r} failed", why=why, remedy=remedy)
         )
 
 

@@ -1,7 +1,6 @@
 """Which cluster to speak to: kubeconfig files as kubectl finds and merges them, or a pod's service account.
 
-lightkube does the work; added here is what it lacks: several files in `KUBECONFIG`, kubectl's order of
-places, `proxy-url`, `tls-server-name`, and refusals that say what to do.
+Several files in `KUBECONFIG` and the order of places are as kubectl has them.
 """
 
 from __future__ import annotations
@@ -14,16 +13,15 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
-from lightkube.config.kubeconfig import KubeConfig, SingleConfig
-from lightkube.config.models import Cluster, User
-from lightkube.core.exceptions import ConfigError as LightkubeConfigError
 
+from tonnage.adapters.kubernetes.kubeconfig_entries import ClusterEntry, ContextEntry, UserEntry
 from tonnage.documents.yaml.reader import MarkedDocument, read_yaml_all
 from tonnage.documents.yaml.syntax import NO_YAML
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MOST_BYTES: Final = 4 << 20
+_NAMESPACE: Final = "default"
 _NO_YAML: Final = "the kubeconfig is not valid YAML"
 _FILES: Final = {
     "cluster": ("certificate-authority",),
@@ -35,9 +33,10 @@ _FILES: Final = {
 class ClusterTarget:
     """A cluster to speak to, as whom, and how."""
 
-    config: SingleConfig
-    proxy: str | None
-    tls_server_name: str | None
+    context: str
+    namespace: str
+    cluster: ClusterEntry
+    user: UserEntry
     where: str
     """The file or place that said so, for messages."""
     impersonation: tuple[tuple[str, str], ...] = ()
@@ -117,13 +116,9 @@ def _in_cluster(environ: Mapping[str, str], account: Path) -> ClusterTarget:
             Problem("this pod has no usable service account", str(account), why, remedy)
         ) from None
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    cluster = Cluster(server=server, certificate_auth=str(account / "ca.crt"))
-    config = KubeConfig.from_one(
-        cluster=cluster, user=User(token_file=str(account / "token")), namespace=namespace
-    )
-    chosen = config.get()
-    assert chosen is not None  # from_one always names its one context
-    return ClusterTarget(chosen, None, None, "the pod's service account")
+    cluster = ClusterEntry(server=server, certificate_authority=str(account / "ca.crt"))
+    user = UserEntry(token_file=str(account / "token"))
+    return ClusterTarget("default", namespace or _NAMESPACE, cluster, user, "the pod's service account")
 
 
 def _merged(paths: list[Path]) -> dict[str, Any]:
@@ -188,7 +183,7 @@ def _malformed(path: Path, why: str) -> ConfigError:
 def _with_absolute_paths(body: dict[str, Any], kind: str, path: Path) -> dict[str, Any]:
     absolute = dict(body)
     for key in _FILES.get(kind, ()):
-        if isinstance(absolute.get(key), str):
+        if isinstance(absolute.get(key), str) and absolute[key]:
             absolute[key] = str(path.absolute().parent / absolute[key])
     return absolute
 
@@ -227,15 +222,18 @@ def _single(merged: dict[str, Any], context: str | None, where: str) -> dict[str
 
 def _chosen(merged: dict[str, Any], context: str | None, where: str) -> ClusterTarget:
     document = _single(merged, context, where)
-    cluster = document["clusters"][0]["cluster"]
+    user = document["users"][0]["user"]
     try:
-        config = KubeConfig.from_dict(document).get()
-    except (LightkubeConfigError, msgspec.ValidationError) as error:
+        chosen = msgspec.convert(document["contexts"][0]["context"], ContextEntry)
+        entries = (
+            msgspec.convert(document["clusters"][0]["cluster"], ClusterEntry),
+            msgspec.convert(user, UserEntry),
+        )
+    except msgspec.ValidationError as error:
         raise ConfigError(Problem("the kubeconfig cannot be used", where=where, why=str(error))) from None
-    assert config is not None  # the context was looked up above
-    impersonation = tuple(_impersonation(document["users"][0]["user"], where))
+    impersonation = tuple(_impersonation(user, where))
     return ClusterTarget(
-        config, cluster.get("proxy-url"), cluster.get("tls-server-name"), where, impersonation
+        document["current-context"], chosen.namespace or _NAMESPACE, *entries, where, impersonation
     )
 
 

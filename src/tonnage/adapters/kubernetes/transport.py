@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
-from pathlib import Path
+import tempfile
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpcore2
 import httpx2
-from lightkube.config import client_adapter
-from lightkube.core.exceptions import ConfigError as LightkubeConfigError
 
 from tonnage import __version__
-from tonnage.adapters.kubernetes.credentials import ExecAuth, TokenFileAuth
+from tonnage.adapters.kubernetes.credentials import authentication
 from tonnage.adapters.kubernetes.kubeconfig import ClusterTarget
+from tonnage.adapters.kubernetes.kubeconfig_entries import ClusterEntry, UserEntry
 from tonnage.adapters.kubernetes.request_info import OnAnswer, request_info
 from tonnage.model.errors import ClusterError, ConfigError, Problem
 
@@ -26,26 +27,22 @@ _CONNECTIONS: Final = 200
 
 def open_client(target: ClusterTarget, program: str, on_answer: OnAnswer | None = None) -> httpx2.AsyncClient:
     """A client for the target, to be closed by its user. Raises ConfigError."""
-    server = target.config.cluster.server
-    parameters = client_adapter.ConnectionParams(
-        timeout=httpx2.Timeout(REQUEST_S, connect=_CONNECT_S),
-        # A proxy from the environment is not for servers on this machine; Go's clients see it the same way.
-        trust_env=not _is_local(server),
-        proxy=target.proxy,
-    )
+    cluster, user = target.cluster, target.user
+    # A proxy from the environment is not for servers on this machine; Go's clients see it the same way.
+    trust_env = not _is_local(cluster.server)
     try:
-        options: dict[str, Any] = parameters.httpx_params(target.config)
-    except (OSError, ValueError, LightkubeConfigError) as error:
+        tls, auth = tls_context(cluster, user, trust_env=trust_env), authentication(user)
+    except (OSError, ValueError) as error:
         raise ConfigError(
             Problem("the kubeconfig's credentials cannot be used", where=target.where, why=_words(error))
         ) from None
-    user = target.config.user
-    if user is not None and user.token_file:
-        options["auth"] = TokenFileAuth(Path(user.token_file))
-    elif user is not None and user.exec is not None and not user.token:
-        options["auth"] = ExecAuth(user.exec)
     client = httpx2.AsyncClient(
-        **options,
+        base_url=cluster.server,
+        verify=tls,
+        auth=auth,
+        timeout=httpx2.Timeout(REQUEST_S, connect=_CONNECT_S),
+        trust_env=trust_env,
+        proxy=cluster.proxy_url,
         limits=httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=20),
         headers=httpx2.Headers(
             [
@@ -56,8 +53,38 @@ def open_client(target: ClusterTarget, program: str, on_answer: OnAnswer | None 
             encoding="utf-8",
         ),
     )
-    client.event_hooks = _hooks(target.tls_server_name, on_answer)
+    client.event_hooks = _hooks(cluster.tls_server_name, on_answer)
     return client
+
+
+def tls_context(cluster: ClusterEntry, user: UserEntry, *, trust_env: bool) -> ssl.SSLContext:
+    """By which authority the server is judged, and the user's certificate.
+
+    Raises OSError or ValueError where one of them cannot be read.
+    """
+    with ExitStack() as files:
+
+        def path(file: str | None, content: str | None) -> str | None:
+            return files.enter_context(_file_of(content)) if content else file
+
+        authority = path(cluster.certificate_authority, cluster.certificate_authority_data)
+        if authority:
+            tls = ssl.create_default_context(cafile=authority)
+        else:
+            tls = httpx2.create_ssl_context(verify=not cluster.insecure_skip_tls_verify, trust_env=trust_env)
+        certificate = path(user.client_certificate, user.client_certificate_data)
+        if certificate:
+            tls.load_cert_chain(certificate, path(user.client_key, user.client_key_data))
+    return tls
+
+
+@contextmanager
+def _file_of(content: str) -> Iterator[str]:
+    """The path of a file with what is base64 in the kubeconfig: OpenSSL reads keys from files alone."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b64decode(content))
+        file.flush()
+        yield file.name
 
 
 def _hooks(server_name: str | None, on_answer: OnAnswer | None) -> dict[str, list[Callable[..., Any]]]:

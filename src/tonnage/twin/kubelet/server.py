@@ -17,10 +17,9 @@ from urllib.parse import quote
 
 import h11
 import msgspec
-from starlette.applications import Starlette
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
-from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 from uvicorn import Config
@@ -82,7 +81,7 @@ class KubeletServer:
     def __init__(self, ca_certificate_pem: bytes, serving: KeyPair) -> None:
         self._tls = _tls(ca_certificate_pem, serving)
         self._config = Config(
-            _authenticated(Starlette(routes=_routes())),
+            _authenticated(Router(_routes())),
             http=_KubeletProtocol,
             ws="wsproto",
             ws_ping_interval=None,

@@ -33,7 +33,7 @@ from tonnage.twin.kubelet.containers.runtime_port import (
     StartError,
     Stdio,
 )
-from tonnage.twin.kubelet.programs.program_table import Programs, command_name
+from tonnage.twin.kubelet.programs.image_programs import Programs, command_name
 
 _LOG: Final = logging.getLogger(__name__)
 SIGTERM_EXIT: Final = 143

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-import re2
-
 from tonnage.twin.kubelet.containers.runtime_port import ContainerContext, Program
 from tonnage.twin.kubelet.hostnames import hostname_of, whole_hostname_of
 from tonnage.twin.kubelet.programs.gpus import device_nodes
@@ -183,6 +181,8 @@ async def matches(context: ContainerContext, pattern: str, nodes: set[str] | Non
     if "*" not in last or "*" in folder:
         return []
     names = await names_in(context, folder or (slash or "."), nodes) or []
+    import re2
+
     form = re2.escape(last).replace(r"\*", ".*")  # RE2, for which many stars are no more work
     hidden = last.startswith(".")
     return [

@@ -10,11 +10,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-import re2
-
-_OPTIONS: Final = re2.Options()
-_OPTIONS.log_errors = False
-_OPTIONS.max_mem = 16 << 20
+_MOST_BYTES: Final = 16 << 20
 _WORDS: Final = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",
@@ -26,7 +22,7 @@ _WORDS: Final = {
     "invalid named capture group": "invalid named capture",
 }
 """What Go says for what RE2 says; the rest is said alike."""
-_ONE_BYTE: Final = re2.compile(r"(?s)\A(?:\\Q.*?(?:\\E|\z)|\\[^CQ]|[^\\])*?\\C")
+_ONE_BYTE: Final = r"(?s)\A(?:\\Q.*?(?:\\E|\z)|\\[^CQ]|[^\\])*?\\C"
 """What RE2 has and Go has not."""
 
 
@@ -36,7 +32,9 @@ def regexp_problem(pattern: str) -> str:
     >>> regexp_problem(r"\\p{Foo}"), regexp_problem("a{1001}")[25:]
     ('error parsing regexp: invalid character class range: `\\\\p{Foo}`', 'alid repeat count: `{1001}`')
     """
-    if _ONE_BYTE.search(pattern):
+    import re2
+
+    if compiled(_ONE_BYTE).search(pattern):
         return r"error parsing regexp: invalid escape sequence: `\C`"
     try:
         compiled(pattern)
@@ -56,7 +54,12 @@ def compiled(pattern: str) -> re.Pattern[str]:
     >>> bool(compiled(r"^[[:alpha:]]\\p{L}$").search("a\u00e9")), compiled("^a$").search("a\\n")
     (True, None)
     """
-    made: re.Pattern[str] = re2.compile(pattern, _OPTIONS)
+    import re2  # a megabyte, which a cluster without patterns does without
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MOST_BYTES
+    made: re.Pattern[str] = re2.compile(pattern, options)
     return made
 
 
