@@ -17,6 +17,7 @@ from tonnage.model.kubernetes.cluster import Manifest, Owner, PriorityClass, Sna
 from tonnage.model.kubernetes.quantity import canonical_quantity
 from tonnage.model.kubernetes.scheduler_profile import SchedulerProfile
 from tonnage.model.kubernetes.workloads import WorkloadState
+from tonnage.reading import custom_workloads as custom
 from tonnage.reading.cluster import Readable, node_from, pod_from, snapshot_from
 from tonnage.reading.nodes import with_manager
 from tonnage.reading.null_fields import converted
@@ -75,6 +76,7 @@ READ: Final[dict[tuple[str, str], Kind[Any]]] = {
 _TEMPLATES: Final = {
     "Deployment": "Deployment.apps",
     "ReplicaSet": "ReplicaSet.apps",
+    "ReplicationController": "ReplicationController",
     "StatefulSet": "StatefulSet.apps",
     "DaemonSet": "DaemonSet.apps",
     "Job": "Job.batch",
@@ -148,14 +150,22 @@ def objects_in(documents: Iterable[JsonValue]) -> Iterator[JsonObject]:
 
 
 def makes_pods(obj: JsonObject) -> bool:
-    """Whether an object is a pod or has the template of one."""
+    """Whether an object is a pod or has the template of one, of a kind whose pods are known."""
+    if custom.is_custom(str(obj.get("apiVersion", ""))):
+        return custom.known_kind(obj)
     return obj.get("kind") in ("Pod", *_TEMPLATES)
 
 
 def manifests_from_documents(
-    documents: Iterable[JsonValue], *, namespace: str = "default", classes: Iterable[PriorityClass] = ()
+    documents: Iterable[JsonValue],
+    *,
+    namespace: str = "default",
+    classes: Iterable[PriorityClass] = (),
+    may_be_none: bool = False,
 ) -> tuple[Manifest, ...]:
     """The pods that documents make: Pods, and the templates of workloads. `classes` resolve priorities.
+
+    Custom kinds whose pods nobody can count are passed over. `may_be_none`: nothing need make a pod.
 
     Raises:
         ConfigError: objects that cannot be read, each with its place; or nothing that makes a pod.
@@ -164,16 +174,23 @@ def manifests_from_documents(
     problems: list[Problem] = []
     priority_classes, items = tuple(classes), list(_items(documents, "", 0))
     beside = tuple(_versions(body) for _, body in items if body.get("kind") in OF_CLAIMS)
+    bodies = [body for _, body in items]
     for where, body in items:
         try:
-            manifest = _manifest(body, namespace)
+            made = _manifests(body, namespace, bodies)
         except msgspec.ValidationError as error:
             problems.append(_problem(where, str(error)))
             continue
-        if manifest is not None:
-            pod = with_priority(manifest.pod, priority_classes)
-            manifests.append(replace(manifest, pod=pod, beside=beside, document=body))
-    if not manifests and not problems:
+        manifests += (
+            replace(
+                manifest,
+                pod=with_priority(manifest.pod, priority_classes),
+                beside=beside,
+                document=body,
+            )
+            for manifest in made
+        )
+    if not manifests and not problems and not may_be_none:
         kinds_read = ", ".join(["Pod", *_TEMPLATES])
         problems.append(Problem("nothing in it makes a pod", remedy=f"kinds that do: {kinds_read}"))
     if problems:
@@ -184,6 +201,42 @@ def manifests_from_documents(
 def with_schedulers(snapshot: Snapshot, profiles: Iterable[SchedulerProfile]) -> Snapshot:
     """The cluster with schedulers that decide by these profiles."""
     return replace(snapshot, schedulers={profile.name: profile for profile in profiles})
+
+
+def _manifests(body: JsonObject, namespace: str, objects: Sequence[JsonObject]) -> list[Manifest]:
+    """What an object makes. `objects` are all that come with it."""
+    if not custom.is_custom(str(body.get("apiVersion", ""))):
+        manifest = _manifest(body, namespace)
+        return [manifest] if manifest is not None else []
+    try:
+        uses = custom.template_uses(body, objects)
+    except custom.PodsUndetermined:
+        return []
+    outer = converted({"metadata": body.get("metadata") or {}}, w.Object)
+    space, name = outer.metadata.namespace or namespace, outer.metadata.name
+    unmodelled = ("exclusive topology",) if custom.exclusive_topology(body) else ()
+    kind, group = str(body.get("kind")), str(body.get("apiVersion")).rpartition("/")[0]
+    manifests = []
+    for use in uses:
+        made = _of_template(kind, space, name, use.template, f"{use.pods.where}.spec", group)
+        pod = made.pod
+        by = (
+            use.scheduler
+            if use.scheduler and not _mapping(use.template.get("spec")).get("schedulerName")
+            else ""
+        )
+        pod = replace(
+            pod,
+            labels={**pod.labels, **use.pods.labels},
+            scheduler_name=by or pod.scheduler_name,
+            unmodelled=(*pod.unmodelled, *unmodelled),
+        )
+        manifests.append(replace(made, pod=pod, replicas=use.count, pod_set=use.pods))
+    return manifests
+
+
+def _mapping(value: JsonValue) -> JsonObject:
+    return value if isinstance(value, dict) else {}
 
 
 def _manifest(body: dict[str, JsonValue], namespace: str) -> Manifest | None:
@@ -211,13 +264,19 @@ def _manifest(body: dict[str, JsonValue], namespace: str) -> Manifest | None:
     )
 
 
-def _of_template(kind: str, namespace: str, name: str, template: JsonValue, where: str) -> Manifest:
-    """The manifest of a workload with a pod template; it stands at `where` without its metadata."""
+def _of_template(
+    kind: str, namespace: str, name: str, template: JsonValue, where: str, group: str = ""
+) -> Manifest:
+    """The manifest of a workload with a pod template; it stands at `where` without its metadata.
+
+    `group` is that of a custom kind.
+    """
     written = template if isinstance(template, dict) else {}
     inner = converted(written, w.Pod)
     inner.metadata.name, inner.metadata.namespace = name, namespace
     pod = replace(pod_from(inner), owner=Owner(kind, name))
-    return Manifest(_TEMPLATES[kind], name, pod, _amounts(inner, where), written=written)
+    full = f"{kind}.{group}" if group else _TEMPLATES[kind]
+    return Manifest(full, name, pod, _amounts(inner, where), written=written)
 
 
 def manifest_of(workload: WorkloadState, classes: Iterable[PriorityClass] = ()) -> Manifest:

@@ -173,7 +173,7 @@ class _Answer:
         limit = room if lasting else None
         base, there = self.queue.base, len(fate.nodes)
         own = tuple(for_all(first.remedies, series.count, there, self._fit_after))
-        remedies = remedies_of(series, there, own, base, limit, self.version)
+        remedies = remedies_of(series, there, own, base, limit, self.version, self._together())
         placed = (self._placed_group(),) if fate.nodes else ()
         return replace(
             first,
@@ -209,7 +209,14 @@ class _Answer:
         """The room for the whole, where its pods do not end and only others' or its own are in the way."""
         if self.series.ends or self.series.nodes is not None or first.verdict is not Verdict.NOT_NOW:
             return None
-        return room_for(self.series, self.queue.base, self.version)
+        return room_for(self.series, self.queue.base, self.version, self._together())
+
+    def _together(self) -> Sequence[PodSeries]:
+        """All pods of the object, where it is of a kind with several templates."""
+        if self.manifest.pod_set is None:
+            return ()
+        own = self.manifest.document
+        return [series for series in self.all_series if series.manifest.document is own]
 
     def _fit_after(self, remedy: Remedy) -> int | None:
         """How many pods have a place after a remedy, with all others of the files; None if not tried."""

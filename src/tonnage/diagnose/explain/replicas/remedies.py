@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +13,7 @@ from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Remedy
 
-_SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet")
+_SCALED: Final = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
 
 
 def remedies_of(
@@ -23,12 +23,13 @@ def remedies_of(
     base: Snapshot,
     room: ClusterCapacity | None,
     version: str,
+    together: Sequence[PodSeries] = (),
 ) -> tuple[Remedy, ...]:
     """The `own` of the pods without a place, beside more nodes and no more pods than are `there`.
 
-    `room`: what the nodes hold at most, where that is too little.
+    `room`: what the nodes hold at most, where that is too little; `together`: all pods of the object.
     """
-    more = nodes_to_add(series, base, room, version) if room is not None else None
+    more = nodes_to_add(series, base, room, version, together) if room is not None else None
     added: tuple[Remedy, ...] = ()
     if more is not None:
         name, count = more
@@ -58,7 +59,7 @@ def for_all(
 
 def _fewer(series: PodSeries, there: int) -> Iterator[Remedy]:
     """No more pods than have a place."""
-    if series.kind in _SCALED and there:
+    if series.kind in _SCALED and there and series.manifest.pod_set is None:
         patch: JsonObject = {"spec": {"replicas": there}}
         some = f"{there:,} replica{'' if there == 1 else 's'}"
         yield Remedy(f"ask for {some}, not {series.count:,}", "what is asked for fits", patch)
