@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from tonnage.diagnose.explain.replicas.room import ClusterCapacity, nodes_to_add
 from tonnage.diagnose.explain.replicas.series import PodSeries
 from tonnage.diagnose.explain.replicas.words import every_pod
 from tonnage.model.json import JsonObject
-from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Remedy
 
 _SCALED: Final = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
@@ -20,16 +18,12 @@ def remedies_of(
     series: PodSeries,
     there: int,
     own: tuple[Remedy, ...],
-    base: Snapshot,
-    room: ClusterCapacity | None,
-    version: str,
-    together: Sequence[PodSeries] = (),
+    more: tuple[str, int] | None,
 ) -> tuple[Remedy, ...]:
     """The `own` of the pods without a place, beside more nodes and no more pods than are `there`.
 
-    `room`: what the nodes hold at most, where that is too little; `together`: all pods of the object.
+    `more`: a node and how many more of it make room for all, where the nodes are too few.
     """
-    more = nodes_to_add(series, base, room, version, together) if room is not None else None
     added: tuple[Remedy, ...] = ()
     if more is not None:
         name, count = more
