@@ -45,6 +45,7 @@ from tonnage.model.errors import ClusterError, ConfigError
 from tonnage.model.node.device_usage import DevicePage
 from tonnage.model.node.runtime_change import ConfigFile, RuntimeSeen
 from tonnage.model.node.runtime_config import RuntimeKind
+from tonnage.reading.documents import manifests_from_documents
 from tonnage.reading.gpu_policy import gpu_policy_from, policies_in
 from tonnage.reading.manifests import read_manifests
 from tonnage.twin.devices.load.activity import RunningLoad, activity
@@ -197,7 +198,12 @@ def _trace(read: Callable[[str, str], object]) -> Callable[[Path], object]:
     return lambda file: read(trace_text(file, SizeLimit()), "x")
 
 
-explained = contextmanager(in_file("pod.yaml", lambda file: read_manifests(read_text(file), str(file))))
+def _manifests(file: Path) -> None:
+    """Objects of custom kinds are counted, too."""
+    manifests_from_documents(read_manifests(read_text(file), str(file)), may_be_none=True)
+
+
+explained = contextmanager(in_file("pod.yaml", _manifests))
 trace_machines = contextmanager(in_file("nodes.csv", _trace(machines_from)))
 trace_jobs = contextmanager(in_file("pods.csv", _trace(jobs_from)))
 

@@ -8,7 +8,8 @@ from typing import Final
 
 from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.model.kubernetes.cluster import Node
-from tonnage.model.names import SHARED_SUFFIX
+from tonnage.model.mig.profile_names import ProfileName, parse_profile
+from tonnage.model.names import MIG_PREFIX, SHARED_SUFFIX
 
 _NEAR: Final = 0.85
 """How alike two names are, of 1, for the one to be a slip of the pen: a letter or two."""
@@ -50,6 +51,37 @@ def is_same_device(name: str, other: str) -> bool:
     True
     """
     return name != other and name.removesuffix(SHARED_SUFFIX) == other.removesuffix(SHARED_SUFFIX)
+
+
+def profile_of(resource: str) -> ProfileName | None:
+    """The MIG profile that a resource is named after, or None.
+
+    >>> str(profile_of("nvidia.com/mig-1g.10gb.me")), profile_of("nvidia.com/gpu")
+    ('1g.10gb+me', None)
+    """
+    name, _, engines = resource.removeprefix(MIG_PREFIX).partition("gb.")
+    if not resource.startswith(MIG_PREFIX):
+        return None
+    try:
+        return parse_profile(f"{name}gb+{engines}" if engines else name)
+    except ValueError:
+        return None
+
+
+def serves(offered: str, resource: str) -> bool:
+    """Whether a MIG device has all that another one has, and more: compute, memory and engines.
+
+    >>> serves("nvidia.com/mig-3g.40gb", "nvidia.com/mig-2g.20gb")
+    True
+    >>> serves("nvidia.com/mig-1g.10gb", "nvidia.com/mig-2g.20gb")
+    False
+    """
+    there, need = profile_of(offered), profile_of(resource)
+    if there is None or need is None or there == need:
+        return False
+    compute = there.compute or there.slices
+    enough = compute >= (need.compute or need.slices) and there.gb >= need.gb
+    return enough and there.engines == need.engines and there.slices >= need.slices
 
 
 def _is_related(name: str, other: str) -> bool:

@@ -148,14 +148,21 @@ class NodeClass:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What was asked about."""
+    """What was asked about. `part`: of an object with several pod templates, what it calls one."""
 
     kind: str
     namespace: str
     name: str
+    part: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+        name = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.kind} {name}" + (f" ({self.part})" if self.part else "")
+
+    def to_json(self) -> JsonObject:
+        """As `-o json` has it."""
+        body: JsonObject = {"kind": self.kind, "namespace": self.namespace, "name": self.name}
+        return {**body, "part": self.part} if self.part else body
 
 
 _MOST_PODS = 100
@@ -232,11 +239,7 @@ class Explanation:
     def _to_json(self) -> JsonObject:
         nodes = self.nodes
         return {
-            "subject": {
-                "kind": self.subject.kind,
-                "namespace": self.subject.namespace,
-                "name": self.subject.name,
-            },
+            "subject": self.subject.to_json(),
             "verdict": self.verdict.value,
             "layer": self.layer.value if self.layer else None,
             "phase": self.phase,

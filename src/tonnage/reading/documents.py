@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -13,13 +12,15 @@ import msgspec
 
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.kubernetes.cluster import Manifest, Owner, PriorityClass, Snapshot, WrittenAmounts
-from tonnage.model.kubernetes.quantity import canonical_quantity
+from tonnage.model.kubernetes.cluster import Manifest, PriorityClass, Snapshot
 from tonnage.model.kubernetes.scheduler_profile import SchedulerProfile
 from tonnage.model.kubernetes.workloads import WorkloadState
+from tonnage.reading import custom_workloads as custom
 from tonnage.reading.cluster import Readable, node_from, pod_from, snapshot_from
+from tonnage.reading.custom_manifests import custom_manifests
 from tonnage.reading.nodes import with_manager
 from tonnage.reading.null_fields import converted
+from tonnage.reading.pod_templates import TEMPLATES, amounts_of, of_template
 from tonnage.reading.policies import with_priority
 from tonnage.wire import kinds
 from tonnage.wire import objects as w
@@ -72,15 +73,6 @@ READ: Final[dict[tuple[str, str], Kind[Any]]] = {
     },
 }
 """By apiVersion and kind, older versions too."""
-_TEMPLATES: Final = {
-    "Deployment": "Deployment.apps",
-    "ReplicaSet": "ReplicaSet.apps",
-    "StatefulSet": "StatefulSet.apps",
-    "DaemonSet": "DaemonSet.apps",
-    "Job": "Job.batch",
-    "CronJob": "CronJob.batch",
-}
-"""Kinds with the template of a pod, with the name that the API server gives them in refusals."""
 OF_CLAIMS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 _DEEPEST_LIST: Final = 4
 _NUMBERED: Final = re.compile(r"\[([0-9]{1,9})\]")
@@ -148,14 +140,22 @@ def objects_in(documents: Iterable[JsonValue]) -> Iterator[JsonObject]:
 
 
 def makes_pods(obj: JsonObject) -> bool:
-    """Whether an object is a pod or has the template of one."""
-    return obj.get("kind") in ("Pod", *_TEMPLATES)
+    """Whether an object is a pod or has the template of one, of a kind whose pods are known."""
+    if custom.is_custom(str(obj.get("apiVersion", ""))):
+        return custom.known_kind(obj)
+    return obj.get("kind") in ("Pod", *TEMPLATES)
 
 
 def manifests_from_documents(
-    documents: Iterable[JsonValue], *, namespace: str = "default", classes: Iterable[PriorityClass] = ()
+    documents: Iterable[JsonValue],
+    *,
+    namespace: str = "default",
+    classes: Iterable[PriorityClass] = (),
+    may_be_none: bool = False,
 ) -> tuple[Manifest, ...]:
     """The pods that documents make: Pods, and the templates of workloads. `classes` resolve priorities.
+
+    Custom kinds whose pods nobody can count are passed over. `may_be_none`: nothing need make a pod.
 
     Raises:
         ConfigError: objects that cannot be read, each with its place; or nothing that makes a pod.
@@ -164,17 +164,27 @@ def manifests_from_documents(
     problems: list[Problem] = []
     priority_classes, items = tuple(classes), list(_items(documents, "", 0))
     beside = tuple(_versions(body) for _, body in items if body.get("kind") in OF_CLAIMS)
+    bodies = [body for _, body in items]
     for where, body in items:
         try:
-            manifest = _manifest(body, namespace)
+            if custom.is_custom(str(body.get("apiVersion", ""))):
+                made = custom_manifests(body, namespace, bodies)
+            else:
+                made = _manifests(body, namespace)
         except msgspec.ValidationError as error:
             problems.append(_problem(where, str(error)))
             continue
-        if manifest is not None:
-            pod = with_priority(manifest.pod, priority_classes)
-            manifests.append(replace(manifest, pod=pod, beside=beside, document=body))
-    if not manifests and not problems:
-        kinds_read = ", ".join(["Pod", *_TEMPLATES])
+        manifests += (
+            replace(
+                manifest,
+                pod=with_priority(manifest.pod, priority_classes),
+                beside=beside,
+                document=body,
+            )
+            for manifest in made
+        )
+    if not manifests and not problems and not may_be_none:
+        kinds_read = ", ".join(["Pod", *TEMPLATES])
         problems.append(Problem("nothing in it makes a pod", remedy=f"kinds that do: {kinds_read}"))
     if problems:
         raise ConfigError(*problems)
@@ -186,14 +196,14 @@ def with_schedulers(snapshot: Snapshot, profiles: Iterable[SchedulerProfile]) ->
     return replace(snapshot, schedulers={profile.name: profile for profile in profiles})
 
 
-def _manifest(body: dict[str, JsonValue], namespace: str) -> Manifest | None:
+def _manifests(body: dict[str, JsonValue], namespace: str) -> list[Manifest]:
     kind = body.get("kind")
     if kind == "Pod":
         written = _in_namespace(converted(body, w.Pod), namespace)
         pod = pod_from(written)
-        return Manifest("Pod", pod.name, pod, _amounts(written, "spec"), written=body)
-    if not isinstance(kind, str) or kind not in _TEMPLATES:
-        return None
+        return [Manifest("Pod", pod.name, pod, amounts_of(written, "spec"), written=body)]
+    if not isinstance(kind, str) or kind not in TEMPLATES:
+        return []
     spec = body.get("spec")
     where = "spec"
     if kind == "CronJob":
@@ -202,22 +212,15 @@ def _manifest(body: dict[str, JsonValue], namespace: str) -> Manifest | None:
     template = spec.get("template") if isinstance(spec, dict) else None
     outer = converted({"metadata": body.get("metadata") or {}}, w.Object)
     space = outer.metadata.namespace or namespace
-    made = _of_template(kind, space, outer.metadata.name, template, f"{where}.template.spec")
-    return replace(
-        made,
-        replicas=_replicas(kind, spec),
-        completions=_completions(kind, spec),
-        in_order=_in_order(kind, spec),
-    )
-
-
-def _of_template(kind: str, namespace: str, name: str, template: JsonValue, where: str) -> Manifest:
-    """The manifest of a workload with a pod template; it stands at `where` without its metadata."""
-    written = template if isinstance(template, dict) else {}
-    inner = converted(written, w.Pod)
-    inner.metadata.name, inner.metadata.namespace = name, namespace
-    pod = replace(pod_from(inner), owner=Owner(kind, name))
-    return Manifest(_TEMPLATES[kind], name, pod, _amounts(inner, where), written=written)
+    made = of_template(kind, space, outer.metadata.name, template, f"{where}.template.spec")
+    return [
+        replace(
+            made,
+            replicas=_replicas(kind, spec),
+            completions=_completions(kind, spec),
+            in_order=_in_order(kind, spec),
+        )
+    ]
 
 
 def manifest_of(workload: WorkloadState, classes: Iterable[PriorityClass] = ()) -> Manifest:
@@ -230,7 +233,7 @@ def manifest_of(workload: WorkloadState, classes: Iterable[PriorityClass] = ()) 
     where = "spec.jobTemplate.spec" if kind == "CronJob" else "spec"
     try:
         template: JsonValue = decoded_json(workload.template or b"{}", object)
-        manifest = _of_template(kind, namespace, name, template, f"{where}.template.spec")
+        manifest = of_template(kind, namespace, name, template, f"{where}.template.spec")
     except msgspec.DecodeError as error:
         raise ConfigError(_problem(str(workload.key), str(error))) from None
     replicas = workload.desired if workload.desired is not None else 1
@@ -260,31 +263,6 @@ def _completions(kind: str, spec: JsonValue) -> int | None:
 def _in_order(kind: str, spec: JsonValue) -> bool:
     fields = spec if isinstance(spec, dict) else {}
     return kind == "StatefulSet" and fields.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
-
-
-def _amounts(pod: w.Pod, where: str) -> tuple[WrittenAmounts, ...]:
-    return tuple(
-        WrittenAmounts(
-            container.name,
-            f"{where}.{section}[{index}].resources",
-            _canonical(container.resources.limits),
-            _canonical(container.resources.requests),
-        )
-        for section, containers in (
-            ("containers", pod.spec.containers),
-            ("initContainers", pod.spec.init_containers),
-        )
-        for index, container in enumerate(containers)
-    )
-
-
-def _canonical(quantities: Mapping[str, str | int | float]) -> dict[str, str]:
-    """Readable quantities as the API server writes them; the others are problems of the pod."""
-    canonical: dict[str, str] = {}
-    for name, quantity in quantities.items():
-        with suppress(ValueError):
-            canonical[name] = canonical_quantity(str(quantity))
-    return canonical
 
 
 def _in_namespace(pod: w.Pod, namespace: str) -> w.Pod:

@@ -12,6 +12,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.api_answer import ApiAnswer
 from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 from tonnage.reading.added_objects import with_objects_in
+from tonnage.reading.custom_workloads import is_custom
 from tonnage.reading.documents import (
     makes_pods,
     manifests_from_documents,
@@ -23,6 +24,7 @@ _MAKES_PODS: Final = {
     "Pod": "v1",
     "Deployment": "apps/v1",
     "ReplicaSet": "apps/v1",
+    "ReplicationController": "v1",
     "StatefulSet": "apps/v1",
     "DaemonSet": "apps/v1",
     "Job": "batch/v1",
@@ -51,11 +53,13 @@ def added_manifests(
     snapshot: Snapshot,
     namespace: str,
     refused: Sequence[tuple[JsonObject, ApiAnswer]] = (),
+    *,
+    may_be_none: bool = False,
 ) -> tuple[tuple[Manifest, ...], Snapshot]:
     """The manifests among documents, and the cluster with the objects that come beside them.
 
     `refused`: objects that the API server refuses. One that the server cannot decode does not keep the
-    others from being read, and documents with any need not have a manifest.
+    others from being read, and documents with any need not have a manifest. `may_be_none`: nor any others.
 
     Raises:
         ConfigError: an object cannot be read, or nothing makes a pod; places are those of the documents.
@@ -65,7 +69,10 @@ def added_manifests(
         beside = [_without(document, unserved) for document in documents]
         extended = with_objects_in(beside, snapshot, namespace=namespace)
         classes = extended.priority_classes
-        return manifests_from_documents(documents, namespace=namespace, classes=classes), extended
+        manifests = manifests_from_documents(
+            documents, namespace=namespace, classes=classes, may_be_none=may_be_none
+        )
+        return manifests, extended
     except ConfigError:
         if not refused:
             raise
@@ -100,7 +107,7 @@ def _misspelt(schema: Schema, document: MarkedDocument, value: JsonValue, path: 
     row = schema.kind(group, number, kind)
     if row is not None and row.type:
         yield from _unknown(schema, row.type, document, value, path)
-    elif kind in _MAKES_PODS:
+    elif kind in _MAKES_PODS and not is_custom(version):
         problem = f"no kind {kind} in version {version[:60]}" if version else "required field is missing"
         yield Problem(
             problem,

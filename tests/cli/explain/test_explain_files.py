@@ -122,16 +122,6 @@ def test_stdin_is_one_of_the_files_and_not_the_snapshot_too(capsys: pytest.Captu
     assert "stdin cannot be both" in capsys.readouterr().err
 
 
-def test_a_kind_with_pods_of_its_own_is_named(
-    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    template = {"template": {"spec": {"template": {"spec": pod("p")["spec"]}}}}
-    jobs = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "train"}}
-    file = written(tmp_path / "f.yaml", pod("p"), {**jobs, "spec": {"replicatedJobs": [template]}})
-    assert run([*asked, "-f", file], "tonnage") == 0
-    assert "not judged: JobSet train: " in capsys.readouterr().err
-
-
 def test_no_answer_shows_a_regular_expression(
     asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,3 +176,47 @@ def test_a_rule_about_the_whole_object_names_no_field(
     answer = json.loads(capsys.readouterr().out)
     assert "<nil>" in answer["upstream_message"]
     assert "<nil>" not in json.dumps([answer["message"], answer["reasons"], answer["remedies"]])
+
+
+def trainer(workers: int) -> dict[str, Any]:
+    roles = {
+        role: {"replicas": count, "template": {"spec": pod("x")["spec"]}}
+        for role, count in (("Master", 1), ("Worker", workers))
+    }
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "train"},
+        "spec": {"pytorchReplicaSpecs": roles},
+    }
+
+
+def test_every_pod_of_a_custom_kind_is_placed_beside_the_others_of_its_object(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*asked, "-f", written(tmp_path / "t.yaml", trainer(2))], "tonnage") == 1
+    master, worker = json.loads(capsys.readouterr().out)["items"]
+    assert (master["subject"]["part"], master["verdict"]) == ("Master", "FITS")
+    assert worker["subject"] == {
+        "kind": "PyTorchJob",
+        "namespace": "default",
+        "name": "train",
+        "part": "Worker",
+    }
+    assert worker["verdict"] == "NEVER"  # both GPUs of an empty cluster do not do for three pods
+    assert worker["replicas"] == {"desired": 2, "fit": 1, "nodes": {"a": 1}}
+    assert "1 of 2" in worker["message"]
+    assert [remedy["action"] for remedy in worker["remedies"]] == ["add a node like a"]
+    assert run([*asked, "-f", written(tmp_path / "t.yaml", trainer(1))], "tonnage") == 0
+
+
+def test_a_kind_that_nobody_knows_is_unknown_beside_what_fits(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    template = {"template": {"spec": pod("x")["spec"]}}
+    fleet = {"apiVersion": "example.com/v1", "kind": "Fleet", "metadata": {"name": "f"}, "spec": template}
+    file = written(tmp_path / "f.yaml", pod("p"), fleet)
+    assert run([*asked, "-f", file], "tonnage") == 1
+    fits, unknown = json.loads(capsys.readouterr().out)["items"]
+    assert (fits["verdict"], unknown["verdict"]) == ("FITS", "UNKNOWN")
+    assert unknown["message"] == "Tonnage does not know how many pods this kind makes"

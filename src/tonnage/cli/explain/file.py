@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tonnage.cli.api_rules import api_server
 from tonnage.cli.lint.files import ReadableFile, read_files
@@ -11,6 +11,7 @@ from tonnage.cli.terminal.output import say
 from tonnage.diagnose.explain.admission.refused_objects import explain_objects, refused_objects
 from tonnage.diagnose.explain.admission.wrong_types import WrongTypes, with_places, wrong_types
 from tonnage.diagnose.explain.replicas.answers import explain_together
+from tonnage.diagnose.explain.replicas.uncounted import explain_uncounted
 from tonnage.diagnose.lint.manifest_objects import items_of, pods_of
 from tonnage.diagnose.lint.rule_inputs import KindFields
 from tonnage.diagnose.lint.sheet import Sheet
@@ -18,13 +19,11 @@ from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.api_answer import ApiAnswer
 from tonnage.model.kubernetes.cluster import Snapshot
-from tonnage.model.name_lists import listed
 from tonnage.model.reasons.pod.admission import ObjectRefused
-from tonnage.model.verdict import Explanation
+from tonnage.model.verdict import Explanation, Subject
+from tonnage.reading.custom_workloads import UNKNOWN_KIND, makes_none, why_undetermined
 from tonnage.reading.documents import in_files, objects_in
 from tonnage.reading.manifests import added_manifests, read_manifests
-
-_MOST_NAMED = 4
 
 
 def explain_files(
@@ -32,7 +31,7 @@ def explain_files(
 ) -> tuple[Explanation, ...]:
     """Refused objects that make no pods, or cannot be decoded, and then everything that makes pods.
 
-    All files are created together, in their order. Objects of kinds that Tonnage does not know are named.
+    All files are created together, in their order. Objects whose pods nobody can count come last.
 
     Raises:
         ConfigError: unreadable, or nothing in them makes a pod and nothing is refused.
@@ -47,15 +46,17 @@ def explain_files(
     objects = [*objects_in(documents)]
     server = api_server(objects)
     refused = refused_objects(objects, namespace, server)
+    uncounted = tuple(_uncounted(read.texts, objects, namespace))
     try:
-        manifests, snapshot = added_manifests(documents, snapshot, namespace, refused)
+        manifests, snapshot = added_manifests(
+            documents, snapshot, namespace, refused, may_be_none=bool(uncounted)
+        )
     except ConfigError as error:
-        _say_unjudged(read.texts, objects, namespace)
         raise in_files(error, [(name, len(some)) for name, some in by_file]) from None
-    _say_unjudged(read.texts, objects, namespace)
     explanations = (
         *explain_objects(refused, manifests),
         *explain_together(manifests, snapshot, version=version, server=server),
+        *uncounted,
     )
     if all(answer.faults for _, answer in refused):
         return explanations
@@ -76,22 +77,21 @@ def _documents(texts: Iterable[ReadableFile]) -> list[tuple[str, list[JsonValue]
     return by_file
 
 
-def _say_unjudged(texts: Iterable[ReadableFile], objects: Iterable[JsonObject], namespace: str) -> None:
-    """Name on stderr what makes pods in a way that only its own controller knows."""
+def _uncounted(
+    texts: Iterable[ReadableFile], objects: Sequence[JsonObject], namespace: str
+) -> Iterator[Explanation]:
+    """What makes pods in a way that only its own controller knows."""
     kinds = shapes()
     versions = {(str(obj.get("apiVersion", "")), str(obj.get("kind", ""))) for obj in objects}
     if all(kinds.knows(*version) for version in versions):
         return
-    subjects = [
-        manifest.subject
-        for text in texts
-        for manifest in items_of(Sheet(text.name, text.content), namespace)
-        if manifest.kind and not kinds.knows(manifest.api_version, manifest.kind) and any(pods_of(manifest))
-    ]
-    if subjects:
-        named, some = listed(subjects, _MOST_NAMED), "it makes" if len(subjects) == 1 else "they make"
-        why = f"Tonnage does not know how many pods {some}; tonnage lint judges their templates"
-        say(f"not judged: {named}: {why}", err=True)
+    for text in texts:
+        for manifest in items_of(Sheet(text.name, text.content), namespace):
+            if not manifest.kind or kinds.knows(manifest.api_version, manifest.kind):
+                continue
+            why = "" if makes_none(manifest.value) else why_undetermined(manifest.value, objects)
+            if why and (why != UNKNOWN_KIND or any(pods_of(manifest))):
+                yield explain_uncounted(Subject(manifest.kind, manifest.namespace, manifest.name), why)
 
 
 def _places(

@@ -84,12 +84,15 @@ def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "
 def explain_alone(manifest: Manifest, shared: SharedGround, server: ApiServer | None) -> Explanation:
     """The same, where the cluster is shared. `server`: the API server's own rules, where they are at hand."""
     kind = manifest.kind.split(".")[0]
-    subject = Subject(kind, manifest.pod.namespace, manifest.name)
+    part = manifest.pod_set.part if manifest.pod_set is not None else ""
+    subject = Subject(kind, manifest.pod.namespace, manifest.name, part)
     pod, snapshot = with_made_claims(manifest.pod, shared.snapshot)
     refusal = refusal_of(manifest, subject, server, _ruled(manifest))
     explanation = _explain_new(
         replace(manifest, pod=pod), subject, snapshot, Grounds(shared), refusal=refusal
     )
+    if manifest.pod_set is not None:
+        return _of_custom_kind(explanation)
     return explanation if kind == "Pod" else for_template(explanation, kind)
 
 
@@ -245,6 +248,16 @@ def _aligned(case: Case, reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
     if not any(isinstance(reason, TopologyAffinity) for reason in reasons):
         return ()
     return tuple(aligned_remedies(case.pod, str(case.decision.chosen), case.view))
+
+
+def _of_custom_kind(explanation: Explanation) -> Explanation:
+    """The same without strategic merge patches, which such kinds do not take, and a refusal's own words.
+
+    What the API server says depends on the definition of the kind and on what its controller makes.
+    """
+    remedies = tuple(replace(remedy, patch={}) for remedy in explanation.remedies)
+    words = "" if explanation.layer is Layer.ADMISSION else explanation.upstream_message
+    return replace(explanation, remedies=remedies, upstream_message=words)
 
 
 def for_template(explanation: Explanation, kind: str) -> Explanation:

@@ -13,8 +13,9 @@ from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.blocking_pods import wait_for, wait_for_one
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.explain.nodes.closed_nodes import CORDONED
-from tonnage.diagnose.related_resources import is_same_device, misspelt
+from tonnage.diagnose.related_resources import is_same_device, misspelt, profile_of
 from tonnage.diagnose.remedies.labelling import label_node
+from tonnage.diagnose.remedies.mig_edits import larger_device, partition, renaming
 from tonnage.diagnose.remedies.remedy_edit import RemedyEdit
 from tonnage.model.kubernetes.cluster import Container, Node, Pod, SpreadConstraint
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
@@ -48,11 +49,11 @@ def edits_for(
 ) -> tuple[RemedyEdit, ...] | None:
     """The edits that together would answer every reason of a node; None when some reason has no answer.
 
-    `less`: rather ask for less than wait.
+    `less`: rather ask for less, or for another MIG device, than wait; rather partition GPUs than rename.
     """
     edits: list[RemedyEdit] = []
     for reason in reasons:
-        edit = (_less(pod, reason) if less else None) or _edit(pod, node, reason, now)
+        edit = (_instead(pod, node, reason) if less else None) or _edit(pod, node, reason, now)
         if edit is None:
             return None
         if edit.key not in {earlier.key for earlier in edits}:
@@ -69,7 +70,7 @@ def _edit(pod: Pod, node: NodeView, reason: Reason, now: datetime | None) -> Rem
         case NodeUnschedulable():
             return uncordon(node)
         case ResourceNotAdvertised():
-            return rename(pod, node.node, reason.resource)
+            return rename(pod, node, reason.resource)
         case ResourceTooLarge():
             return shrink(pod, reason.resource, reason.free) or _less(pod, reason)
         case InsufficientResource() | TooManyPods():
@@ -93,11 +94,24 @@ def fewer(pod: Pod, reason: TopologyAffinity) -> RemedyEdit | None:
 
 
 def could_ask_less(reasons: Iterable[Reason]) -> bool:
-    """Whether a node is short of something of which a part would do, or a rule could be a wish."""
+    """Whether a node is short of something of which a part would do, or another MIG device; or a rule could
+    be a wish.
+    """
     return any(
-        isinstance(r, TopologySkew) or (isinstance(r, InsufficientResource) and not is_extended(r.resource))
+        isinstance(r, TopologySkew)
+        or (isinstance(r, InsufficientResource) and not is_extended(r.resource))
+        or (isinstance(r, InsufficientResource | ResourceNotAdvertised) and profile_of(r.resource))
         for r in reasons
     )
+
+
+def _instead(pod: Pod, node: NodeView, reason: Reason) -> RemedyEdit | None:
+    """What else would do than the plain answer to a reason."""
+    if isinstance(reason, ResourceNotAdvertised):
+        return partition(pod, node, reason.resource)
+    if isinstance(reason, InsufficientResource) and profile_of(reason.resource):
+        return larger_device(pod, node, reason.resource)
+    return _less(pod, reason)
 
 
 def _less(pod: Pod, reason: Reason) -> RemedyEdit | None:
@@ -222,26 +236,20 @@ def uncordon(node: NodeView) -> RemedyEdit:
     )
 
 
-def rename(pod: Pod, node: Node, resource: str) -> RemedyEdit | None:
-    """Ask for the device by the name under which the node offers it; for a whole one instead of a part."""
+def rename(pod: Pod, node_view: NodeView, resource: str) -> RemedyEdit | None:
+    """Ask for the device by the name under which the node offers it; instead of a MIG device for a larger."""
+    node = node_view.node
     there = [name for name, amount in sorted(node.allocatable.items()) if amount > 0]
-    same = next((name for name in there if is_same_device(name, resource)), None)
-    whole = f"{resource.split('/', maxsplit=1)[0]}/gpu"
-    larger = whole if "/mig-" in resource and whole in there else None
-    name = same or larger or misspelt(resource, there)
+    name = next((name for name in there if is_same_device(name, resource)), "")
+    if not name and profile_of(resource) is not None:
+        return larger_device(pod, node_view, resource)  # no profile is another one's misspelling
+    name = name or misspelt(resource, there)
     shares = not resource.endswith(SHARED_SUFFIX) and device_count(node, name).shared
     if not name or (shares and _most_asked(pod, resource) > 1):
         return None  # several replicas are no substitute for several GPUs
-
-    def on_pod(other: Pod) -> Pod:
-        return _with_amounts(
-            other, lambda amounts: {name if n == resource else n: a for n, a in amounts.items()}
-        )
-
-    difference = f": a {'share of a' if shares else 'whole'} GPU instead of a part" if name == larger else ""
-    difference = ": a share of a GPU instead of a whole one" if shares and not difference else difference
+    difference = ": a share of a GPU instead of a whole one" if shares else ""
     action = f"ask for {name} instead of {resource}{difference}"
-    return RemedyEdit(f"rename {resource} {name}", action, 8 if name == larger else 3, on_pod=on_pod)
+    return RemedyEdit(f"rename {resource} {name}", action, 3, on_pod=renaming(resource, name))
 
 
 def _most_asked(pod: Pod, resource: str) -> int:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from tonnage.model.errors import Problem
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.pod_sets import PodSet
 from tonnage.model.kubernetes.policies import LimitRange, Quota, RuntimeClass, Webhook
 from tonnage.model.kubernetes.resource_claims import (
     ClaimTemplate,
@@ -248,6 +249,7 @@ class Manifest:
     `kind`: as refusals name it (`Deployment.apps`). `document`: the whole, empty for one of the cluster;
     `written`: metadata and spec of the pod or template. `beside`: versions and kinds that come in its file.
     `replicas`: pods at a time; `completions`: of a Job. `in_order`: a StatefulSet that is OrderedReady.
+    `pod_set`: of a custom kind, which has a manifest for each of its templates.
     """
 
     kind: str
@@ -260,6 +262,7 @@ class Manifest:
     document: JsonObject = field(default_factory=dict)
     completions: int | None = None
     in_order: bool = False
+    pod_set: PodSet | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from tonnage.diagnose.explain.explain import explain_alone
 from tonnage.diagnose.explain.nodes.daemon_pods import daemon_pod, why_none
 from tonnage.diagnose.explain.replicas.placing import Queue, SeriesFate, Shortage, queue_on
 from tonnage.diagnose.explain.replicas.remedies import for_all, remedies_of
-from tonnage.diagnose.explain.replicas.room import ClusterCapacity, room_for
+from tonnage.diagnose.explain.replicas.room import ClusterCapacity, nodes_to_add, room_for
 from tonnage.diagnose.explain.replicas.series import PodSeries, series_of
 from tonnage.diagnose.explain.replicas.words import all_fit, in_turn, short_of
 from tonnage.model.kubernetes.api_answer import ApiServer
@@ -170,10 +170,14 @@ class _Answer:
             for name in (series.name(index),)
         )[:_MOST_NAMES]
         group = PodGroup(names, _bare(first), waits - len(names))
-        limit = room if lasting else None
-        base, there = self.queue.base, len(fate.nodes)
+        there = len(fate.nodes)
+        more = (
+            nodes_to_add(series, self.queue.base, room, self.version, self._together())
+            if room is not None and lasting
+            else None
+        )
         own = tuple(for_all(first.remedies, series.count, there, self._fit_after))
-        remedies = remedies_of(series, there, own, base, limit, self.version)
+        remedies = remedies_of(series, there, own, more)
         placed = (self._placed_group(),) if fate.nodes else ()
         return replace(
             first,
@@ -209,7 +213,14 @@ class _Answer:
         """The room for the whole, where its pods do not end and only others' or its own are in the way."""
         if self.series.ends or self.series.nodes is not None or first.verdict is not Verdict.NOT_NOW:
             return None
-        return room_for(self.series, self.queue.base, self.version)
+        return room_for(self.series, self.queue.base, self.version, self._together())
+
+    def _together(self) -> Sequence[PodSeries]:
+        """All pods of the object, where it is of a kind with several templates."""
+        if self.manifest.pod_set is None:
+            return ()
+        own = self.manifest.document
+        return [series for series in self.all_series if series.manifest.document is own]
 
     def _fit_after(self, remedy: Remedy) -> int | None:
         """How many pods have a place after a remedy, with all others of the files; None if not tried."""

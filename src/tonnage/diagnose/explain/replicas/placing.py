@@ -229,5 +229,10 @@ def queue_on(view: ClusterView, manifests: Iterable[Manifest] = ()) -> Queue:
 
 
 def _is_of(manifest: Manifest, pod: Pod) -> bool:
-    kind = manifest.kind.split(".")[0].lower()
-    return pod.namespace == manifest.pod.namespace and belongs(pod, kind, manifest.name)
+    """Whether a pod of the cluster is of the manifest's workload; of custom kinds, labels say so too."""
+    if pod.namespace != manifest.pod.namespace:
+        return False
+    labels = manifest.pod_set.labels if manifest.pod_set is not None else {}
+    if labels and labels.items() <= pod.labels.items():
+        return True
+    return belongs(pod, manifest.kind.split(".")[0].lower(), manifest.name)

@@ -6,29 +6,24 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from tonnage.diagnose.explain.replicas.room import ClusterCapacity, nodes_to_add
 from tonnage.diagnose.explain.replicas.series import PodSeries
 from tonnage.diagnose.explain.replicas.words import every_pod
 from tonnage.model.json import JsonObject
-from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Remedy
 
-_SCALED: Final = ("Deployment", "ReplicaSet", "StatefulSet")
+_SCALED: Final = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
 
 
 def remedies_of(
     series: PodSeries,
     there: int,
     own: tuple[Remedy, ...],
-    base: Snapshot,
-    room: ClusterCapacity | None,
-    version: str,
+    more: tuple[str, int] | None,
 ) -> tuple[Remedy, ...]:
     """The `own` of the pods without a place, beside more nodes and no more pods than are `there`.
 
-    `room`: what the nodes hold at most, where that is too little.
+    `more`: a node and how many more of it make room for all, where the nodes are too few.
     """
-    more = nodes_to_add(series, base, room, version) if room is not None else None
     added: tuple[Remedy, ...] = ()
     if more is not None:
         name, count = more
@@ -58,7 +53,7 @@ def for_all(
 
 def _fewer(series: PodSeries, there: int) -> Iterator[Remedy]:
     """No more pods than have a place."""
-    if series.kind in _SCALED and there:
+    if series.kind in _SCALED and there and series.manifest.pod_set is None:
         patch: JsonObject = {"spec": {"replicas": there}}
         some = f"{there:,} replica{'' if there == 1 else 's'}"
         yield Remedy(f"ask for {some}, not {series.count:,}", "what is asked for fits", patch)

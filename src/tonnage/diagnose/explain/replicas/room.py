@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
@@ -29,27 +29,37 @@ class ClusterCapacity:
     by_node: Mapping[str, int]
 
 
-def room_for(series: PodSeries, snapshot: Snapshot, version: str) -> ClusterCapacity:
-    """The room that the cluster has, every node repaired and open, no quota used, daemons alone beside."""
+def room_for(
+    series: PodSeries, snapshot: Snapshot, version: str, together: Sequence[PodSeries] = ()
+) -> ClusterCapacity:
+    """The room that the cluster has, every node repaired and open, no quota used, daemons alone beside.
+
+    `together`: all pods of the same object, this series among them.
+    """
     pods = tuple(pod for pod in snapshot.pods if stays_with_node(pod))
     claims = tuple(replace(claim, allocation=None, reserved_for=()) for claim in snapshot.claims)
     nodes, quotas = tuple(map(_repaired, snapshot.nodes)), tuple(map(_unused, snapshot.quotas))
     empty = replace(snapshot, nodes=nodes, pods=pods, claims=claims, quotas=quotas)
-    return _room_on(series, empty, version)
+    return _room_on(series, empty, version, together)
 
 
 def nodes_to_add(
-    series: PodSeries, snapshot: Snapshot, room: ClusterCapacity, version: str
+    series: PodSeries,
+    snapshot: Snapshot,
+    room: ClusterCapacity,
+    version: str,
+    together: Sequence[PodSeries] = (),
 ) -> tuple[str, int] | None:
     """A node of which some more would make room for all pods as the cluster stands, and how many.
 
-    None where no node of the cluster takes such a pod, or where too many would be needed to try it.
+    `together`: all pods of the same object, this series among them. None where no node of the cluster takes
+    such a pod, or where too many would be needed to try it.
     """
     if not room.by_node:
         return None
     name = max(sorted(room.by_node), key=lambda node: room.by_node[node])
     model = next(node for node in snapshot.nodes if node.name == name)
-    here = _room_on(series, snapshot, version)
+    here = _room_on(series, snapshot, version, together)
     count = ceil((series.count - here.pods) / room.by_node[name])
     if not 0 < count <= _MOST_ADDED:
         return None
@@ -57,11 +67,15 @@ def nodes_to_add(
     status = snapshot.gpu.get(name)
     gpu = {node.name: replace(status, node=node.name) for node in more} if status is not None else {}
     larger = replace(snapshot, nodes=(*snapshot.nodes, *more), gpu={**snapshot.gpu, **gpu})
-    return (name, count) if _room_on(series, larger, version).pods >= series.count else None
+    enough = _room_on(series, larger, version, together).pods >= series.count
+    return (name, count) if enough else None
 
 
-def _room_on(series: PodSeries, snapshot: Snapshot, version: str) -> ClusterCapacity:
-    [fate] = queue_on(view_of(snapshot, version=version)).run([series])
+def _room_on(
+    series: PodSeries, snapshot: Snapshot, version: str, together: Sequence[PodSeries]
+) -> ClusterCapacity:
+    fates = queue_on(view_of(snapshot, version=version)).run(together or [series])
+    fate = next(fate for fate in fates if fate.series is series)
     return ClusterCapacity(len(fate.nodes), Counter(fate.nodes.values()))
 
 

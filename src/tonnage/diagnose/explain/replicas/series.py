@@ -28,14 +28,16 @@ class PodSeries:
 
     @property
     def ends(self) -> bool:
-        """Whether its pods end by themselves."""
-        return self.kind in ENDING
+        """Whether its pods end by themselves. Those of custom kinds wait for each other to start."""
+        return self.kind in ENDING and self.manifest.pod_set is None
 
     def name(self, index: int) -> str:
         """What a pod is called; `-new-` stands where the API server makes up a name."""
         name = self.manifest.name or "pod"
         if self.kind == "Pod":
             return name
+        if self.manifest.pod_set is not None:
+            return self.manifest.pod_set.name(index)
         if self.nodes is not None:
             return f"{name}-on-{self.nodes[index]}"
         return f"{name}-{index}" if self.kind == "StatefulSet" else f"{name}-new-{index}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.explain.replicas.remedies import remedies_of
-from tonnage.diagnose.explain.replicas.room import room_for
+from tonnage.diagnose.explain.replicas.room import nodes_to_add, room_for
 from tonnage.diagnose.explain.replicas.series import ENDING, series_of
 from tonnage.diagnose.explain.replicas.words import at_most
 from tonnage.diagnose.explain.workloads.pods import Family
@@ -44,5 +44,6 @@ def pod_limit(
         return None
     pods = {pod.key for pod in family.pods}
     others = replace(view.snapshot, pods=tuple(p for p in view.snapshot.pods if p.key not in pods))
-    remedies = remedies_of(series, there, own, others, room, version)
+    more = nodes_to_add(series, others, room, version)
+    remedies = remedies_of(series, there, own, more)
     return PodLimit(at_most(room, series.count), remedies)

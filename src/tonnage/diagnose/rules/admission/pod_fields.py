@@ -32,6 +32,8 @@ def errors(manifest: Manifest) -> Iterator[ManifestFieldError]:
         return
     spec, kind = mapping(manifest.written.get("spec")), manifest.kind.split(".")[0]
     above = {"Pod": "", "CronJob": "spec.jobTemplate.spec.template."}.get(kind, "spec.template.")
+    if manifest.pod_set is not None:
+        above, kind = f"{manifest.pod_set.where}.", ""
     where = f"{above}spec"
     amounts = {entry.where: entry for entry in manifest.amounts}
 

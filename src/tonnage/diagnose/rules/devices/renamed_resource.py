@@ -7,7 +7,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.case import Case, device_needs, is_offered
-from tonnage.diagnose.related_resources import related_names
+from tonnage.diagnose.related_resources import profile_of, related_names, serves
 from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.gpu.devices import ResourceRenamed
@@ -34,6 +34,8 @@ def reasons(case: Case) -> Iterator[Reason]:
 
 def _remedy(resource: str, related: Mapping[str, tuple[str, ...]], view: ClusterView) -> str:
     remedy = "ask for the name that is advertised, or change the node's sharing or MIG configuration"
+    if profile_of(resource) and not any(serves(name, resource) or not profile_of(name) for name in related):
+        remedy = "change the MIG configuration: the devices that are advertised have less than it asks for"
     if not any("/mig-" in name for name in (resource, *related)):
         return remedy
     names = dict.fromkeys(name for nodes in related.values() for name in nodes)
