@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.find_helm import helm_binary
 from tonnage.cli.locations.kubectl import kubectl_binary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,6 +96,8 @@ def test_a_page_does_what_it_shows(tonnage: Path, page: Path) -> None:
         tools.mkdir()
         (tools / "kubectl").symlink_to(kubectl_binary("1.35"))
         (tools / "tonnage").symlink_to(tonnage)
+        if any(e.command.startswith("helm ") for e in examples):
+            (tools / "helm").symlink_to(helm_binary(4))
         for name in ("labs", "docs"):
             (Path(folder) / name).symlink_to(ROOT / name)
         environment = {

@@ -52,4 +52,4 @@ def test_by_hand_they_are_shown_and_made(root: Path, capsys: pytest.CaptureFixtu
     assert run(words, "tonnage") == 0
     assert capsys.readouterr().out == told
     assert run([*words, "--dry-run"], "tonnage") == 0
-    assert capsys.readouterr().out == "every device node of the driver has its link\n"
+    assert capsys.readouterr().out == "No link is missing.\n"

@@ -63,7 +63,9 @@ def test_apply_undo_and_apply_twice(root: Path, capsys: pytest.CaptureFixture[st
     assert (root / MAIN).read_bytes() == changed
     assert runtime(root, "undo", *CONTAINERD_17, "--dry-run") == 1
     assert (root / MAIN).read_bytes() == changed
+    capsys.readouterr()
     assert runtime(root, "undo", *CONTAINERD_17) == 0
+    assert "\nChanged /etc/containerd/config.toml.\nTo put the change in force: " in capsys.readouterr().out
     assert (root / MAIN).read_bytes() == OFF.encode()
     assert stat.S_IMODE((root / MAIN).stat().st_mode) == 0o640
     assert [file.name for file in (root / MAIN).parent.iterdir()] == ["config.toml"]

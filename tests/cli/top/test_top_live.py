@@ -142,7 +142,7 @@ def test_keys_choose_what_is_shown_and_a_page_that_fails_is_told_on_the_screen(
     assert "\x1b]0" not in shown
     terminal.until("\\x1b]0;owned\\x07")
     terminal.press("3/TRAIN\r")
-    terminal.until("pods by pod")
+    terminal.until("pods sorted by pod")
     terminal.until("filter TRAIN")
     terminal.press("?")
     terminal.until("any key closes it")

@@ -224,5 +224,5 @@ def char_links(common: Common, root: Path, *, dry_run: bool) -> int:
     for link, target in sorted(missing.items()):
         say(f"{link} -> {target}")
     if not missing:
-        say("every device node of the driver has its link")
+        say("No link is missing.")
     return int(dry_run and bool(missing))

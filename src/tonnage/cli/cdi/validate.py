@@ -29,7 +29,7 @@ def status(checked: Sequence[SpecVerdict]) -> int:
 def show_text(checked: Sequence[SpecVerdict]) -> None:
     """What is valid on stdout, what is not on stderr."""
     if not checked:
-        say("no specs")
+        say("No CDI spec was found.")
     for verdict in checked:
         if not verdict.problems:
             say(f"{verdict.path}: valid")

@@ -171,7 +171,7 @@ def _done(
         files.apply(plan.edits)
     if changes and restart:
         restart_unit(state.unit)
-    _show(common, state, plan, restarted=changes and restart)
+    _show(common, state, plan, written=changes, restarted=changes and restart)
     return 1 if plan.standing is ChangeState.REFUSED else 0
 
 
@@ -222,12 +222,14 @@ def _runtime_state(arguments: RuntimeOptions) -> tuple[RuntimeConfigFiles, Runti
     return files, state, facts
 
 
-def _show(common: Common, state: RuntimeSeen, plan: RuntimePlan, *, restarted: bool = False) -> int:
+def _show(
+    common: Common, state: RuntimeSeen, plan: RuntimePlan, *, written: bool = False, restarted: bool = False
+) -> int:
     """The plan, and the exit status that belongs to it while it is one."""
     from tonnage.model.node.runtime_change import ChangeState
 
     if common.output != "text":
         emit(plan_json(state, plan, restarted=restarted), common.output)
     else:
-        tell(state, plan, restarted=restarted)
+        tell(state, plan, written=written, restarted=restarted)
     return 0 if plan.standing is ChangeState.NOTHING else 1

@@ -28,7 +28,7 @@ RESTART: Final = (
 )
 
 
-def tell(state: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> None:
+def tell(state: RuntimeSeen, plan: RuntimePlan, *, written: bool, restarted: bool) -> None:
     """Print a plan, or what was made of it, for a person."""
     for refusal in plan.refusals:
         say(render_problem(refusal.problem), err=True)
@@ -36,6 +36,8 @@ def tell(state: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> None:
         say(plan.why)
     for edit in plan.edits:
         say(printable(_diff(edit)), end="")
+    if written:
+        say(f"Changed {', '.join(edit.path for edit in plan.edits)}.")
     if restarted:
         say(f"Restarted {state.unit}: the change is in force.")
     elif plan.edits:

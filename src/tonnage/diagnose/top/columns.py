@@ -116,7 +116,7 @@ _NODES: Final[tuple[UsageColumn[NodeUsage], ...]] = (
     UsageColumn("MEMORY", lambda r: _memory(r.used_mib, r.memory_mib), lambda r: r.used_mib),
     UsageColumn("POWER", lambda r: _unit(r.power_w, "W"), lambda r: r.power_w, 1),
     UsageColumn("TEMP", lambda r: _unit(r.temperature_c, "C"), lambda r: r.temperature_c, 3),
-    UsageColumn("ILL", lambda r: str(r.unhealthy or _NOTHING), lambda r: r.unhealthy, 4),
+    UsageColumn("FAULTY", lambda r: str(r.unhealthy or _NOTHING), lambda r: r.unhealthy, 4),
     UsageColumn("AGE", lambda r: _age(r.age_s), lambda r: r.age_s, 5),
 )
 _DEVICES: Final[tuple[UsageColumn[DeviceUsage], ...]] = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+from tonnage.diagnose.doctor.finding import counted
 from tonnage.diagnose.top.columns import COLUMNS, Row, UsageColumn, View, busy_of, matches, row_key
 from tonnage.diagnose.top.screen_state import ScreenState
 from tonnage.diagnose.top.usage import FleetUsage
@@ -82,7 +83,8 @@ def summary(usage: FleetUsage, state: ScreenState) -> str:
     nodes, devices = usage.nodes, usage.devices
     busy = [row.reading.utilization for row in devices if row.reading.utilization is not None]
     power = [node.power_w for node in nodes if node.power_w is not None]
-    parts = [f"{state.view} by {state.sort_head.lower()}", f"{len(devices)} GPUs on {len(nodes)} nodes"]
+    parts = [f"{state.view} sorted by {state.sort_head.lower()}"]
+    parts += [f"{counted(len(devices), 'device')} on {counted(len(nodes), 'node')}"]
     parts += [f"{sum(busy) / len(busy):.0f}% busy"] if busy else []
     parts += [f"{sum(power):.0f} W"] if power else []
     parts += [f"filter {state.filter}"] if state.filter and not state.typing else []

@@ -61,7 +61,7 @@ def _demand_of(model: MigModel, text: str) -> dict[str, int] | MigLayoutReason:
             offered = tuple(
                 f"{_ALL}{profile}" for profile in offered_profiles(model, [text.removeprefix(_ALL)])
             )
-            message = f"{model.name}has no layout {text[:60]}"
+            message = f"{text[:60]} is not a layout of {model.name}"
             instead = (*offered, DISABLED, *mixed)
             return MigProfileNotOffered(subject=model.name, message=message, instead=instead)
         return {

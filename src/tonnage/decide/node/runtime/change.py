@@ -63,7 +63,7 @@ def undo_plan(runtime: RuntimeSeen) -> RuntimePlan:
         return refused(*refusals)
     if not edits:
         return RuntimePlan(ChangeState.NOTHING, "the runtime's configuration has nothing that Tonnage wrote")
-    return RuntimePlan(ChangeState.CHANGE, "removes what Tonnage wrote", tuple(edits))
+    return RuntimePlan(ChangeState.CHANGE, "Removes what Tonnage wrote.", tuple(edits))
 
 
 def inventory(runtime: RuntimeSeen) -> RuntimeInventory:
@@ -173,9 +173,11 @@ def unknown(runtime: RuntimeSeen) -> RuntimeNotConfigured:
             "no other runtime is configured here",
             f"{docker}for kubelet's runtime, name it as its Node does: {_AS_THE_NODE}",
         )
-    name = f"{runtime.kind.value if runtime.kind else 'a runtime'} {runtime.version}".strip()
+    name = f"{runtime.kind.value} {runtime.version}".strip() if runtime.kind else ""
     return not_configured(
-        f"Tonnage does not know this container runtime: {name[:100]}",
+        f"Tonnage does not know this container runtime: {name[:100]}"
+        if name
+        else "no container runtime was recognised",
         runtime.told_by,
         "what must be written depends on its version",
         f"name it as its Node does: {_AS_THE_NODE}",
