@@ -21,6 +21,7 @@ CHANGES: Final[Mapping[str, frozenset[str]]] = {
     "MpsDaemons": frozenset({"start", "stop", "show_ready", "close"}),
     "CdiFiles": frozenset({"write", "remove"}),
     "LabelLines": frozenset({"write"}),
+    "StatusFiles": frozenset({"show"}),
     "HostPrograms": frozenset({"run"}),
 }
 """Protocols that change something, each with all methods of its own."""

@@ -13,7 +13,7 @@ from scripts.image.inside import compile_bytecode
 from scripts.image.trees import Patterns, lines_of, remove_matching
 from tonnage.model.errors import ConfigError, Problem
 
-WANTED: Final = ("python3", "ca-certificates", "base-files", "libstdc++6", "libgcc-s1")
+WANTED: Final = ("python3", "ca-certificates", "base-files", "libstdc++6", "libgcc-s1", "coreutils")
 """What is asked of apt; of these and all they depend on, packages.txt says which the image takes."""
 MERGED: Final = ("bin", "sbin", "lib", "lib64")
 """Folders that are links into /usr, whether or not the release's packages know that already."""

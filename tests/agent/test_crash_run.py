@@ -49,6 +49,7 @@ from tonnage.model.actions.devices import (
 from tonnage.model.actions.host import RestartNode, RunHook, StartService, StopService
 from tonnage.model.actions.labels import WriteLabels
 from tonnage.model.actions.mps import MarkReady, StartDaemon, StopDaemon
+from tonnage.model.actions.status_files import ShowStatusFiles
 from tonnage.model.devices.sharing import Allocation
 from tonnage.model.names import GPU
 from tonnage.wire.kinds import NODE, NODE_FEATURE, POD
@@ -183,6 +184,11 @@ def plain(place: Place) -> None:
 def in_file(place: Place) -> str:
     file = place.root / LINES
     return "" if file.exists() and "nvidia.com/gpu.product=Tesla-T4\n" in file.read_text() else "no labels"
+
+
+def validated(place: Place) -> str:
+    there = (place.root / "run/nvidia/validations/driver-ready").exists()
+    return "" if there else "the driver is not shown as ready"
 
 
 def in_object(product: str) -> Callable[[Place], str]:
@@ -326,6 +332,7 @@ SCENES: Final = (
     Scene("CDI write", (WriteSpec,), injects, written),
     Scene("CDI removal", (RemoveSpec,), injects, removed, ((written, lambda place: place.devices()),)),
     Scene("labels in a file", (WriteLabels,), plain, in_file, options={"labels": "nfd-file"}),
+    Scene("status files", (ShowStatusFiles,), plain, validated, options={"operands": True}),
     Scene("labels on the Node", (PatchNode,), plain, on_node, options={"labels": "direct"}),
     Scene(
         "labels in a NodeFeature",

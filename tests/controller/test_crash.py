@@ -8,13 +8,28 @@ from typing import Any
 
 from controller.test_operator import OPTIONS, Bench
 from tonnage.controller.main import run_controller
-from tonnage.model.actions.cluster import ApplyConfigMap, PatchPolicyStatus
+from tonnage.model.actions.cluster import ApplyConfigMap, ApplyObject, DeleteObject, PatchPolicyStatus
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP
+from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, DAEMON_SET
 
-ACTIONS_OF_THE_CONTROLLER = {ApplyConfigMap, PatchPolicyStatus}
+ACTIONS_OF_THE_CONTROLLER = {ApplyConfigMap, ApplyObject, DeleteObject, PatchPolicyStatus}
 """Those that no agent performs; the others are killed at in the agents' own run."""
-_WRITES = frozenset(("create", "patch", "replace"))
+_WRITES = frozenset(("create", "patch", "replace", "delete"))
+_OPTIONS = replace(OPTIONS, operand_image="registry.example.com/tonnage:1")
+_BEFORE: Any = {
+    "metadata": {
+        "name": "gpu-feature-discovery",
+        "labels": {"tonnage.dev/operand": "gpu-feature-discovery"},
+    },
+    "spec": {
+        "selector": {"matchLabels": {"app": "x"}},
+        "template": {
+            "metadata": {"labels": {"app": "x"}},
+            "spec": {"containers": [{"name": "x", "image": "x"}]},
+        },
+    },
+}
+"""The DaemonSet of a part that the policy has switched off since."""
 
 
 class Killed(BaseException):
@@ -61,21 +76,25 @@ async def _life(at: int | None, *, after: bool = False) -> tuple[list[str], dict
     await bench.node("b", gpus=0)
     await bench.report("a")
     await bench.configs("sharing", any="version: v1")
-    await bench.policy(devicePlugin={"config": {"name": "sharing", "default": "any"}})
+    off = {"enabled": False}
+    sections: Any = {"gfd": off, "dcgmExporter": off, "migManager": off, "toolkit": off}
+    await bench.policy(devicePlugin={"config": {"name": "sharing", "default": "any"}}, **sections)
+    await bench.api.create(DAEMON_SET, _BEFORE, namespace="gpu-operator")
     fuse = Fuse(bench.api, at, after=after)
-    first = asyncio.create_task(run_controller(OPTIONS, api=fuse, clock=bench.clock))
+    first = asyncio.create_task(run_controller(_OPTIONS, api=fuse, clock=bench.clock))
     await bench.clock.advance(3)
     writes = list(fuse.writes)
     if at is None:
         first.cancel()
     [ended] = await asyncio.gather(first, return_exceptions=True)
     assert at is None or _is_killed(ended), ended
-    bench.start(replace(OPTIONS, identity="next"))
+    bench.start(replace(_OPTIONS, identity="next"))
     await bench.clock.advance(40)
     policy = (await bench.api.get(CLUSTER_POLICY, "cluster-policy")).status
     configs = await bench.api.get(CONFIG_MAP, "device-plugin-config", "tonnage-system")
     end = {
         "labels": [await bench.labels("a"), await bench.labels("b")],
+        "sets": sorted(found.metadata.name for found in (await bench.api.list(DAEMON_SET)).items),
         "configs": configs.data,
         "source": configs.metadata.annotations,
         "state": policy["state"],
@@ -95,7 +114,8 @@ def _is_killed(error: object) -> bool:
 
 async def test_killed_at_any_write_the_next_controller_ends_it() -> None:
     writes, whole = await _life(None)
-    assert {"Lease", "Node", "ConfigMap", "ClusterPolicy", "Event"} == set(writes)
+    assert {"Lease", "Node", "ConfigMap", "ClusterPolicy", "DaemonSet", "Event"} == set(writes)
+    assert whole["sets"] == ["nvidia-device-plugin-daemonset", "nvidia-operator-validator"]
     assert whole["state"] == "ready"
     assert whole["configs"]["default"] == "version: v1"
     for at in range(len(writes)):

@@ -27,6 +27,7 @@ from tonnage.wire.kinds import (
     CLUSTER_POLICY,
     CONFIG_MAP,
     CUSTOM_RESOURCE,
+    DAEMON_SET,
     EVENT,
     LEASE,
     NAMESPACE,
@@ -275,6 +276,44 @@ async def test_of_two_policies_the_older_counts(bench: Bench) -> None:
     await bench.api.delete(CLUSTER_POLICY, "first")
     await bench.clock.advance(5)
     assert (await bench.status("another"))["state"] == "ready"
+
+
+async def test_operands_have_the_names_that_people_type(bench: Bench) -> None:
+    """OPR-4."""
+    await bench.policy()
+    bench.start(replace(OPTIONS, operand_image="registry.example.com/tonnage:1"))
+    await bench.clock.advance(5)
+    plugin = await bench.api.get(DAEMON_SET, "nvidia-device-plugin-daemonset", "gpu-operator")
+    [owner] = plugin.metadata.owner_references
+    assert (owner.kind, owner.name) == ("ClusterPolicy", "cluster-policy")
+    written = plugin.metadata.resource_version
+    await bench.clock.advance(100)
+    plugin = await bench.api.get(DAEMON_SET, "nvidia-device-plugin-daemonset", "gpu-operator")
+    assert plugin.metadata.resource_version == written, "at rest nothing is written"
+    off: Any = {"spec": {"devicePlugin": {"enabled": False}}}
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", off)
+    await bench.clock.advance(5)
+    sets = (await bench.api.list(DAEMON_SET, namespace="gpu-operator")).items
+    assert "nvidia-device-plugin-daemonset" not in {found.metadata.name for found in sets}
+
+
+async def test_a_name_that_is_taken_is_said_in_the_status(bench: Bench) -> None:
+    """NVIDIA's operator is still there."""
+    template: Any = {
+        "metadata": {"labels": {"app": "x"}},
+        "spec": {"containers": [{"name": "x", "image": "x"}]},
+    }
+    theirs: Any = {
+        "metadata": {"name": "nvidia-mig-manager"},
+        "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": template},
+    }
+    await bench.api.create(DAEMON_SET, theirs, namespace="gpu-operator")
+    await bench.policy()
+    bench.start(replace(OPTIONS, operand_image="registry.example.com/tonnage:1"))
+    await bench.clock.advance(5)
+    error = await bench.condition("Error")
+    assert error["status"] == "True"
+    assert "DaemonSets nvidia-mig-manager in gpu-operator are another's" in error["message"]
 
 
 async def test_a_change_of_state_is_an_event(bench: Bench) -> None:

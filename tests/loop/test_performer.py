@@ -13,11 +13,13 @@ from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
 from tonnage.model.actions.checkpoints import AddRow, SaveCheckpoint
 from tonnage.model.actions.cluster import (
     ApplyConfigMap,
+    ApplyObject,
     CountEvent,
     CreateEvent,
     CreateNodeFeature,
     CreateNodeGpuStatus,
     CreateSlice,
+    DeleteObject,
     DeleteSlice,
     EvictPod,
     PatchNode,
@@ -41,6 +43,7 @@ from tonnage.model.actions.host import RestartNode, RunHook, StartService, StopS
 from tonnage.model.actions.labels import WriteLabels
 from tonnage.model.actions.mps import MarkReady, StartDaemon, StopDaemon
 from tonnage.model.actions.retry import LooksFirst, Retry
+from tonnage.model.actions.status_files import ShowStatusFiles
 from tonnage.model.devices.inventory import ComputeMode
 from tonnage.model.devices.mps import MpsDaemon
 from tonnage.model.errors import Bug, HardwareError, Problem
@@ -51,6 +54,7 @@ from tonnage.ports.kubernetes import PatchType
 from tonnage.wire.kinds import (
     CLUSTER_POLICY,
     CONFIG_MAP,
+    DAEMON_SET,
     EVENT,
     NODE,
     NODE_FEATURE,
@@ -86,6 +90,7 @@ APPLIED = {
     "metadata": {"name": "c", "namespace": "ns", "annotations": {"tonnage.dev/copied-from": "o/s"}},
     "data": {"k": "v"},
 }
+DAEMONS: Any = {"kind": "DaemonSet", "metadata": {"name": "d", "namespace": "ns"}}
 FRESH = {"apiVersion": "tonnage.dev/v1alpha1", "kind": "NodeGPUStatus", "metadata": {"name": "n"}}
 EFFECTS: list[tuple[Action, tuple[object, ...], dict[str, object]]] = [
     *((step, ("apply", step), {}) for step in (*MIG_STEPS, SET_MODE)),
@@ -117,6 +122,8 @@ EFFECTS: list[tuple[Action, tuple[object, ...], dict[str, object]]] = [
         *(ApplyConfigMap("ns", "c", {"k": "v"}, "o/s"), ("patch", CONFIG_MAP, "c", APPLIED)),
         {"patch_type": PatchType.APPLY, **IN_NS},
     ),
+    (ApplyObject.of(DAEMONS), ("patch", DAEMON_SET, "d", DAEMONS), {"patch_type": PatchType.APPLY, **IN_NS}),
+    (DeleteObject("DaemonSet", "d", "u", "ns"), ("delete", DAEMON_SET, "d"), {"uid": "u", **IN_NS}),
     (CreateEvent("ns", {"a": 1}), ("create", EVENT, {"a": 1}), IN_NS),
     (CountEvent("ns", "e", {"count": 2}), ("patch", EVENT, "e", {"count": 2}), IN_NS),
     (RUN_HOOK, ("run", "/bin/hook", ("-v",)), GIVEN),
@@ -124,6 +131,7 @@ EFFECTS: list[tuple[Action, tuple[object, ...], dict[str, object]]] = [
     (StartService("u"), ("run", "systemctl", ("start", "--", "u")), UNIT),
     (RestartNode("boot"), ("run", "systemctl", ("reboot",)), UNIT),
     (WriteLabels("gfd", (("a", "b"),)), ("write", "gfd", {"a": "b"}), {}),
+    (ShowStatusFiles((("/run/a", "x"),), ("/run/b",)), ("show", {"/run/a": "x"}, ("/run/b",)), {}),
 ]
 """An action, the method of a port with what it is given, and options."""
 ALL = [action for action, *_ in EFFECTS]
@@ -142,7 +150,7 @@ class Node:
         self.fails = fails
         self.adds = adds
         port = cast(Any, self)
-        names = ("checkpoints", "devices", "daemons", "specs", "api", "host", "labels")
+        names = ("checkpoints", "devices", "daemons", "specs", "api", "host", "labels", "status_files")
         self.ports = ActionPorts(**dict.fromkeys(names, port))
 
     def __getattr__(self, name: str) -> Any:
@@ -213,6 +221,7 @@ def test_what_must_look_first_or_is_never_repeated_are_these() -> None:
     slices = {CreateSlice, ReplaceSlice, DeleteSlice}
     looking = {
         *(*get_args(MigStep), EvictPod, CreateNodeFeature, ReplaceNodeFeature, StopService),
+        DeleteObject,
         *slices,
     }
     assert classes[Retry.LOOK_FIRST] == looking

@@ -142,6 +142,8 @@ class NodeBoard:
     """Devices that the node's pods ask for, by resource; None while that is not known. Of `Holders`."""
     labels: Topic[PublishedLabels | None]
     """The labels that are published; None until then. Of `NodeFeatures`."""
+    restarts: Topic[Mapping[str, str]]
+    """Pods that asked for a part's restart, the last one's uid by part. Of `OperandFollower`."""
     claims: Topic[ClaimOffer | None]
     """What the node offers to claims; None while it has no driver for them. Of `ClaimDriver`."""
 
@@ -171,5 +173,6 @@ class NodeBoard:
             pods=Topic(clock, MappingProxyType({})),
             requested=Topic(clock, None),
             labels=Topic(clock, None),
+            restarts=Topic(clock, MappingProxyType({})),
             claims=Topic(clock, None),
         )

@@ -38,7 +38,7 @@ class NodeCdi:
         self._clock = world.clock
         self._specs = specs
         self._wake = asyncio.Event()
-        for topic in (board.inventory, board.devices_error, board.configuration):
+        for topic in (board.inventory, board.devices_error, board.configuration, board.restarts):
             topic.subscribe(self._wake.set)
 
     async def run(self) -> None:

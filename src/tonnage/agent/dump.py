@@ -89,6 +89,7 @@ class BoardFacts(msgspec.Struct, frozen=True):
     pods: DumpedFact[Mapping[str, PodIdentity]]
     requested: DumpedFact[Mapping[str, int] | None]
     labels: DumpedFact[PublishedLabels | None]
+    restarts: DumpedFact[Mapping[str, str]] = DumpedFact({})
     claims: DumpedFact[ClaimOffer | None] = DumpedFact(None)
 
 
@@ -157,6 +158,7 @@ def _topics(board: NodeBoard) -> dict[str, Topic[Any]]:
         "pods": board.pods,
         "requested": board.requested,
         "labels": board.labels,
+        "restarts": board.restarts,
         "claims": board.claims,
     }
 

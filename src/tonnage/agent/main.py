@@ -89,6 +89,8 @@ async def run_agent(
     """
     address, exporter_address = _check(options)
     backend = backend_of(options.devices, options.root, options.driver_root, clock)
+    from tonnage.agent.startup import part_logs
+
     lock = "exporter.lock" if options.exporter.alone else "agent.lock"
     async with alone_on(options.root / STATE / lock, clock):
         with (
@@ -96,6 +98,7 @@ async def run_agent(
             listen(exporter_address, "--exporter-address")
             if exporter_address
             else nullcontext(host.exporting) as exporting,
+            part_logs(options),
         ):
             ports = _ports(options, backend, api, host)
             world = _world(options, ports, clock, metrics, started or asyncio.Event())
@@ -123,6 +126,7 @@ def _ports(
         return ActionPorts(checkpoints=FolderCheckpoints(options.root / STATE), api=api)
     from tonnage.adapters.features_file import FeatureLines
     from tonnage.adapters.mps.daemon import ControlDaemons
+    from tonnage.agent.startup import status_files_of
 
     programs = host.programs
     if programs is None and options.mig_host_root is not None:
@@ -137,6 +141,7 @@ def _ports(
         api=api,
         host=programs if options.mig_host_root is not None else None,
         labels=FeatureLines(options.root, host.output or sys.stdout),
+        status_files=status_files_of(options),
     )
 
 
@@ -178,7 +183,7 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
     from tonnage.agent.mps import NodeMps
     from tonnage.agent.plugin.device_plugin import DevicePlugin
     from tonnage.agent.plugin.holders import Holders
-    from tonnage.agent.startup import end_without_devices, layout_of
+    from tonnage.agent.startup import end_without_devices, layout_of, operands_of
     from tonnage.agent.status.node_condition import NodeConditions
     from tonnage.agent.status.publisher import StatusPublisher
 
@@ -199,7 +204,7 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
     holders, specs = Holders(world, board, kubelet_holds, ledger), CdiSpecs(world, board, spec_folder)
     plugin = DevicePlugin(world, board, sockets, ledger, holders, specs)
     cdi, mps = NodeCdi(world, board, specs), NodeMps(world, board, daemons)
-    conditions = NodeConditions(world, board)
+    conditions, operands = NodeConditions(world, board), operands_of(options, world, board)
     features = NodeFeatures(world, board, MachineFiles(options.root), sinks_of(options, world))
     layout = await layout_of(_mig_permits(options, ports), world, board, backend, devices, ledger)
     claims = await claims_of(options.claims, world, board, ledger, lambda: _claim_ports(options, spec_folder))
@@ -207,7 +212,7 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
     loops = (world.events, devices, config, holders, plugin, cdi, mps, status, software, conditions, features)
     try:
         async with asyncio.TaskGroup() as group:
-            for loop in (*loops, *(part for part in (layout, claims) if part is not None)):
+            for loop in (*loops, *(part for part in (layout, claims, operands) if part is not None)):
                 group.create_task(loop.run())
             group.create_task(end_without_devices(world.clock, board, options.overrides))
             group.create_task(_begin(world))

@@ -35,7 +35,8 @@ class AgentOptions:
     are how the node's configuration is found: see `Wishes`. `mig_config_map` is `NAMESPACE/NAME` of MIG
     layouts, made as the node's label wants them; empty: MIG is left alone. Other `mig_*`: see `MigOptions`.
     `claims`: GPUs that the configuration offers as claims are published, and claims prepared;
-    `kubelet_root_dir` is then where kubelet has its folders of plugins, on the host.
+    `kubelet_root_dir` is then where kubelet has its folders of plugins, on the host. `operands`: other
+    programs of the node find NVIDIA's status files, and each part's log, below `/run`.
     """
 
     node_name: str
@@ -62,6 +63,7 @@ class AgentOptions:
     mig_reboot: bool = False
     claims: bool = False
     kubelet_root_dir: str = "/var/lib/kubelet"
+    operands: bool = False
     exporter: ExporterSettings = field(default_factory=ExporterSettings)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from tonnage.agent.board import NodeBoard
@@ -10,13 +11,15 @@ from tonnage.loop.ticks import next_beat
 from tonnage.model.errors import HardwareError, Problem, TonnageError
 from tonnage.model.node.plugin_settings import Override
 from tonnage.ports.clock import Clock
-from tonnage.ports.node import DeviceReader
+from tonnage.ports.node import DeviceReader, StatusFiles
 
 if TYPE_CHECKING:
     from tonnage.agent.context import AgentWorld, MigPermits
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.holds.hold_ledger import HoldLedger
     from tonnage.agent.mig.layout import NodeMigLayout
+    from tonnage.agent.operands.follower import OperandFollower
+    from tonnage.agent.options import AgentOptions
 
 
 async def end_without_devices(clock: Clock, board: NodeBoard, overrides: Iterable[Override]) -> None:
@@ -61,6 +64,33 @@ async def layout_of(
     layout = NodeMigLayout(world, board, hardware, devices, ledger, permits)
     await layout.restore()
     return layout
+
+
+def status_files_of(options: AgentOptions) -> StatusFiles | None:
+    """Where the node's other programs look for how its parts stand, if the agent is to tell them."""
+    if not options.operands:
+        return None
+    from tonnage.adapters.operand_files import NodeStatusFiles
+
+    return NodeStatusFiles(options.root)
+
+
+def operands_of(options: AgentOptions, world: AgentWorld, board: NodeBoard) -> OperandFollower | None:
+    """What tells them."""
+    if not options.operands:
+        return None
+    from tonnage.agent.operands.follower import OperandFollower
+
+    return OperandFollower(world, board)
+
+
+def part_logs(options: AgentOptions) -> AbstractContextManager[None]:
+    """Inside, each part's lines are in its log, too, if the agent is to write those."""
+    if not options.operands:
+        return nullcontext()
+    from tonnage.adapters.operand_files import logged_by_part
+
+    return logged_by_part(options.root)
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -17,7 +17,15 @@ from tonnage.cli.node.plugin_flags import CommandEnvironment, EnvironmentOption
 from tonnage.cli.operator.words import label_words
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import say
-from tonnage.model.actions.cluster import ApplyConfigMap, CreateEvent, PatchNode, PatchPolicyStatus
+from tonnage.model.actions.cluster import (
+    ApplyConfigMap,
+    ApplyObject,
+    CreateEvent,
+    DeleteObject,
+    PatchNode,
+    PatchPolicyStatus,
+)
+from tonnage.model.actions.subjects import object_subject
 from tonnage.model.json_access import mapping, mappings, text
 
 if TYPE_CHECKING:
@@ -71,6 +79,13 @@ if TYPE_CHECKING:
     metavar="IP:PORT",
     help="Serve /metrics, /healthz and /readyz at this address; :9411 for all [default: do not serve].",
 )
+@click.option(
+    "--operand-image",
+    default="",
+    metavar="IMAGE",
+    help="Make DaemonSets under the names of NVIDIA's operands, whose pods follow the log of the agent's part"
+    " that does the work [default: none].",
+)
 @common_options(cluster=True)
 def command(common: Common, dry_run: bool, **_: str | bool) -> int:
     """Until SIGTERM or Ctrl-C; the Lease is given back then."""
@@ -98,6 +113,7 @@ def told_by(context: click.Context) -> ControllerOptions:
         dry_run=values["dry_run"],
         once=values["once"],
         metrics_address=values["metrics_address"],
+        operand_image=values["operand_image"],
     )
 
 
@@ -157,6 +173,10 @@ def words_of(action: Action) -> str:
         case ApplyConfigMap(namespace, name, contents, source):
             keys = ", ".join(sorted(contents)) or "no key"
             return f"fill ConfigMap {namespace}/{name} from {source or 'nothing'}: {keys}"
+        case ApplyObject(kind=kind, name=name, namespace=namespace):
+            return f"apply {object_subject(kind, namespace, name)}"
+        case DeleteObject(kind=kind, name=name, namespace=namespace):
+            return f"delete {object_subject(kind, namespace, name)}"
         case PatchPolicyStatus(name, patch):
             [ready] = (c for c in mappings(patch, "status", "conditions") if c.get("type") == "Ready")
             state = text(patch, "status", "state")

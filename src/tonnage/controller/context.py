@@ -24,3 +24,4 @@ class ControllerWorld:
     counters: ControllerCounters
     namespace: str
     operator_namespace: str
+    operand_image: str = ""

@@ -122,6 +122,7 @@ class _Controller:
             counters=self._counters,
             namespace=options.namespace,
             operator_namespace=options.operator_namespace,
+            operand_image=options.operand_image,
         )
 
     async def serve(self, listening: socket.socket) -> None:

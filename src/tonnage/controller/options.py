@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerOptions:
-    """`identity` names this process in the Lease; empty addresses: nothing is served."""
+    """`identity` names this process in the Lease; empty addresses: nothing is served.
+
+    `operand_image` is that of pods that follow the agents' parts; empty: there are none.
+    """
 
     namespace: str
     operator_namespace: str
@@ -17,3 +20,4 @@ class ControllerOptions:
     dry_run: bool = False
     once: bool = False
     metrics_address: str = ""
+    operand_image: str = ""

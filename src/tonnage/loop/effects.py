@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar, assert_never
 
@@ -10,12 +11,15 @@ from tonnage.model.actions.cdi import CdiAction, RemoveSpec, WriteSpec
 from tonnage.model.actions.checkpoints import AddRow, CheckpointAction, SaveCheckpoint
 from tonnage.model.actions.cluster import (
     ApplyConfigMap,
+    ApplyObject,
     ClusterAction,
+    ControllerAction,
     CountEvent,
     CreateEvent,
     CreateNodeFeature,
     CreateNodeGpuStatus,
     CreateSlice,
+    DeleteObject,
     DeleteSlice,
     EvictPod,
     PatchNode,
@@ -28,24 +32,43 @@ from tonnage.model.actions.cluster import (
 )
 from tonnage.model.actions.devices import DeviceAction
 from tonnage.model.actions.host import HostAction, RestartNode, RunHook, StartService, StopService
+from tonnage.model.actions.labels import WriteLabels
 from tonnage.model.actions.mps import MarkReady, MpsAction, StartDaemon, StopDaemon
+from tonnage.model.actions.status_files import ShowStatusFiles
 from tonnage.model.errors import Bug, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.names import COPIED_FROM
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
-from tonnage.ports.node import CdiFiles, Checkpoints, DeviceBackend, HostPrograms, LabelLines, MpsDaemons
+from tonnage.ports.node import (
+    CdiFiles,
+    Checkpoints,
+    DeviceBackend,
+    HostPrograms,
+    LabelLines,
+    MpsDaemons,
+    StatusFiles,
+)
 from tonnage.wire.kinds import (
     CLUSTER_POLICY,
     CONFIG_MAP,
+    DAEMON_SET,
     EVENT,
     NODE,
     NODE_FEATURE,
     NODE_GPU_STATUS,
     POD,
     RESOURCE_SLICE,
+    RUNTIME_CLASS,
+    SERVICE,
+    Kind,
 )
+from tonnage.wire.objects import Object
 
 _T = TypeVar("_T")
+_APPLIED: Final[Mapping[str, Kind[Object]]] = {
+    kind.kind: kind for kind in (DAEMON_SET, RUNTIME_CLASS, SERVICE)
+}
+"""Kinds of which the controller keeps whole objects."""
 _HOOK_S: Final = 300.0
 _UNIT_S: Final = 90.0
 
@@ -61,6 +84,7 @@ class ActionPorts:
     api: KubernetesApi | None = None
     host: HostPrograms | None = None
     labels: LabelLines | None = None
+    status_files: StatusFiles | None = None
 
 
 async def have_effect(ports: ActionPorts, action: Action) -> bool:
@@ -73,6 +97,8 @@ async def have_effect(ports: ActionPorts, action: Action) -> bool:
         return await _on_disk(_there(ports.checkpoints, action), action)
     if isinstance(action, ClusterAction):
         await _in_cluster(_there(ports.api, action), action)
+    elif isinstance(action, ControllerAction):
+        await _on_objects(_there(ports.api, action), action)
     elif isinstance(action, SliceAction):
         await _on_slices(_there(ports.api, action), action)
     elif isinstance(action, DeviceAction):
@@ -83,8 +109,12 @@ async def have_effect(ports: ActionPorts, action: Action) -> bool:
         await _on_specs(_there(ports.specs, action), action)
     elif isinstance(action, HostAction):
         await _on_host(_there(ports.host, action), action)
-    else:
+    elif isinstance(action, WriteLabels):
         await _there(ports.labels, action).write(action.file, dict(action.labels))
+    elif isinstance(action, ShowStatusFiles):
+        await _there(ports.status_files, action).show(dict(action.files), action.absent)
+    else:
+        assert_never(action)
     return True
 
 
@@ -161,16 +191,30 @@ async def _in_cluster(api: KubernetesApi, action: ClusterAction) -> None:
             await api.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata})
         case PatchNodeGpuStatus(node, patch):
             await api.patch(NODE_GPU_STATUS, node, patch, subresource="status")
+        case CreateEvent(namespace, event):
+            await api.create(EVENT, event, namespace=namespace)
+        case CountEvent(namespace, name, patch):
+            await api.patch(EVENT, name, patch, namespace=namespace)
+        case _:
+            assert_never(action)
+
+
+async def _on_objects(api: KubernetesApi, action: ControllerAction) -> None:
+    match action:
         case PatchPolicyStatus(name, patch):
             await api.patch(CLUSTER_POLICY, name, patch, subresource="status")
         case ApplyConfigMap(namespace, name):
             await api.patch(
                 CONFIG_MAP, name, _config_map(action), namespace=namespace, patch_type=PatchType.APPLY
             )
-        case CreateEvent(namespace, event):
-            await api.create(EVENT, event, namespace=namespace)
-        case CountEvent(namespace, name, patch):
-            await api.patch(EVENT, name, patch, namespace=namespace)
+        case ApplyObject(body, kind_name, name, namespace):
+            await api.patch(
+                *(_APPLIED[kind_name], name, body),
+                namespace=namespace or None,
+                patch_type=PatchType.APPLY,
+            )
+        case DeleteObject(kind_name, name, uid, namespace):
+            await api.delete(_APPLIED[kind_name], name, namespace=namespace or None, uid=uid)
         case _:
             assert_never(action)
 

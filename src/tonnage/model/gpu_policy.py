@@ -50,17 +50,31 @@ class FieldWithoutEffect:
     why: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperandSettings:
+    """What DaemonSets are to be: which `parts` have one, and what `daemonsets` says of all of them."""
+
+    parts: frozenset[str] = frozenset()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[JsonObject, ...] = ()
+    priority_class: str = "system-node-critical"
+    update_strategy: JsonObject = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class GpuPolicy:
     """A policy: when it was made decides which of several counts. `status` is what stands there now."""
 
     name: str
+    uid: str = ""
     generation: int = 0
     created: datetime | None = None
     sandboxes: bool = False
     default_workload: str = "container"
     sandbox_mode: str = "kubevirt"
     plugin_config: ConfigMapChoice = ConfigMapChoice()
+    operands: OperandSettings = OperandSettings()
     without_effect: tuple[FieldWithoutEffect, ...] = ()
     status: JsonObject = field(default_factory=dict, repr=False)
 

@@ -323,6 +323,17 @@ class MachineFacts(Protocol):
         ...
 
 
+class StatusFiles(Protocol):
+    """Files by which other programs of the node see how its parts stand."""
+
+    async def show(self, files: Mapping[str, str], absent: Collection[str]) -> None:
+        """Have these texts in these files of the host, each replaced at once, and none of `absent`.
+
+        Raises HardwareError: the file system refuses.
+        """
+        ...
+
+
 class LabelLines(Protocol):
     """Labels as lines, for node feature discovery."""
 

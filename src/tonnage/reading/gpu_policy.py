@@ -14,12 +14,14 @@ from tonnage.model.gpu_policy import (
     ConfigMapChoice,
     FieldWithoutEffect,
     GpuPolicy,
+    OperandSettings,
     OperatedNode,
     SeenConfigMap,
 )
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.json_access import flag, mapping, text
+from tonnage.model.json_access import flag, mapping, mappings, text
 from tonnage.model.names import COPIED_FROM
+from tonnage.model.operands import OPERANDS
 from tonnage.reading.documents import objects_in
 from tonnage.reading.gpu_status import gpu_status_from
 from tonnage.reading.object_parts import moment
@@ -28,6 +30,10 @@ from tonnage.wire.objects import ClusterPolicy, ConfigMap, Node, NodeGPUStatus
 
 _DEEPEST: Final = 8
 _MOST_FIELDS: Final = 2000
+_DIGITS: Final = 6
+_OFF_BY_DEFAULT: Final = frozenset({"nodeStatusExporter"})
+_GPU_TAINT: Final[JsonObject] = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+"""What DaemonSets bear unless the policy says otherwise."""
 
 
 def policies_in(content: str, source: str) -> list[ClusterPolicy]:
@@ -49,12 +55,14 @@ def gpu_policy_from(policy: ClusterPolicy) -> GpuPolicy:
     spec: JsonObject = policy.spec
     return GpuPolicy(
         policy.metadata.name,
+        uid=policy.metadata.uid,
         generation=policy.metadata.generation,
         created=moment(policy.metadata.creation_timestamp),
         sandboxes=flag(spec, "sandboxWorkloads", "enabled"),
         default_workload=text(spec, "sandboxWorkloads", "defaultWorkload") or "container",
         sandbox_mode=text(spec, "sandboxWorkloads", "mode") or "kubevirt",
         plugin_config=_choice(spec, "devicePlugin"),
+        operands=_operands(spec),
         without_effect=tuple(_without_effect(spec)),
         status=dict(policy.status),
     )
@@ -74,6 +82,39 @@ def config_map_from(config_map: ConfigMap) -> SeenConfigMap:
     metadata = config_map.metadata
     source = metadata.annotations.get(COPIED_FROM, "")
     return SeenConfigMap(metadata.namespace, metadata.name, config_map.data, source)
+
+
+def _operands(spec: JsonObject) -> OperandSettings:
+    """As NVIDIA's operator reads `daemonsets`, and `enabled` of each section, left out where it is on."""
+    sets = mapping(spec, "daemonsets")
+    parts = frozenset(operand.part for operand in OPERANDS.values() if _is_on(spec, operand.section))
+    strategy: JsonObject = {"type": text(sets, "updateStrategy") or "RollingUpdate"}
+    if strategy["type"] == "RollingUpdate":
+        most = mapping(sets, "rollingUpdate").get("maxUnavailable") or "1"
+        strategy["rollingUpdate"] = {"maxUnavailable": _whole_or_percent(most)}
+    tolerations = mappings(sets, "tolerations") if "tolerations" in sets else [dict(_GPU_TAINT)]
+    return OperandSettings(
+        parts=parts,
+        labels=_texts(sets, "labels"),
+        annotations=_texts(sets, "annotations"),
+        tolerations=tuple(tolerations),
+        priority_class=text(sets, "priorityClassName") or "system-node-critical",
+        update_strategy=strategy,
+    )
+
+
+def _is_on(spec: JsonObject, section: str) -> bool:
+    enabled = mapping(spec, section).get("enabled")
+    return enabled if isinstance(enabled, bool) else section not in _OFF_BY_DEFAULT
+
+
+def _texts(owner: JsonObject, key: str) -> dict[str, str]:
+    return {name: value for name, value in mapping(owner, key).items() if isinstance(value, str)}
+
+
+def _whole_or_percent(value: JsonValue) -> JsonValue:
+    """A count is written as a text there, and as a number in a DaemonSet."""
+    return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < _DIGITS else value
 
 
 def _choice(spec: JsonObject, section: str) -> ConfigMapChoice:

@@ -70,9 +70,10 @@ def platform_objects(
     contents: JsonObject = dict(configs)
     yield NAMESPACE, None, {"metadata": {"name": SYSTEM_NAMESPACE}}
     yield CONFIG_MAP, SYSTEM_NAMESPACE, {"metadata": {"name": CONFIG_MAP_NAME}, "data": contents}
+    agents = agent_daemon_set(kubeconfig, light=light, operands=controller)
     for body in _chart_objects():
         kind, namespace = _KINDS[text(body, "kind")], text(body, "metadata", "namespace") or None
-        yield kind, namespace, agent_daemon_set(kubeconfig, light=light) if kind is DAEMON_SET else body
+        yield kind, namespace, body if kind is not DAEMON_SET else agents
     if controller:
         yield from _controller_objects(kubeconfig)
 
@@ -94,7 +95,7 @@ def _controller_objects(kubeconfig: Path) -> Iterator[tuple[Kind[Object], str | 
         yield kind, namespace, body
 
 
-def agent_daemon_set(kubeconfig: Path, *, light: bool = False) -> JsonObject:
+def agent_daemon_set(kubeconfig: Path, *, light: bool = False, operands: bool = False) -> JsonObject:
     """The DaemonSet of the node agents: the chart's, but for what differs on a pretended node."""
     [daemon_set] = (obj for obj in _chart_objects() if obj["kind"] == DAEMON_SET.kind)
     pod = at(daemon_set, "spec", "template", "spec")
@@ -103,6 +104,8 @@ def agent_daemon_set(kubeconfig: Path, *, light: bool = False) -> JsonObject:
         # No node feature discovery runs there, so the agent keeps the labels that a node has from the start.
         # What people write over them in an exercise stays for longer than a minute.
         items(container, "args").extend(("--labels=direct", "--sleep-interval=10m"))
+        if operands:
+            items(container, "args").append("--operands")
         # Served at a loopback address of this machine, which an annotation of the pod names.
         items(container, "args").append(f"--exporter-address=:{EXPORTER_PORT}")
         container["ports"] = [{"name": "exporter", "containerPort": EXPORTER_PORT}]

@@ -233,3 +233,14 @@ spec:
       {{- end }}
     {{- end }}
 {{- end }}
+
+{{- /* DaemonSets under the names of NVIDIA's operands, a line each. */ -}}
+{{- define "tonnage.operands" -}}
+- nvidia-container-toolkit-daemonset
+- nvidia-operator-validator
+- nvidia-device-plugin-daemonset
+- nvidia-dcgm-exporter
+- gpu-feature-discovery
+- nvidia-mig-manager
+- nvidia-node-status-exporter
+{{- end }}

@@ -52,10 +52,19 @@ class NodeFeatures:
         self._used: LabelSink | None = None
         self._done: tuple[Inventory, ConfigInForce, str] | None = None
         """What the labels were made of that are published."""
+        self._restarted = ""
         self._complaint = ""
         self._retries = Retries()
         for topic in (board.inventory, board.devices_error, board.configuration):
             topic.subscribe(self._dirty.set)
+        board.restarts.subscribe(self._restart)
+
+    def _restart(self) -> None:
+        """Publish all labels again, whether they changed or not."""
+        if (asked := self._board.restarts.value.get("gpu-feature-discovery", "")) == self._restarted:
+            return
+        self._restarted, self._done, self._due = asked, None, 0.0
+        self._dirty.set()
 
     async def run(self) -> None:
         """Publish until cancelled."""

@@ -93,12 +93,24 @@ class DevicePlugin:
         self._topologies = Topologies(world.node)
         self._wake = asyncio.Event()
         self._stale = True
+        self._restarted = ""
+        """The pod that asked for it last."""
         self._used: tuple[NodePlan, tuple[Hold, ...], Uses] | None = None
         self._group: asyncio.TaskGroup | None = None
         self._standing: dict[ResourceName, _Standing] = {}
         self._trouble: dict[ResourceName, _Trouble] = {}
         for topic in (board.inventory, board.configuration, board.holds, board.mps):
             topic.subscribe(self._refresh)
+        board.restarts.subscribe(self._restart)
+
+    def _restart(self) -> None:
+        """Introduce every resource to kubelet again, as a plugin does that starts."""
+        if (asked := self._board.restarts.value.get("device-plugin", "")) == self._restarted:
+            return
+        self._restarted = asked
+        for standing in self._standing.values():
+            standing.kubelet = ""
+        self._wake.set()
 
     def _refresh(self) -> None:
         self._stale = True

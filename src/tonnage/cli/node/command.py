@@ -64,6 +64,7 @@ class NodeArguments(TypedDict):
     mig_reboot: bool
     claims: bool
     kubelet_root_dir: str
+    operands: bool
     exporter: ExporterSettings
 
 
@@ -216,6 +217,12 @@ class NodeArguments(TypedDict):
     help="kubelet's folder on the host, whose plugins and plugins_registry hold the sockets for claims.",
 )
 @click.option(
+    "--operands",
+    is_flag=True,
+    help="Keep the status files of NVIDIA's operator in /run/nvidia/validations, and the log of each part in"
+    " /run/tonnage/operands, for pods that follow it.",
+)
+@click.option(
     "--namespace",
     cls=EnvironmentOption,
     envvar="NAMESPACE",
@@ -336,6 +343,7 @@ def told_by(context: click.Context) -> NodeArguments:
         mig_reboot=values["mig_reboot"],
         claims=values["claims"],
         kubelet_root_dir=values["kubelet_root_dir"],
+        operands=values["operands"],
         exporter=exporter_settings(values),
     )
 

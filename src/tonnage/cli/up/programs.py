@@ -27,9 +27,12 @@ from tonnage.model.json import parsed_json
 from tonnage.twin.host_programs import PretendedPrograms
 from tonnage.twin.kubelet.containers.runtime_port import ContainerContext, Program, Stdio
 from tonnage.twin.kubelet.node_disk import LocalDisk
+from tonnage.twin.kubelet.programs.program_table import find_command
 from tonnage.twin.platform import AGENT_IMAGE
 
 _CONTROLLER: Final = "controller"
+_FOLLOWS: Final = "tail"
+"""The one other program that the image has: it follows logs."""
 _SHARED_MEMORY: Final = "tonnage.adapters.mps.shared_memory"
 _STDIO: Final[ContextVar[Stdio | None]] = ContextVar("the streams of the running container", default=None)
 
@@ -47,6 +50,10 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
     """
     if _SHARED_MEMORY in context.argv:
         return 0
+    if context.argv[:1] == (_FOLLOWS,):
+        tail = find_command(context)
+        assert tail is not None
+        return await tail(context)
     if _CONTROLLER in context.argv[:2]:
         return await _run_cluster_controller(context, kubeconfig)
     from tonnage.adapters.kubernetes.client import connect

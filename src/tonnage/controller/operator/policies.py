@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from tonnage.controller.context import ControllerWorld
+from tonnage.controller.operator.operand_sets import OperandLoop
 from tonnage.decide.cluster.operate.node_readiness import NodeReadiness, gpu_nodes, readiness
 from tonnage.decide.cluster.operate.plugin_configs import config_copy
 from tonnage.decide.cluster.operate.policy_status import in_force, judged, status_of
@@ -38,10 +39,13 @@ class PolicyLoop:
             self._named if world.namespace == world.operator_namespace else self._config_maps(world.namespace)
         )
 
+        self._operands = OperandLoop(world, self._changed)
+
     @property
-    def copies(self) -> tuple[Informer[ConfigMap], ...]:
+    def copies(self) -> tuple[Informer[Any], ...]:
         """The copies that nobody else keeps fresh."""
-        return (self._named,) if self._named is self._agents else (self._named, self._agents)
+        own = (self._named,) if self._named is self._agents else (self._named, self._agents)
+        return (*own, *self._operands.copies)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
@@ -67,7 +71,7 @@ class PolicyLoop:
         read = {policy.metadata.name: gpu_policy_from(policy) for policy in self._policies}
         winner = in_force(read.values())
         if winner is not None:
-            problem = await self._configure(winner)
+            problem = await self._configure(winner) or await self._operands.follow(winner)
             for name, policy in read.items():
                 judgement = judged(policy, winner, nodes, problem)
                 status = status_of(policy, judgement, world.operator_namespace, world.clock.now())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 from tonnage.model.actions.retry import LooksFirst, Retry
-from tonnage.model.actions.subjects import SLICES, node_feature_subject, pod_subject
+from tonnage.model.actions.subjects import SLICES, node_feature_subject, object_subject, pod_subject
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text
 
@@ -114,6 +114,39 @@ class ApplyConfigMap:
     source: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ApplyObject:
+    """Have the fields of this object; what others wrote in others stays."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    body: JsonObject = field(repr=False)
+    kind: str
+    name: str
+    namespace: str = ""
+
+    @classmethod
+    def of(cls, body: JsonObject) -> ApplyObject:
+        """The object by what it says of itself."""
+        metadata = text(body, "metadata", "name"), text(body, "metadata", "namespace")
+        return cls(body, text(body, "kind"), *metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteObject(LooksFirst):
+    """Delete an object, if it still is that one; what it owns goes with it."""
+
+    kind: str
+    name: str
+    uid: str
+    namespace: str = ""
+
+    @property
+    def subject(self) -> str:
+        """The object."""
+        return object_subject(self.kind, self.namespace, self.name)
+
+
 class _SliceWrite(LooksFirst):
     """Changes one of the node's slices."""
 
@@ -177,8 +210,8 @@ ClusterAction: TypeAlias = (
     | ReplaceNodeFeature
     | CreateNodeGpuStatus
     | PatchNodeGpuStatus
-    | PatchPolicyStatus
-    | ApplyConfigMap
     | CreateEvent
     | CountEvent
 )
+ControllerAction: TypeAlias = PatchPolicyStatus | ApplyConfigMap | ApplyObject | DeleteObject
+"""Those of the cluster controller alone."""

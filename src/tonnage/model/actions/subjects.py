@@ -21,6 +21,15 @@ def node_feature_subject(namespace: str, name: str) -> str:
     return f"NodeFeature {namespace}/{name}"
 
 
+def object_subject(kind: str, namespace: str, name: str) -> str:
+    """An object of any kind; an empty namespace: it is in none.
+
+    >>> object_subject("RuntimeClass", "", "nvidia")
+    'RuntimeClass nvidia'
+    """
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+
+
 def service_subject(unit: str) -> str:
     """A unit of systemd."""
     return f"service {unit}"

@@ -199,7 +199,7 @@ class ContainerStarter:
             {**surroundings_of(pod), **variables, **injected.cdi_env},
             injected if self._node.nvidia_runtime else _without_toolkit(injected),
             partial(account_token, self._api, pod),
-            tree_of(pod, container, variables, self._objects, self._runtime.volume),
+            tree_of(*(pod, container, variables, self._objects, self._runtime.volume), self._node.paths.root),
         )
 
     async def _injection(self, pod: Pod, container: str) -> PluginInjection:

@@ -117,7 +117,7 @@ async def _head(context: ContainerContext) -> int:
 
 async def _tail(context: ContainerContext) -> int:
     """The last so many lines; those of a file may be followed."""
-    return await _part(context, "n:f", lambda lines, count: lines[-count:] if count else [])
+    return await _part(context, "n:fF", lambda lines, count: lines[-count:] if count else [])
 
 
 async def _part(
@@ -132,20 +132,24 @@ async def _part(
     name = names[0] if names else _STDIN
     content = await _content(context, name)
     if content is None:
-        return complain(context, f"cannot open '{name}' for reading: {_MISSING}")
+        code = complain(context, f"cannot open '{name}' for reading: {_MISSING}")
+        if "F" not in options:
+            return code
+        content = b""
     context.stdio.write(b"".join(chosen(BytesIO(content).readlines(), int(count))))
-    if "f" in options and names:
-        await _follow(context, name)
+    if not {"f", "F"}.isdisjoint(options) and names:
+        await _follow(context, name, len(content))
     return 0
 
 
-async def _follow(context: ContainerContext, name: str) -> None:
-    position = len(await _content(context, name) or b"")
+async def _follow(context: ContainerContext, name: str, position: int) -> None:
     while True:
         await context.clock.sleep(_LOOK_S)
         content = await _content(context, name) or b""
         if len(content) > position:
             context.stdio.write(content[position:])
+        elif len(content) < position:  # it begins anew
+            context.stdio.write(content)
         position = len(content)
 
 

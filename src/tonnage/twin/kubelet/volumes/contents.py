@@ -11,6 +11,7 @@ import base64
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from tonnage.model.errors import ApiError, ClusterError
@@ -24,6 +25,7 @@ from tonnage.twin.kubelet.containers.environment import (
 )
 from tonnage.twin.kubelet.containers.files import FileTree, FileVolume, MemoryVolume, MountedVolume, volume_in
 from tonnage.twin.kubelet.volumes.account_tokens import account_token
+from tonnage.twin.kubelet.volumes.node_folder import node_folder
 from tonnage.wire import kinds
 from tonnage.wire.objects import Container, EnvVar, Pod, VolumeMount
 
@@ -38,6 +40,7 @@ def tree_of(
     variables: Mapping[str, str],
     readers: VolumeSources,
     written: Callable[[str], MemoryVolume],
+    node_root: Path,
 ) -> FileTree:
     """The container's files; `written` gives the volume that containers write to, by a name for it.
 
@@ -48,7 +51,7 @@ def tree_of(
     mounts: dict[str, MountedVolume] = {}
     for mount in container.volume_mounts:
         source = sources.get(mount.name, {})
-        volume: FileVolume = written(_place(pod, source))
+        volume: FileVolume = node_folder(node_root, source) or written(_place(pod, source))
         if any(kind in source for kind in _OBJECTS):
             volume = _ObjectVolume(readers, pod, container, source)
         mounts[mount.mount_path] = MountedVolume(volume, _sub_path(mount, variables), mount.read_only)

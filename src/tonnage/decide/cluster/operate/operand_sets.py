@@ -1,0 +1,160 @@
+"""OPR-4: DaemonSets under the names that people of NVIDIA's operator type; their pods follow the agent.
+
+Source: NVIDIA/gpu-operator, assets/state-*/0*_daemonset.yaml (v26.7).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.decide.cluster.operate.operand_labels import DEPLOY
+from tonnage.model.actions.cluster import ApplyObject, DeleteObject
+from tonnage.model.gpu_policy import GpuPolicy
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.operands import LOG_FILE, OPERAND_LABEL, OPERAND_LOGS, OPERANDS, READY_FILE, Operand
+
+KIND: Final = "DaemonSet"
+APPLIED_HASH: Final = "tonnage.dev/applied-hash"
+"""Annotation: what the object was made of, so that nothing is written that stands already."""
+_ANYBODY: Final = 65532
+_LINES: Final = "1000"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenObject:
+    """An object that is there: `part` is empty where it is another's, `digest` what ours was made of."""
+
+    name: str
+    uid: str
+    part: str = ""
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperandSets:
+    """What to do, and why a name cannot be had; empty: all can."""
+
+    applied: tuple[ApplyObject, ...] = ()
+    deleted: tuple[DeleteObject, ...] = ()
+    problem: str = ""
+
+
+def operand_sets(policy: GpuPolicy, image: str, namespace: str, there: Iterable[SeenObject]) -> OperandSets:
+    """How the namespace's DaemonSets follow the policy; one of another's with the same name stays."""
+    seen = {found.name: found for found in there}
+    wanted = {
+        operand.daemon_set: _daemon_set(operand, policy, image, namespace)
+        for operand in OPERANDS.values()
+        if operand.part in policy.operands.parts
+    }
+    taken = sorted(name for name in wanted if name in seen and not seen[name].part)
+    applied = [
+        ApplyObject.of(body)
+        for name, body in wanted.items()
+        if name not in taken and (name not in seen or seen[name].digest != _digest_in(body))
+    ]
+    deleted = [
+        DeleteObject(KIND, found.name, found.uid, namespace)
+        for found in seen.values()
+        if found.part and found.name not in wanted
+    ]
+    problem = ""
+    if taken:
+        problem = (
+            f"DaemonSets {', '.join(taken)} in {namespace} are another's, so no pod there follows Tonnage's"
+            f" agents; take NVIDIA's operator off the cluster, or set operands.nvidiaNames to false"
+        )
+    return OperandSets(tuple(applied), tuple(deleted), problem)
+
+
+def _daemon_set(operand: Operand, policy: GpuPolicy, image: str, namespace: str) -> JsonObject:
+    settings = policy.operands
+    own: JsonObject = {"app": operand.daemon_set, OPERAND_LABEL: operand.part}
+    labels: JsonObject = {**settings.labels, **own}
+    selector: JsonObject = {"matchLabels": {"app": operand.daemon_set}}
+    template: JsonObject = {
+        "metadata": {"labels": labels, "annotations": dict(settings.annotations)},
+        "spec": _pod(operand, policy, image),
+    }
+    spec: JsonObject = {
+        "selector": selector,
+        "updateStrategy": dict(settings.update_strategy),
+        "template": template,
+    }
+    metadata: JsonObject = {
+        "name": operand.daemon_set,
+        "namespace": namespace,
+        "labels": labels,
+        "annotations": {APPLIED_HASH: _digest(spec, policy.uid)},
+        "ownerReferences": [_owner(policy)],
+    }
+    return {"apiVersion": "apps/v1", "kind": KIND, "metadata": metadata, "spec": spec}
+
+
+def _pod(operand: Operand, policy: GpuPolicy, image: str) -> JsonObject:
+    folder = f"{OPERAND_LOGS}/{operand.part}"
+    tolerations: list[JsonValue] = [dict(each) for each in policy.operands.tolerations]
+    security: JsonObject = {
+        "readOnlyRootFilesystem": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    container: JsonObject = {
+        "name": operand.container,
+        "image": image,
+        "command": ["tail"],
+        "args": ["-n", _LINES, "-F", f"{folder}/{LOG_FILE}"],
+        "readinessProbe": {
+            "exec": {"command": ["tail", "-n", "0", f"{folder}/{READY_FILE}"]},
+            "periodSeconds": 10,
+            "failureThreshold": 1,
+        },
+        "resources": {"requests": {"cpu": "1m", "memory": "2Mi"}, "limits": {"memory": "16Mi"}},
+        "securityContext": security,
+        "volumeMounts": [{"name": "part", "mountPath": folder, "readOnly": True}],
+    }
+    return {
+        "nodeSelector": {f"{DEPLOY}{operand.part}": "true"},
+        "tolerations": tolerations,
+        "priorityClassName": policy.operands.priority_class,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 1,  # tail, as the first process, does not heed SIGTERM
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _ANYBODY,
+            "runAsGroup": _ANYBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+        "volumes": [{"name": "part", "hostPath": {"path": folder, "type": "DirectoryOrCreate"}}],
+    }
+
+
+def _owner(policy: GpuPolicy) -> JsonObject:
+    """What is deleted with the policy says so."""
+    return {
+        "apiVersion": "nvidia.com/v1",
+        "kind": "ClusterPolicy",
+        "name": policy.name,
+        "uid": policy.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+
+
+def _digest(spec: JsonObject, owner: str) -> str:
+    text = json.dumps([spec, owner], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _digest_in(body: Mapping[str, JsonValue]) -> str:
+    metadata = body["metadata"]
+    assert isinstance(metadata, dict)
+    annotations = metadata["annotations"]
+    assert isinstance(annotations, dict)
+    return str(annotations[APPLIED_HASH])

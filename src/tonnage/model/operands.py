@@ -1,0 +1,51 @@
+"""NVIDIA's operands by the names that people type, and the part of the agent that does the work of each.
+
+Source: NVIDIA/gpu-operator, assets/state-*/0*_daemonset.yaml (v26.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+OPERAND_LABEL: Final = "tonnage.dev/operand"
+"""On DaemonSets and pods that follow a part of the agent: the part."""
+OPERAND_LOGS: Final = "/run/tonnage/operands"
+"""On the host, the folder of each part: its `log`, and `ready` as long as it is."""
+LOG_FILE: Final = "log"
+READY_FILE: Final = "ready"
+VALIDATIONS: Final = "/run/nvidia/validations"
+"""On the host, the status files that NVIDIA's operands and users' init containers wait for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """`part` is the end of the label nvidia.com/gpu.deploy.*, `section` that of the ClusterPolicy.
+
+    `daemon_set` is the value of the label `app`, too.
+    """
+
+    part: str
+    section: str
+    daemon_set: str
+    container: str
+
+
+_ALL: Final = (
+    Operand(
+        "container-toolkit", "toolkit", "nvidia-container-toolkit-daemonset", "nvidia-container-toolkit-ctr"
+    ),
+    Operand("operator-validator", "validator", "nvidia-operator-validator", "nvidia-operator-validator"),
+    Operand("device-plugin", "devicePlugin", "nvidia-device-plugin-daemonset", "nvidia-device-plugin"),
+    Operand("dcgm-exporter", "dcgmExporter", "nvidia-dcgm-exporter", "nvidia-dcgm-exporter"),
+    Operand("gpu-feature-discovery", "gfd", "gpu-feature-discovery", "gpu-feature-discovery"),
+    Operand("mig-manager", "migManager", "nvidia-mig-manager", "nvidia-mig-manager"),
+    Operand(
+        *("node-status-exporter", "nodeStatusExporter"),
+        *("nvidia-node-status-exporter", "nvidia-node-status-exporter"),
+    ),
+)
+OPERANDS: Final[Mapping[str, Operand]] = MappingProxyType({operand.part: operand for operand in _ALL})
+"""By part, in the order in which NVIDIA's operator makes them."""
