@@ -332,6 +332,53 @@ async def test_an_unhealthy_gpu_is_not_published_where_the_server_drops_taints_a
         assert not (await scene.kubelet.prepare(claim))[claim.uid].error
 
 
+async def test_mig_devices_that_exist_are_claimed_by_nvidias_names(scene: Scene) -> None:
+    await scene.begin(ALL)
+    divided = (
+        "devices:\n- {uuid: GPU-0, model: A100-40, mig: [3g.20gb, 1g.5gb]}\n- {uuid: GPU-1, model: T4}\n"
+    )
+    (scene.root / "hardware.yaml").write_text(divided)
+    async with scene.agent():
+        await scene.kubelet.register()
+        listing = await scene.slices(lambda listing: len(names(listing)) == 3)
+        assert names(listing) == ["gpu-0-mig-3g20gb-9-0", "gpu-0-mig-1g5gb-19-4", "gpu-1"]
+        large = listing[0].spec["devices"][0]
+        uuid = large["attributes"]["uuid"]["string"]
+        assert large["attributes"]["parentUUID"] == {"string": "GPU-0"}
+        config = [
+            {
+                "source": "FromClaim",
+                "requests": ["gpu"],
+                "opaque": {
+                    "driver": DRIVER,
+                    "parameters": {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "MigDeviceConfig"},
+                },
+            }
+        ]
+        claim = await scene.claim("part", "gpu-0-mig-3g20gb-9-0", config=config)
+        answer = (await scene.kubelet.prepare(claim))[claim.uid]
+        assert [device.device_name for device in answer.devices] == ["gpu-0-mig-3g20gb-9-0"]
+        [entry] = scene.spec(claim)["devices"]
+        assert entry["name"] == f"{claim.uid}-gpu-0-mig-3g20gb-9-0"
+        status = await reported(scene, holders)
+        assert holders(status) == [(uuid, "part-pod")]
+        other = await scene.claim("other", "gpu-0-mig-3g20gb-9-0")
+        assert "is held as claim ml/part" in (await scene.kubelet.prepare(other))[other.uid].error
+        beside = await scene.claim("beside", "gpu-0-mig-1g5gb-19-4")
+        assert not (await scene.kubelet.prepare(beside))[beside.uid].error
+        assert await scene.kubelet.unprepare(claim, beside) == {claim.uid: "", beside.uid: ""}
+
+
+def holders(status: Any) -> list[tuple[str, str]]:
+    """Who has which device, as the node's report says it."""
+    return [
+        (uuid, holder["pod"])
+        for device in status.get("devices", ())
+        for holder in device.get("holders", ())
+        for uuid in holder["ids"]
+    ]
+
+
 async def test_without_the_flag_nobody_gets_a_claimed_gpu_and_that_is_told(scene: Scene) -> None:
     await scene.begin(SOME)
     async with scene.agent(claims=False):

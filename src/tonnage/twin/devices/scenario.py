@@ -245,6 +245,7 @@ def _parts(entry: HardwareDevice, model: GpuModel, layout: ScenarioLayout) -> It
         for compute in instance.computes:
             profile = part_name(instance, compute)
             name = parse_profile(profile)
+            kind = mig.profiles.get(instance.profile) if mig is not None else None
             yield MigDevice(
                 compute.uuid,
                 next(places),
@@ -257,6 +258,7 @@ def _parts(entry: HardwareDevice, model: GpuModel, layout: ScenarioLayout) -> It
                 compute_slices=compute.slices,
                 healthy=healthy,
                 reason="" if healthy else entry.reason or _REASONS[entry.health],
+                profile_number=kind.number if kind is not None else None,
             )
 
 

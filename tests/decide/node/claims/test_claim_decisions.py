@@ -22,7 +22,7 @@ from tonnage.decide.node.claims.slices import (
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.share import share
 from tonnage.model.devices.claims import DRIVER, ClaimRef, PreparedClaim, PublishedDevice
-from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import Hold, HoldKind, PluginConfig
 from tonnage.model.json_access import copied
 from tonnage.model.reasons.reason import Reason
@@ -108,6 +108,70 @@ def test_a_claimed_gpu_is_no_extended_resource_and_the_others_are() -> None:
     assert [slot.id for resource in plan.resources for slot in resource.slots] == ["GPU-0"]
     assert [refusal.message for refusal in plan.refusals] == ["no GPU 7 for claims"]
     assert [device.name for device in published_devices(Inventory(GPUS), config)] == ["gpu-1", "gpu-2"]
+
+
+def part(profile: str, number: int | None, start: int, **more: Any) -> MigDevice:
+    return MigDevice(
+        f"MIG-{start}", start, profile, start, 0, 4864, (start, 1), profile_number=number, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "names", "unfit"),
+    [
+        pytest.param(
+            {"mig_enabled": True, "migs": (part("1g.5gb+me", 20, 4), part("1g.5gb", 19, 0))},
+            ["gpu-5-mig-1g5gb-19-0", "gpu-5-mig-1g5gbme-20-4"],
+            "",
+            id="its-mig-devices-in-order-of-their-places-and-not-the-gpu",
+        ),
+        pytest.param(
+            {"mig_enabled": True},
+            ["gpu-5"],
+            "MIG is enabled, and it has no MIG devices",
+            id="a-gpu-without-mig-devices",
+        ),
+        pytest.param(
+            {"mig_enabled": True, "migs": (part("1c.3g.20gb", 9, 0),)},
+            ["gpu-5-mig-1c3g20gb-9-0"],
+            "it is a part of a GPU instance, and claims name whole ones",
+            id="a-compute-instance-among-others",
+        ),
+        pytest.param(
+            {"mig_enabled": True, "migs": (part("1g.5gb", None, 0),)},
+            ["gpu-5-mig-1g5gb-None-0"],
+            "its place on the GPU is unknown, by which claims name it; the agent needs --mig",
+            id="one-whose-place-is-not-told",
+        ),
+    ],
+)
+def test_mig_devices_that_exist_are_published_in_the_place_of_their_gpu(
+    gpu: Any, names: list[str], unfit: str
+) -> None:
+    inventory = Inventory((Device("GPU-0", 0, "NVIDIA A100-SXM4-40GB", 40960, minor=5, **gpu),))
+    devices = published_devices(inventory, PluginConfig(claimed=("all",)))
+    assert [device.name for device in devices] == names
+    assert devices[0].unfit == unfit
+
+
+def test_a_mig_device_has_the_attributes_of_its_gpu_and_its_own_memory_slices() -> None:
+    mig = MigDevice(
+        *("MIG-a", 0, "2g.10gb", 1, 0, 9856, (2, 2)), multiprocessors=28, decoders=1, profile_number=14
+    )
+    gpu = Device("GPU-0", 0, "NVIDIA A100-SXM4-40GB", 40960, "8.0", minor=0, mig_enabled=True, migs=(mig,))
+    [device] = published_devices(Inventory((gpu,)), PluginConfig(claimed=("all",)))
+    texts = {key: device.texts[key] for key in ("type", "uuid", "parentUUID", "profile", "productName")}
+    assert texts == {
+        "type": "mig",
+        "uuid": "MIG-a",
+        "parentUUID": "GPU-0",
+        "profile": "2g.10gb",
+        "productName": "NVIDIA A100-SXM4-40GB",
+    }
+    assert device.versions == {"cudaComputeCapability": "8.0.0"}
+    engines = {"copyEngines": "0", "decoders": "1", "encoders": "0", "jpegEngines": "0", "ofaEngines": "0"}
+    slices = {"memorySlice2": "1", "memorySlice3": "1"}
+    assert device.capacity == {"memory": "9856Mi", "multiprocessors": "28", **engines, **slices}
 
 
 def test_a_gpu_that_a_container_has_as_a_resource_is_not_published_and_one_of_a_claim_is() -> None:
