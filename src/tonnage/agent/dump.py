@@ -18,7 +18,7 @@ from tonnage.decide.node.mig.desired_layout import MigWish
 from tonnage.decide.node.offer import NodeOffer, offer_of, plan_of
 from tonnage.model.devices.health import SeenXid
 from tonnage.model.devices.inventory import Inventory, Sample
-from tonnage.model.devices.mps import MpsState
+from tonnage.model.devices.mps import MpsDaemon, MpsState
 from tonnage.model.devices.sharing import Advertisement, Hold
 from tonnage.model.mig.hooks import HostWork
 from tonnage.model.mig.layouts import MigStanding, MigWork
@@ -90,6 +90,7 @@ class BoardFacts(msgspec.Struct, frozen=True):
     requested: DumpedFact[Mapping[str, int] | None]
     labels: DumpedFact[PublishedLabels | None]
     claims: DumpedFact[ClaimOffer | None] = DumpedFact(None)
+    claim_daemons: DumpedFact[tuple[MpsDaemon, ...]] = DumpedFact(())
 
 
 class NodeDump(msgspec.Struct, frozen=True):
@@ -158,6 +159,7 @@ def _topics(board: NodeBoard) -> dict[str, Topic[Any]]:
         "requested": board.requested,
         "labels": board.labels,
         "claims": board.claims,
+        "claim_daemons": board.claim_daemons,
     }
 
 

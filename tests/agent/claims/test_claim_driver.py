@@ -21,7 +21,10 @@ from tonnage.decide.node.cdi.rules import spec_problems
 from tonnage.decide.node.claims.slices import MARK
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.model.devices.claims import DRIVER, ClaimRef
+from tonnage.model.devices.inventory import ComputeMode, TimeSlice
 from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.devices.scenario import ScenarioBackend
+from tonnage.twin.mps_control import MpsProgram
 from tonnage.wire import kinds
 from tonnage.wire.kubelet.claim_methods import V1BETA1
 
@@ -367,6 +370,48 @@ async def test_mig_devices_that_exist_are_claimed_by_nvidias_names(scene: Scene)
         beside = await scene.claim("beside", "gpu-0-mig-1g5gb-19-4")
         assert not (await scene.kubelet.prepare(beside))[beside.uid].error
         assert await scene.kubelet.unprepare(claim, beside) == {claim.uid: "", beside.uid: ""}
+
+
+def sharing(**how: Any) -> list[Any]:
+    parameters = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": how}
+    return [{"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": parameters}}]
+
+
+async def test_a_time_slice_is_set_for_a_claim_and_taken_back_with_it(scene: Scene) -> None:
+    await scene.begin(ALL)
+    backend = ScenarioBackend(scene.root / "hardware.yaml", SystemClock())
+    config = sharing(strategy="TimeSlicing", timeSlicingConfig={"interval": "Long"})
+    async with scene.agent():
+        await scene.kubelet.register()
+        claim = await scene.claim("sliced", "gpu-1", config=config)
+        assert not (await scene.kubelet.prepare(claim))[claim.uid].error
+        assert backend.time_slices() == {"GPU-1": TimeSlice.LONG}
+    async with scene.agent():
+        await scene.kubelet.register()
+        assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
+        assert backend.time_slices() == {"GPU-1": TimeSlice.DEFAULT}
+
+
+async def test_a_claim_has_an_mps_daemon_of_its_own_as_long_as_it_is_prepared(scene: Scene) -> None:
+    await scene.begin(f"{ALL}flags: {{mpsRoot: /run/nvidia/mps}}\n")
+    MpsProgram(scene.root).install()
+    backend = ScenarioBackend(scene.root / "hardware.yaml", SystemClock())
+    config = sharing(strategy="MPS", mpsConfig={"defaultActiveThreadPercentage": 40})
+    async with scene.agent():
+        await scene.kubelet.register()
+        claim = await scene.claim("shared", "gpu-0", config=config)
+        assert not (await scene.kubelet.prepare(claim))[claim.uid].error
+        assert backend.modes() == {"GPU-0": ComputeMode.EXCLUSIVE_PROCESS}
+        folder = f"/run/nvidia/mps/claims.{DRIVER}/{claim.uid}-0"
+        assert (scene.root / folder.lstrip("/") / "pipe").is_dir()
+        [entry] = scene.spec(claim)["devices"]
+        inside = f"/mps/claims.{DRIVER}/{claim.uid}-0/pipe"
+        assert f"CUDA_MPS_PIPE_DIRECTORY={inside}" in entry["containerEdits"]["env"]
+        mounts = {each["containerPath"]: each["hostPath"] for each in entry["containerEdits"]["mounts"]}
+        assert mounts == {inside: f"{folder}/pipe", "/dev/shm": "/run/nvidia/mps/shm"}
+        assert spec_problems(scene.spec(claim)) == ()
+        assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
+        assert backend.modes() == {"GPU-0": ComputeMode.DEFAULT}
 
 
 def holders(status: Any) -> list[tuple[str, str]]:

@@ -113,6 +113,15 @@ class ComputeMode(IntEnum):
     EXCLUSIVE_PROCESS = 3
 
 
+class TimeSlice(IntEnum):
+    """How long a process computes on a device before the next one does. The values are nvidia-smi's."""
+
+    DEFAULT = 0
+    SHORT = 1
+    MEDIUM = 2
+    LONG = 3
+
+
 class RawEventKind(StrEnum):
     """CHANGED: scan again. XID: the driver reported an error, `code` is its number."""
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tonnage.decide.node.claims.opaque import DeviceConfig, read_config
-from tonnage.decide.node.claims.prepare import ClaimGround, prepare
+from tonnage.decide.node.claims.prepare import prepare
 from tonnage.decide.node.claims.published import available, published_devices
+from tonnage.decide.node.claims.sharing import ClaimGround
 from tonnage.decide.node.claims.slices import (
     ChangedSlice,
     NewSlice,
@@ -21,8 +22,8 @@ from tonnage.decide.node.claims.slices import (
 )
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.share import share
-from tonnage.model.devices.claims import DRIVER, ClaimRef, PreparedClaim, PublishedDevice
-from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.claims import DRIVER, ClaimRef, PreparedClaim, PublishedDevice, SlicedDevice
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice, TimeSlice
 from tonnage.model.devices.sharing import Hold, HoldKind, PluginConfig
 from tonnage.model.json_access import copied
 from tonnage.model.reasons.reason import Reason
@@ -31,6 +32,7 @@ OWNER = NodeOwner("n", "uid-n")
 REF = ClaimRef("ml", "train", "u-1")
 V = "resource.nvidia.com/v1beta1"
 KNOWN = f"{V}, GpuConfig or MigDeviceConfig"
+MPS = "sharing.mpsConfig"
 THREADS = "sharing.mpsConfig.defaultActiveThreadPercentage"
 CONFIG = "claim ml/train: status.allocation.devices.config[0]"
 GPUS = tuple(Device(f"GPU-{n}", n, "Tesla T4", 15360, "7.5", minor=n) for n in range(3))
@@ -197,7 +199,7 @@ def test_a_gpu_that_a_container_has_as_a_resource_is_not_published_and_one_of_a_
                 "kind": "GpuConfig",
                 "sharing": {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}},
             },
-            DeviceConfig(strategy="TimeSlicing"),
+            DeviceConfig(strategy="TimeSlicing", interval=TimeSlice.LONG),
             id="time-slicing",
         ),
         pytest.param(
@@ -220,6 +222,46 @@ def test_a_gpu_that_a_container_has_as_a_resource_is_not_published_and_one_of_a_
             },
             (f"{THREADS} must be a whole number from 0 to 100, not 101",),
             id="too-many-threads",
+        ),
+        pytest.param(
+            {
+                "kind": "GpuConfig",
+                "sharing": {
+                    "strategy": "MPS",
+                    "mpsConfig": {
+                        "defaultActiveThreadPercentage": 30,
+                        "defaultPinnedDeviceMemoryLimit": "10Gi",
+                        "defaultPerDevicePinnedMemoryLimit": {"1": "1Gi", "GPU-0": 5242880},
+                    },
+                },
+            },
+            DeviceConfig(
+                *("GpuConfig", "MPS"),
+                threads_percent=30,
+                limit_mib=10240,
+                limits_mib=(("1", 1024), ("GPU-0", 5)),
+            ),
+            id="mps-with-limits",
+        ),
+        pytest.param(
+            {
+                "kind": "MigDeviceConfig",
+                "sharing": {
+                    "strategy": "MPS",
+                    "mpsConfig": {
+                        "defaultPinnedDeviceMemoryLimit": "1k",
+                        "defaultPerDevicePinnedMemoryLimit": {"first": "1Gi", "0": None},
+                        "multiUser": True,
+                    },
+                },
+            },
+            (
+                f"{MPS}.defaultPerDevicePinnedMemoryLimit.first must be named by an index or a UUID",
+                f"{MPS}.defaultPinnedDeviceMemoryLimit must be a quantity of at least 1Mi, not '1k'",
+                f"{MPS}.defaultPerDevicePinnedMemoryLimit.0 must be a quantity of at least 1Mi, not ''",
+                f"{MPS}.multiUser is not supported: one MPS server serves one user",
+            ),
+            id="limits-that-make-no-sense",
         ),
         pytest.param({"kind": "GpuConfig", "sharing": []}, ("sharing must be an object",), id="another-type"),
         pytest.param(
@@ -292,9 +334,15 @@ SLICED: Any = {"sharing": {"strategy": "TimeSlicing"}}
             id="a-share",
         ),
         pytest.param(
-            status({}, config=[opaque(**SLICED)]),
-            f"{CONFIG}: sharing by TimeSlicing is not supported for claims by this version of Tonnage",
-            id="not-honoured-yet",
+            status({}, config=[opaque(sharing={"strategy": "MPS"})]),
+            f"{CONFIG}: sharing by MPS needs flags.mpsRoot in the node's configuration;"
+            " the chart's mps.root sets it",
+            id="mps-without-a-folder",
+        ),
+        pytest.param(
+            status({"adminAccess": True}, config=[opaque(**SLICED)]),
+            f"{CONFIG}: who has admin access to a device cannot have it shared",
+            id="an-administrator-who-would-share",
         ),
         pytest.param(
             status({}, config=[opaque(), opaque(source="FromClass", **SLICED)]),
@@ -358,3 +406,49 @@ def test_the_request_is_told_without_its_alternative() -> None:
     assert isinstance(decided, PreparedClaim)
     assert [device.request for device in decided.devices] == ["gpu"]
     assert decided.boot == "boot"
+
+
+@pytest.mark.parametrize(
+    ("configs", "slices", "daemons"),
+    [
+        pytest.param([], (), (), id="nothing-asked-for"),
+        pytest.param(
+            [opaque(**SLICED)],
+            (SlicedDevice("GPU-0", TimeSlice.DEFAULT), SlicedDevice("GPU-1", TimeSlice.DEFAULT)),
+            (),
+            id="time-slices-of-every-gpu",
+        ),
+        pytest.param(
+            [opaque(source="FromClass", **SLICED), opaque(requests=["b"], sharing={"strategy": "MPS"})],
+            (SlicedDevice("GPU-0", TimeSlice.DEFAULT),),
+            ((100, (("GPU-1", 0),)),),
+            id="the-claims-own-for-one-request",
+        ),
+        pytest.param(
+            [
+                opaque(
+                    sharing={
+                        "strategy": "MPS",
+                        "mpsConfig": {
+                            "defaultActiveThreadPercentage": 50,
+                            "defaultPinnedDeviceMemoryLimit": "2Gi",
+                            "defaultPerDevicePinnedMemoryLimit": {"1": "1Gi"},
+                        },
+                    }
+                )
+            ],
+            (),
+            ((50, (("GPU-0", 2048), ("GPU-1", 1024))),),
+            id="one-daemon-for-a-configuration",
+        ),
+    ],
+)
+def test_what_configurations_come_to(configs: Any, slices: Any, daemons: Any) -> None:
+    devices = {each.name: each for each in published(2)}
+    given = status({"request": "a"}, {"request": "b", "device": "gpu-1"}, config=configs)
+    decided = prepare(REF, "u-1", given, ClaimGround("n", devices, DeviceHolds(), mps_root="/mps"))
+    assert isinstance(decided, PreparedClaim)
+    assert decided.slices == slices
+    seen = [(d.threads_percent, tuple((m.uuid, m.limit_mib) for m in d.devices)) for d in decided.daemons]
+    assert tuple(seen) == daemons
+    assert [d.resource for d in decided.daemons] == [f"claims.{DRIVER}/u-1-{n}" for n in range(len(daemons))]
