@@ -26,7 +26,8 @@ from tonnage.agent.plugin.device_plugin import DevicePlugin
 from tonnage.agent.plugin.holders import Holders
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
-from tonnage.decide.node.claims.prepare import ClaimGround, prepare
+from tonnage.decide.node.claims.prepare import prepare
+from tonnage.decide.node.claims.sharing import ClaimGround
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.ledger import Evidence, LedgerEntry, gather, holds_of, settle
 from tonnage.decide.node.share import share

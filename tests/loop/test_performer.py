@@ -38,13 +38,14 @@ from tonnage.model.actions.devices import (
     ResetGpu,
     SetComputeMode,
     SetMigMode,
+    SetTimeSlice,
 )
 from tonnage.model.actions.host import RestartNode, RunHook, StartService, StopService
 from tonnage.model.actions.labels import WriteLabels
 from tonnage.model.actions.mps import MarkReady, StartDaemon, StopDaemon
 from tonnage.model.actions.retry import LooksFirst, Retry
 from tonnage.model.actions.status_files import ShowStatusFiles
-from tonnage.model.devices.inventory import ComputeMode
+from tonnage.model.devices.inventory import ComputeMode, TimeSlice
 from tonnage.model.devices.mps import MpsDaemon
 from tonnage.model.errors import Bug, HardwareError, Problem
 from tonnage.model.mig.hooks import MigHook
@@ -65,6 +66,7 @@ from tonnage.wire.kinds import (
 
 INSTANCE = GpuInstance(1, "1g.10gb", 0)
 DAEMON = MpsDaemon(ResourceName("nvidia.com/gpu"), "/mps", 50, ())
+SET_SLICE = SetTimeSlice("GPU-0", TimeSlice.LONG)
 SET_MODE = SetComputeMode("GPU-0", ComputeMode.EXCLUSIVE_PROCESS)
 HOOK = MigHook("/bin/hook", ("-v",), {"A": "own", "B": "own"}, "/srv")
 RUN_HOOK = RunHook("apply-start", 0, HOOK, (("B", "given"),))
@@ -93,7 +95,7 @@ APPLIED = {
 DAEMONS: Any = {"kind": "DaemonSet", "metadata": {"name": "d", "namespace": "ns"}}
 FRESH = {"apiVersion": "tonnage.dev/v1alpha1", "kind": "NodeGPUStatus", "metadata": {"name": "n"}}
 EFFECTS: list[tuple[Action, tuple[object, ...], dict[str, object]]] = [
-    *((step, ("apply", step), {}) for step in (*MIG_STEPS, SET_MODE)),
+    *((step, ("apply", step), {}) for step in (*MIG_STEPS, SET_MODE, SET_SLICE)),
     (StartDaemon(DAEMON), ("start", DAEMON), {}),
     (StopDaemon(DAEMON), ("stop", DAEMON), {}),
     (MarkReady("/mps", True), ("show_ready", "/mps"), {"ready": True}),

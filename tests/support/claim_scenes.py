@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from support.agent_context import world_of
-from support.agent_scenes import Place, Scene
+from support.agent_scenes import Driver, Place, Scene
 from tonnage.adapters.cdi.files import FolderCdi
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
@@ -16,14 +18,18 @@ from tonnage.agent.claims.claim_specs import ClaimSpecs
 from tonnage.agent.claims.devices import ClaimableDevices
 from tonnage.agent.claims.preparation import ClaimPreparation
 from tonnage.agent.claims.publisher import SlicePublisher
+from tonnage.agent.claims.sharing import ClaimSharing
 from tonnage.agent.holds.claim_book import ClaimBook
 from tonnage.agent.holds.hold_ledger import HoldLedger
+from tonnage.agent.mps import NodeMps
 from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.decide.node.claims.slices import desired_specs
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
 from tonnage.model.actions.checkpoints import AddRow, SaveCheckpoint
 from tonnage.model.actions.cluster import CreateSlice, DeleteSlice, ReplaceSlice
+from tonnage.model.actions.devices import SetComputeMode, SetTimeSlice
+from tonnage.model.actions.mps import StartDaemon, StopDaemon
 from tonnage.model.devices.claims import DRIVER, ClaimRef, PublishedDevice
 from tonnage.model.devices.inventory import Device, Inventory
 from tonnage.model.devices.sharing import PluginConfig
@@ -32,28 +38,40 @@ from tonnage.wire.objects import Node, ObjectMeta
 
 CLAIMS: Final = (ClaimRef("ml", "a", "uid-a"), ClaimRef("ml", "b", "uid-b"))
 _DEVICES: Final = tuple(Device(f"GPU-{n}", n, "Tesla T4", 15360, minor=n) for n in range(2))
+_SHARING: Final = (
+    {"strategy": "MPS"},
+    {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}},
+)
 _SHOW_S: Final = 0.1
 
 
 def claimed(place: Place) -> None:
-    """The scheduler has given each claim a GPU."""
-    for number, claim in enumerate(CLAIMS):
+    """The scheduler has given each claim a GPU, the first with an MPS daemon, the other with a time slice."""
+    place.devices(*(f"{{uuid: {device.uuid}, model: T4}}" for device in _DEVICES))
+    for number, (claim, how) in enumerate(zip(CLAIMS, _SHARING, strict=True)):
         grant = {"request": "gpu", "driver": DRIVER, "pool": "n", "device": f"gpu-{number}"}
-        status = {"allocation": {"devices": {"results": [grant]}}}
+        parameters = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": how}
+        config = [{"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": parameters}}]
+        status = {"allocation": {"devices": {"results": [grant], "config": config}}}
         place.cluster.put(
             RESOURCE_CLAIM, claim.name, claim.namespace, metadata={"uid": claim.uid}, status=status
         )
 
 
-async def _begun(place: Place) -> tuple[ClaimPreparation, HoldLedger, NodeBoard]:
+@asynccontextmanager
+async def _begun(place: Place) -> AsyncIterator[tuple[ClaimPreparation, NodeBoard]]:
     """An agent that has just started; what an earlier one answered is held, whatever became of the claims."""
     world = world_of(
         *("n", place.cluster, place.clock, FolderCheckpoints(place.root / "var/lib/tonnage")),
         specs=FolderCdi(place.root),
+        devices=Driver(place),
+        daemons=place,
     )
     board = NodeBoard.blank(place.clock)
     board.inventory.publish(Inventory(_DEVICES))
-    board.configuration.publish(ConfigInForce(PluginConfig(claimed=("all",)), ConfigChoice("", "test")))
+    board.configuration.publish(
+        ConfigInForce(PluginConfig(claimed=("all",), mps_root="/mps"), ConfigChoice("", "test"))
+    )
     ledger = HoldLedger(world, board)
     await ledger.restore()
     book = ClaimBook(world, ledger, boot="")
@@ -65,12 +83,25 @@ async def _begun(place: Place) -> tuple[ClaimPreparation, HoldLedger, NodeBoard]
     assert not lost, f"{lost} was answered, and nobody knows"
     devices = ClaimableDevices(world, board, lambda _: {})
     specs = ClaimSpecs(world, board, FolderCdi(place.root))
-    return ClaimPreparation(world, board, ledger, book, specs, devices), ledger, board
+    sharing = ClaimSharing(world, board, book)
+    sharing.restore()
+    preparation = ClaimPreparation(world, board, ledger, book, specs, devices, sharing)
+    running = asyncio.ensure_future(NodeMps(world, board, cast(Any, place)).run())
+    try:
+        yield preparation, board
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def prepares(place: Place) -> None:
     """kubelet asks for one claim after the other, and again until each is answered."""
-    preparation, _, _ = await _begun(place)
+    async with _begun(place) as (preparation, _):
+        await _prepare(place, preparation)
+        await asyncio.Event().wait()
+
+
+async def _prepare(place: Place, preparation: ClaimPreparation) -> None:
     for number, claim in enumerate(CLAIMS):
         answer = (await preparation.prepare([claim]))[claim.uid]
         assert not isinstance(answer, str), answer
@@ -79,20 +110,18 @@ async def prepares(place: Place) -> None:
 
 async def gives_back(place: Place) -> None:
     """The same, then kubelet takes the claims back, whose objects are gone."""
-    preparation, _, board = await _begun(place)
-    if "over" not in place.answered:
+    async with _begun(place) as (preparation, board):
+        if "over" not in place.answered:
+            await _prepare(place, preparation)
+            place.answered["over"] = "yes"
+            for claim in CLAIMS:
+                place.cluster.remove(RESOURCE_CLAIM, claim.name, claim.namespace)
         for number, claim in enumerate(CLAIMS):
-            answer = (await preparation.prepare([claim]))[claim.uid]
-            assert not isinstance(answer, str), answer
-            place.answered[f"GPU-{number}"] = "prepared"
-        place.answered["over"] = "yes"
-        for claim in CLAIMS:
-            place.cluster.remove(RESOURCE_CLAIM, claim.name, claim.namespace)
-    for number, claim in enumerate(CLAIMS):
-        place.answered[f"GPU-{number}"] = "over"
-        assert await preparation.unprepare([claim]) == {claim.uid: ""}
-    assert not board.holds.value.holds, "nothing is left in the ledger"
-    place.answered["done"] = "yes"
+            place.answered[f"GPU-{number}"] = "over"
+            assert await preparation.unprepare([claim]) == {claim.uid: ""}
+        assert not board.holds.value.holds, "nothing is left in the ledger"
+        place.answered["done"] = "yes"
+        await asyncio.Event().wait()
 
 
 def _specs(place: Place) -> list[Path]:
@@ -105,13 +134,25 @@ def _noted(place: Place) -> list[str]:
 
 
 def prepared(place: Place) -> str:
-    seen = _noted(place), len(_specs(place)), len(place.answered)
-    return "" if seen == (["uid-a", "uid-b"], 2, 2) else f"claims: {seen}"
+    seen = _noted(place), len(_specs(place)), len(place.answered), *_shared(place)
+    right = (["uid-a", "uid-b"], 2, 2, ["claims.gpu.nvidia.com/uid-a-0"], {"GPU-0": 3}, {"GPU-1": 3})
+    return "" if seen == right else f"claims: {seen}"
 
 
 def given_back(place: Place) -> str:
-    seen = _noted(place), len(_specs(place)), "done" in place.answered
-    return "" if seen == ([], 0, True) else f"claims: {seen}"
+    seen = _noted(place), len(_specs(place)), "done" in place.answered, *_shared(place)
+    return "" if seen == ([], 0, True, [], {}, {}) else f"claims: {seen}"
+
+
+def _shared(place: Place) -> tuple[list[str], dict[str, int], dict[str, int]]:
+    """The daemons, and the modes and time slices of GPUs that are not as they were."""
+    driver = Driver(place)
+    modes, slices = driver.modes(), driver.time_slices()
+    return (
+        sorted(place.daemons),
+        {uuid: int(mode) for uuid, mode in modes.items() if mode},
+        {uuid: int(interval) for uuid, interval in slices.items() if interval},
+    )
 
 
 async def publishes(place: Place) -> None:
@@ -155,8 +196,18 @@ def shows(count: int) -> Any:
 
 
 CLAIM_SCENES: Final = (
-    Scene("claims prepared", (SaveCheckpoint, AddRow, WriteSpec), claimed, prepared, life=prepares),
-    Scene("claims given back", (SaveCheckpoint, RemoveSpec), claimed, given_back, life=gives_back),
+    Scene(
+        "claims prepared",
+        (SaveCheckpoint, AddRow, WriteSpec, SetComputeMode, SetTimeSlice, StartDaemon),
+        *(claimed, prepared),
+        life=prepares,
+    ),
+    Scene(
+        "claims given back",
+        (SaveCheckpoint, RemoveSpec, SetComputeMode, SetTimeSlice, StopDaemon),
+        *(claimed, given_back),
+        life=gives_back,
+    ),
     Scene(
         "slices published",
         (CreateSlice, ReplaceSlice, DeleteSlice),

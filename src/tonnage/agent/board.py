@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tonnage.decide.node.offer import NodeOffer
     from tonnage.model.devices.health import SeenXid
     from tonnage.model.devices.inventory import Inventory, Sample
-    from tonnage.model.devices.mps import MpsState
+    from tonnage.model.devices.mps import MpsDaemon, MpsState
     from tonnage.model.names import ResourceName
     from tonnage.model.node.machine import Machine
     from tonnage.model.node.telemetry import PodIdentity
@@ -146,6 +146,8 @@ class NodeBoard:
     """Pods that asked for a part's restart, the last one's uid by part. Of `OperandFollower`."""
     claims: Topic[ClaimOffer | None]
     """What the node offers to claims; None while it has no driver for them. Of `ClaimDriver`."""
+    claim_daemons: Topic[tuple[MpsDaemon, ...]]
+    """The control daemons of MPS that prepared claims need. Of `ClaimSharing`."""
 
     @classmethod
     def blank(cls, clock: Clock) -> NodeBoard:
@@ -161,6 +163,7 @@ class NodeBoard:
             holds=Topic(clock, DeviceHolds()),
             offer=Topic(clock, None),
             mps=Topic(clock, MappingProxyType({})),
+            claim_daemons=Topic(clock, ()),
             mps_condition=Topic(clock, ConditionReport("Unknown", "MPSNeverUsed")),
             mig_wish=Topic(clock, None),
             mig_work=Topic(clock, MigWork.NONE),

@@ -18,7 +18,7 @@ from tonnage.decide.node.mig.desired_layout import MigWish
 from tonnage.decide.node.offer import NodeOffer, offer_of, plan_of
 from tonnage.model.devices.health import SeenXid
 from tonnage.model.devices.inventory import Inventory, Sample
-from tonnage.model.devices.mps import MpsState
+from tonnage.model.devices.mps import MpsDaemon, MpsState
 from tonnage.model.devices.sharing import Advertisement, Hold
 from tonnage.model.mig.hooks import HostWork
 from tonnage.model.mig.layouts import MigStanding, MigWork
@@ -91,6 +91,7 @@ class BoardFacts(msgspec.Struct, frozen=True):
     labels: DumpedFact[PublishedLabels | None]
     restarts: DumpedFact[Mapping[str, str]] = DumpedFact({})
     claims: DumpedFact[ClaimOffer | None] = DumpedFact(None)
+    claim_daemons: DumpedFact[tuple[MpsDaemon, ...]] = DumpedFact(())
 
 
 class NodeDump(msgspec.Struct, frozen=True):
@@ -160,6 +161,7 @@ def _topics(board: NodeBoard) -> dict[str, Topic[Any]]:
         "labels": board.labels,
         "restarts": board.restarts,
         "claims": board.claims,
+        "claim_daemons": board.claim_daemons,
     }
 
 

@@ -72,7 +72,7 @@ class NodeMps:
         self._marking = asyncio.Lock()
         self._standing: dict[ResourceName, DaemonState] = {}
         self._marked: dict[str, bool] = {}
-        for topic in (board.inventory, board.devices_error, board.configuration):
+        for topic in (board.inventory, board.devices_error, board.configuration, board.claim_daemons):
             topic.subscribe(self._wake.set)
         board.holds.subscribe(self._look_at_holds)
 
@@ -90,7 +90,7 @@ class NodeMps:
         if failing:
             return ConditionReport("False", "MPSDaemonNotReady", "; ".join(failing))
         if not states:
-            return ConditionReport("True", "MPSNotUsed", "no resource is shared through MPS")
+            return ConditionReport("True", "MPSNotUsed", "no resource or claim is shared through MPS")
         return ConditionReport("True", "MPSDaemonsReady", f"serving {', '.join(sorted(states))}")
 
     async def run(self) -> None:
@@ -156,7 +156,7 @@ class NodeMps:
         if self._basis is None or self._basis[0] is not inventory or self._basis[1] is not config:
             self._basis = inventory, config
             self._wants = daemons_of(share(inventory, config.config), inventory, config.config)
-        return self._wants
+        return (*self._wants, *board.claim_daemons.value)
 
     async def _mark(self, root: str) -> None:
         async with self._marking:

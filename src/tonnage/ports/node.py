@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from dataclasses import dataclass
 from typing import Protocol
 
-from tonnage.model.actions.devices import MigStep, SetComputeMode
+from tonnage.model.actions.devices import DeviceAction
 from tonnage.model.devices.cdi import DriverFiles
 from tonnage.model.devices.inventory import GpuProcess, Inventory, RawEvent, Sample
 from tonnage.model.devices.mps import MpsDaemon
@@ -68,7 +68,7 @@ class DeviceReader(Protocol):
 class DeviceBackend(DeviceReader, Protocol):
     """The same, with what changes devices."""
 
-    async def apply(self, step: SetComputeMode | MigStep) -> None:
+    async def apply(self, step: DeviceAction) -> None:
         """Make it so; a mode that is so already stays. Raises HardwareError: why it is not."""
         ...
 

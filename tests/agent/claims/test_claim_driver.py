@@ -21,7 +21,10 @@ from tonnage.decide.node.cdi.rules import spec_problems
 from tonnage.decide.node.claims.slices import MARK
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.model.devices.claims import DRIVER, ClaimRef
+from tonnage.model.devices.inventory import ComputeMode, TimeSlice
 from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.devices.scenario import ScenarioBackend
+from tonnage.twin.mps_control import MpsProgram
 from tonnage.wire import kinds
 from tonnage.wire.kubelet.claim_methods import V1BETA1
 
@@ -330,6 +333,95 @@ async def test_an_unhealthy_gpu_is_not_published_where_the_server_drops_taints_a
         (scene.root / "hardware.yaml").write_text(HARDWARE)
         await scene.slices(lambda listing: len(names(listing)) == 3)
         assert not (await scene.kubelet.prepare(claim))[claim.uid].error
+
+
+async def test_mig_devices_that_exist_are_claimed_by_nvidias_names(scene: Scene) -> None:
+    await scene.begin(ALL)
+    divided = (
+        "devices:\n- {uuid: GPU-0, model: A100-40, mig: [3g.20gb, 1g.5gb]}\n- {uuid: GPU-1, model: T4}\n"
+    )
+    (scene.root / "hardware.yaml").write_text(divided)
+    async with scene.agent():
+        await scene.kubelet.register()
+        listing = await scene.slices(lambda listing: len(names(listing)) == 3)
+        assert names(listing) == ["gpu-0-mig-3g20gb-9-0", "gpu-0-mig-1g5gb-19-4", "gpu-1"]
+        large = listing[0].spec["devices"][0]
+        uuid = large["attributes"]["uuid"]["string"]
+        assert large["attributes"]["parentUUID"] == {"string": "GPU-0"}
+        config = [
+            {
+                "source": "FromClaim",
+                "requests": ["gpu"],
+                "opaque": {
+                    "driver": DRIVER,
+                    "parameters": {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "MigDeviceConfig"},
+                },
+            }
+        ]
+        claim = await scene.claim("part", "gpu-0-mig-3g20gb-9-0", config=config)
+        answer = (await scene.kubelet.prepare(claim))[claim.uid]
+        assert [device.device_name for device in answer.devices] == ["gpu-0-mig-3g20gb-9-0"]
+        [entry] = scene.spec(claim)["devices"]
+        assert entry["name"] == f"{claim.uid}-gpu-0-mig-3g20gb-9-0"
+        status = await reported(scene, holders)
+        assert holders(status) == [(uuid, "part-pod")]
+        other = await scene.claim("other", "gpu-0-mig-3g20gb-9-0")
+        assert "is held as claim ml/part" in (await scene.kubelet.prepare(other))[other.uid].error
+        beside = await scene.claim("beside", "gpu-0-mig-1g5gb-19-4")
+        assert not (await scene.kubelet.prepare(beside))[beside.uid].error
+        assert await scene.kubelet.unprepare(claim, beside) == {claim.uid: "", beside.uid: ""}
+
+
+def sharing(**how: Any) -> list[Any]:
+    parameters = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": how}
+    return [{"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": parameters}}]
+
+
+async def test_a_time_slice_is_set_for_a_claim_and_taken_back_with_it(scene: Scene) -> None:
+    await scene.begin(ALL)
+    backend = ScenarioBackend(scene.root / "hardware.yaml", SystemClock())
+    config = sharing(strategy="TimeSlicing", timeSlicingConfig={"interval": "Long"})
+    async with scene.agent():
+        await scene.kubelet.register()
+        claim = await scene.claim("sliced", "gpu-1", config=config)
+        assert not (await scene.kubelet.prepare(claim))[claim.uid].error
+        assert backend.time_slices() == {"GPU-1": TimeSlice.LONG}
+    async with scene.agent():
+        await scene.kubelet.register()
+        assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
+        assert backend.time_slices() == {"GPU-1": TimeSlice.DEFAULT}
+
+
+async def test_a_claim_has_an_mps_daemon_of_its_own_as_long_as_it_is_prepared(scene: Scene) -> None:
+    await scene.begin(f"{ALL}flags: {{mpsRoot: /run/nvidia/mps}}\n")
+    MpsProgram(scene.root).install()
+    backend = ScenarioBackend(scene.root / "hardware.yaml", SystemClock())
+    config = sharing(strategy="MPS", mpsConfig={"defaultActiveThreadPercentage": 40})
+    async with scene.agent():
+        await scene.kubelet.register()
+        claim = await scene.claim("shared", "gpu-0", config=config)
+        assert not (await scene.kubelet.prepare(claim))[claim.uid].error
+        assert backend.modes() == {"GPU-0": ComputeMode.EXCLUSIVE_PROCESS}
+        folder = f"/run/nvidia/mps/claims.{DRIVER}/{claim.uid}-0"
+        assert (scene.root / folder.lstrip("/") / "pipe").is_dir()
+        [entry] = scene.spec(claim)["devices"]
+        inside = f"/mps/claims.{DRIVER}/{claim.uid}-0/pipe"
+        assert f"CUDA_MPS_PIPE_DIRECTORY={inside}" in entry["containerEdits"]["env"]
+        mounts = {each["containerPath"]: each["hostPath"] for each in entry["containerEdits"]["mounts"]}
+        assert mounts == {inside: f"{folder}/pipe", "/dev/shm": "/run/nvidia/mps/shm"}
+        assert spec_problems(scene.spec(claim)) == ()
+        assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
+        assert backend.modes() == {"GPU-0": ComputeMode.DEFAULT}
+
+
+def holders(status: Any) -> list[tuple[str, str]]:
+    """Who has which device, as the node's report says it."""
+    return [
+        (uuid, holder["pod"])
+        for device in status.get("devices", ())
+        for holder in device.get("holders", ())
+        for uuid in holder["ids"]
+    ]
 
 
 async def test_without_the_flag_nobody_gets_a_claimed_gpu_and_that_is_told(scene: Scene) -> None:

@@ -18,12 +18,13 @@ from support.device_contract import READ
 from support.driver_root import Driver
 from support.nvml.bindings import fresh_bindings
 from support.nvml.changes import compute_modes
+from support.nvml.nvidia_smi import install, time_slices
 from support.nvml.state import DriverState, FakeGpu, FakeProcess, FakeUse, Rule
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
-from tonnage.model.actions.devices import SetComputeMode
+from tonnage.model.actions.devices import SetComputeMode, SetTimeSlice
 from tonnage.model.catalog.gpus import gpu_models
-from tonnage.model.devices.inventory import ComputeMode, RawEvent, RawEventKind, Sample
+from tonnage.model.devices.inventory import ComputeMode, RawEvent, RawEventKind, Sample, TimeSlice
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.ports.node import DeviceBackend
 from tonnage.twin.devices.scenario import ScenarioBackend
@@ -45,6 +46,10 @@ class Machine(Protocol):
     def vanish(self) -> None: ...
     def mode(self, index: int) -> int:
         """NVML's number of the device's compute mode."""
+        ...
+
+    def time_slice(self, index: int) -> int:
+        """nvidia-smi's number of the device's time slice."""
         ...
 
     def disturb(self) -> RawEventKind:
@@ -103,6 +108,9 @@ class ScenarioMachine:
     def mode(self, index: int) -> int:
         return ScenarioBackend(self.file, SystemClock()).modes().get(f"GPU-{index}", 0)
 
+    def time_slice(self, index: int) -> int:
+        return ScenarioBackend(self.file, SystemClock()).time_slices().get(f"GPU-{index}", 0)
+
     def disturb(self) -> RawEventKind:
         self.lose(3)
         return RawEventKind.CHANGED
@@ -117,6 +125,7 @@ class NvmlMachine:
 
     def __init__(self, driver: Driver, deadline_s: float = 5.0) -> None:
         self.driver = driver
+        install(driver.root)
         self.backend: DeviceBackend = NvmlBackend(
             SystemClock(), root=driver.root, driver_root=driver.root, deadline_s=deadline_s
         )
@@ -146,6 +155,9 @@ class NvmlMachine:
 
     def mode(self, index: int) -> int:
         return compute_modes(self.driver.file, 4)[index]
+
+    def time_slice(self, index: int) -> int:
+        return time_slices(self.driver.file).get(f"GPU-{index}", 0)
 
     def disturb(self) -> RawEventKind:
         self.report(2, 79)
@@ -278,6 +290,14 @@ async def test_a_device_is_one_processs_own_until_it_is_given_back(machine: Mach
     for mode in (ComputeMode.EXCLUSIVE_PROCESS, ComputeMode.EXCLUSIVE_PROCESS, ComputeMode.DEFAULT):
         await machine.backend.apply(SetComputeMode("GPU-2", mode))
         assert [machine.mode(index) for index in range(4)] == [0, 0, mode, 0]
+
+
+async def test_a_time_slice_is_set_until_it_is_taken_back(machine: Machine) -> None:
+    for interval in (TimeSlice.LONG, TimeSlice.SHORT, TimeSlice.DEFAULT):
+        await machine.backend.apply(SetTimeSlice("GPU-2", interval))
+        assert [machine.time_slice(index) for index in range(4)] == [0, 0, interval, 0]
+    with pytest.raises(HardwareError, match="the time slice of GPU-9 cannot be set"):
+        await machine.backend.apply(SetTimeSlice("GPU-9", TimeSlice.LONG))
 
 
 async def test_a_device_that_is_not_there_has_no_mode(machine: Machine) -> None:

@@ -166,11 +166,11 @@ def test_a_configuration_that_is_not_honoured_keeps_the_pod_waiting_with_the_rea
     parameters = {
         "apiVersion": "resource.nvidia.com/v1beta1",
         "kind": "GpuConfig",
-        "sharing": {"strategy": "TimeSlicing"},
+        "sharing": {"strategy": "MPS"},
     }
     config = [{"opaque": {"driver": CLASS, "parameters": parameters}}]
-    cluster.apply(obj("ResourceClaim", "sliced", spec_of(config=config)), claiming("a", claim="sliced"))
-    told = "NodePrepareResources failed for ResourceClaim sliced: claim default/sliced"
+    cluster.apply(obj("ResourceClaim", "mps", spec_of(config=config)), claiming("a", claim="mps"))
+    told = "NodePrepareResources failed for ResourceClaim mps: claim default/mps"
     until(lambda: told in cluster.kubectl("describe", "pod", "a"))
-    assert "sharing by TimeSlicing is not supported" in cluster.kubectl("describe", "pod", "a")
+    assert "sharing by MPS needs flags.mpsRoot" in cluster.kubectl("describe", "pod", "a")
     assert cluster.get("pod", "a")["spec"]["nodeName"] == NODE_NAME

@@ -1,5 +1,6 @@
-"""nvidia-smi of the pretended driver, as far as it resets GPUs; `install` puts it under a driver root.
+"""nvidia-smi of the pretended driver, as far as it resets GPUs and sets time slices.
 
+`install` puts it under a driver root.
 As a program it knows nothing but the state file and what processes changed since, and it refuses what the
 driver's own refuses: GPUs that somebody uses, one of several behind NVSwitches, a driver that is open.
 """
@@ -33,8 +34,21 @@ def resets(state_file: Path) -> list[list[str]]:
     return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
 
 
+def time_slices(state_file: Path) -> dict[str, int]:
+    """The time slice that was set of each GPU, by uuid."""
+    file = state_file.with_name("slices")
+    lines = [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+    return {uuid: int(number) for uuid, number in lines}
+
+
 def main(arguments: list[str], state_file: Path) -> int:
-    """Exit status of `nvidia-smi --gpu-reset -i UUID,...`."""
+    """Exit status of `nvidia-smi --gpu-reset -i UUID,...`, or `compute-policy -i UUID --set-timeslice N`."""
+    if arguments[:2] == ["compute-policy", "-i"] and arguments[3:4] == ["--set-timeslice"]:
+        if not any(line.split()[2:] == ["uuid", arguments[2]] for line in _text(state_file).splitlines()):
+            print("No devices were found")
+            return 6
+        _append(state_file.with_name("slices"), f"{arguments[2]} {arguments[4]}\n")
+        return 0
     if arguments[:2] != ["--gpu-reset", "-i"] or len(arguments) != 3:
         print("Invalid combination of input arguments.")
         return 6

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.vendors.driver_thread import DriverThread, OverdueError
-from tonnage.model.actions.devices import MigStep, SetComputeMode
+from tonnage.model.actions.devices import DeviceAction
 from tonnage.model.devices.device_nodes import CAPABILITY_FOLDER, IMEX_FOLDER, DeviceNodes
 from tonnage.model.devices.inventory import GpuProcess, Inventory, RawEvent, RawEventKind, Sample
 from tonnage.model.mig.layouts import DividedGpu
@@ -65,7 +65,7 @@ class NodesBeside:
         self._scanned = nodes
         return replace(inventory, nodes=nodes)
 
-    async def apply(self, step: SetComputeMode | MigStep) -> None:
+    async def apply(self, step: DeviceAction) -> None:
         await self._backend.apply(step)
 
     async def divided(self) -> tuple[DividedGpu, ...]:

@@ -19,7 +19,7 @@ from tonnage.adapters.vendors.nvml_reader import NvmlReader, Scan
 from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.adapters.vendors.nvml_steps import set_compute_mode
 from tonnage.adapters.vendors.platforms import INSTEAD, is_tegra, refused_platform
-from tonnage.model.actions.devices import MigStep, ResetGpu, SetComputeMode
+from tonnage.model.actions.devices import DeviceAction, MigStep, ResetGpu, SetComputeMode, SetTimeSlice
 from tonnage.model.devices.inventory import (
     Device,
     GpuProcess,
@@ -145,9 +145,12 @@ class NvmlBackend:
     async def processes(self) -> tuple[GpuProcess, ...]:
         return await self._rows("processes", self._reader.processes, lambda reply: reply.processes)
 
-    async def apply(self, step: SetComputeMode | MigStep) -> None:
+    async def apply(self, step: DeviceAction) -> None:
         if isinstance(step, ResetGpu):
             await self._reset(step)
+            return
+        if isinstance(step, SetTimeSlice):
+            await self._slice(step)
             return
         if not isinstance(step, SetComputeMode):
             await self._divide(step)
@@ -166,6 +169,15 @@ class NvmlBackend:
             return await self._calls.call("read MIG instances", lambda: read_divided(self._session))
         except self._session.errors() as error:
             raise self._refused(error) from None
+
+    async def _slice(self, step: SetTimeSlice) -> None:
+        from tonnage.adapters.vendors.nvidia_smi import SLICE_S, set_time_slice
+
+        def take(steps: Steps) -> None:
+            steps(NODE, times=1 + SLICE_S / self._deadline_s)
+            set_time_slice(self._driver_root, step)
+
+        await self._calls.follow(f"set the time slice of {step.uuid}", take)
 
     async def _divide(self, step: MigStep) -> None:
         from tonnage.adapters.vendors.nvml_mig import described, take_step

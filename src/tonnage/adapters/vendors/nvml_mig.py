@@ -140,8 +140,9 @@ def _profile(nvml: ModuleType, handle: Any, number: int) -> _DriverProfile | Non
         max((int(place.size) for place in places), default=0),
         sorted(int(place.start) for place in places),
     )
-    profile = MigProfile(_name(facts), int(facts.sliceCount), size, int(facts.instanceCount), tuple(starts))
-    return _DriverProfile(int(facts.id), profile)
+    most, number = int(facts.instanceCount), int(facts.id)
+    profile = MigProfile(_name(facts), int(facts.sliceCount), size, most, tuple(starts), number=number)
+    return _DriverProfile(number, profile)
 
 
 def _compute_profile(nvml: ModuleType, gi: Any, number: int) -> Any | None:

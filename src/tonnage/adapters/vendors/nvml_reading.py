@@ -117,6 +117,7 @@ def _read_mig(nvml: ModuleType, parent: Any, handle: Any, index: int) -> MigDevi
     attributes = nvml.nvmlDeviceGetAttributes_v2(handle)
     gi: int = nvml.nvmlDeviceGetGpuInstanceId(handle)
     name: str = nvml.nvmlDeviceGetName(handle)
+    instance = optional(nvml, lambda: _instance(nvml, parent, gi))
     return MigDevice(
         uuid=identity_of(nvml, handle),
         index=index,
@@ -124,7 +125,7 @@ def _read_mig(nvml: ModuleType, parent: Any, handle: Any, index: int) -> MigDevi
         gpu_instance=gi,
         compute_instance=nvml.nvmlDeviceGetComputeInstanceId(handle),
         memory_mib=int(attributes.memorySizeMB),
-        placement=optional(nvml, lambda: _placement(nvml, parent, gi)),
+        placement=None if instance is None else instance[0],
         multiprocessors=attributes.multiprocessorCount,
         gpu_slices=attributes.gpuInstanceSliceCount,
         compute_slices=attributes.computeInstanceSliceCount,
@@ -133,13 +134,14 @@ def _read_mig(nvml: ModuleType, parent: Any, handle: Any, index: int) -> MigDevi
         encoders=attributes.sharedEncoderCount,
         jpeg_engines=attributes.sharedJpegCount,
         optical_flow_engines=attributes.sharedOfaCount,
+        profile_number=None if instance is None else instance[1],
     )
 
 
-def _placement(nvml: ModuleType, parent: Any, gi: int) -> tuple[int, int]:
-    """Only who may change instances is told."""
-    placement = nvml.nvmlGpuInstanceGetInfo(nvml.nvmlDeviceGetGpuInstanceById(parent, gi)).placement
-    return placement.start, placement.size
+def _instance(nvml: ModuleType, parent: Any, gi: int) -> tuple[tuple[int, int], int]:
+    """(placement, number of the profile) of a GPU instance: only who may change instances is told."""
+    facts = nvml.nvmlGpuInstanceGetInfo(nvml.nvmlDeviceGetGpuInstanceById(parent, gi))
+    return (facts.placement.start, facts.placement.size), int(facts.profileId)
 
 
 @dataclass(slots=True)

@@ -10,11 +10,13 @@ from typing import Final
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.claims.claim_specs import ClaimSpecs
 from tonnage.agent.claims.devices import ClaimableDevices
+from tonnage.agent.claims.sharing import ClaimSharing
 from tonnage.agent.context import AgentWorld
 from tonnage.agent.holds.claim_book import ClaimBook
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.decide.node.claims.claim_spec import cdi_name
-from tonnage.decide.node.claims.prepare import ClaimGround, prepare
+from tonnage.decide.node.claims.prepare import prepare
+from tonnage.decide.node.claims.sharing import ClaimGround
 from tonnage.model.devices.claims import ClaimRef, PreparedClaim
 from tonnage.model.errors import ApiError, Bug, HardwareError, Problem, TonnageError
 from tonnage.model.json import JsonObject
@@ -23,6 +25,7 @@ from tonnage.ports.claims import ClaimAnswer
 from tonnage.wire.kinds import RESOURCE_CLAIM
 
 _LOG: Final = logging.getLogger(__name__)
+_GIVEN_BACK: Final = "the claim was given back while it was prepared"
 
 
 class ClaimPreparation:
@@ -40,6 +43,7 @@ class ClaimPreparation:
         book: ClaimBook,
         specs: ClaimSpecs,
         devices: ClaimableDevices,
+        sharing: ClaimSharing,
     ) -> None:
         self._node = world.node
         self._api = world.api
@@ -48,6 +52,7 @@ class ClaimPreparation:
         self._book = book
         self._specs = specs
         self._devices = devices
+        self._sharing = sharing
         self._complaints: dict[str, str] = {}
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimAnswer]:
@@ -88,12 +93,16 @@ class ClaimPreparation:
             noted = self._book.current(claim.uid)
             if noted is None:
                 if standing is None:  # it was unprepared meanwhile
-                    raise HardwareError(Problem("the claim was given back while it was prepared", str(claim)))
+                    raise HardwareError(Problem(_GIVEN_BACK, str(claim)))
                 decided = prepare(claim, *standing, self._ground())
                 if isinstance(decided, Reason):
                     return decided
                 noted = decided
                 await self._book.note(noted)
+        await self._sharing.begin(noted)  # not within: a daemon takes its time, and others want answers
+        async with self._ledger.answering:
+            if self._book.current(claim.uid) is None:
+                raise HardwareError(Problem(_GIVEN_BACK, str(claim)))
             await self._specs.write(noted)
         return noted
 
@@ -111,19 +120,27 @@ class ClaimPreparation:
 
     def _ground(self) -> ClaimGround:
         devices = {device.name: device for device in self._devices.current() or ()}
-        return ClaimGround(self._node, devices, self._board.holds.value, self._book.boot, self._book.uids())
+        current = self._board.configuration.value
+        root = "" if current is None else current.config.mps_root
+        held, book = self._board.holds.value, self._book
+        return ClaimGround(self._node, devices, held, book.boot, book.uids(), root)
 
     async def _unprepare(self, claim: ClaimRef) -> str:
         if self._book.unreadable:
             return self._refused(claim, self._book.unreadable)
-        async with self._ledger.answering:
-            self._complaints.pop(claim.uid, None)
-            if claim.uid not in self._book.claims:
-                return ""
-            try:
+        noted = self._book.claims.get(claim.uid)
+        self._complaints.pop(claim.uid, None)
+        if noted is None:
+            return ""
+        try:
+            async with self._ledger.answering:
                 await self._specs.remove(claim.uid)
+            if noted.boot == self._book.boot:
+                await self._sharing.end(noted)
+            async with self._ledger.answering:
                 await self._book.forget(claim.uid)
-            except HardwareError as error:
-                return self._refused(claim, str(error))
+            self._sharing.over(claim.uid)
+        except HardwareError as error:
+            return self._refused(claim, str(error))
         _LOG.info("claim unprepared: node=%s claim=%s", self._node, claim)
         return ""

@@ -88,11 +88,14 @@ class NodeClaims:
         from tonnage.agent.claims.devices import ClaimableDevices
         from tonnage.agent.claims.driver import ClaimDriver
         from tonnage.agent.claims.preparation import ClaimPreparation
+        from tonnage.agent.claims.sharing import ClaimSharing
 
         world, board = self._world, self._board
         devices = ClaimableDevices(world, board, node.roots)
         specs = ClaimSpecs(world, board, node.specs)
-        preparation = ClaimPreparation(world, board, self._ledger, book, specs, devices)
+        sharing = ClaimSharing(world, board, book)
+        sharing.restore()
+        preparation = ClaimPreparation(world, board, self._ledger, book, specs, devices, sharing)
         return ClaimDriver(world, board, node.sockets(), devices, book, preparation)
 
 

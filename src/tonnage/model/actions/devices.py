@@ -7,7 +7,7 @@ from typing import ClassVar, TypeAlias
 
 from tonnage.model.actions.retry import LooksFirst, Retry
 from tonnage.model.actions.subjects import MIG_LAYOUT
-from tonnage.model.devices.inventory import ComputeMode
+from tonnage.model.devices.inventory import ComputeMode, TimeSlice
 from tonnage.model.mig.layouts import GpuInstance
 
 
@@ -19,6 +19,16 @@ class SetComputeMode:
 
     uuid: str
     mode: ComputeMode
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimeSlice:
+    """How long processes take turns on a physical device. It lasts until the driver is loaded anew."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    uuid: str
+    interval: TimeSlice
 
 
 class _LayoutStep(LooksFirst):
@@ -89,4 +99,4 @@ MigStep: TypeAlias = (
     | CreateGpuInstance
     | CreateComputeInstance
 )
-DeviceAction: TypeAlias = MigStep | SetComputeMode
+DeviceAction: TypeAlias = MigStep | SetComputeMode | SetTimeSlice

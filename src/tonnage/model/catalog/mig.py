@@ -20,6 +20,7 @@ class MigProfile:
 
     `starts` are the memory slices at which one may begin. `media` (decoders, encoders, JPEG engines each)
     and `flow` (optical flow) are engines that it takes, where a model has too few of them for every layout.
+    `number` is the driver's own for it; None: not known.
     """
 
     name: str
@@ -29,6 +30,7 @@ class MigProfile:
     starts: tuple[int, ...] = ()
     media: int = 0
     flow: int = 0
+    number: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from tonnage.model.devices.inventory import TimeSlice
+from tonnage.model.devices.mps import MpsDaemon
+
 DRIVER: Final = "gpu.nvidia.com"
 """The name of NVIDIA's driver, whose classes, attributes and configurations manifests are written for."""
 CDI_CLAIM_KIND: Final = f"k8s.{DRIVER}/claim"
@@ -55,14 +58,25 @@ class PreparedDevice:
 
 
 @dataclass(frozen=True, slots=True)
+class SlicedDevice:
+    """A GPU whose processes take turns of that length, while a claim has it."""
+
+    uuid: str
+    interval: TimeSlice
+
+
+@dataclass(frozen=True, slots=True)
 class PreparedClaim:
     """A claim that was prepared, or is being: noted before anything is done for it.
 
     `consumers` are (uid, name) of the pods that had reserved it then. `boot` is the machine's boot in which
-    it was prepared: neither its CDI spec nor a container outlives that.
+    it was prepared: neither its CDI spec nor a container outlives that. `slices` are GPUs whose time slice
+    the claim set, `daemons` its MPS control daemons: both end with it.
     """
 
     claim: ClaimRef
     devices: tuple[PreparedDevice, ...] = ()
     consumers: tuple[tuple[str, str], ...] = ()
     boot: str = ""
+    slices: tuple[SlicedDevice, ...] = ()
+    daemons: tuple[MpsDaemon, ...] = ()

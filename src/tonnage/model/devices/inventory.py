@@ -15,7 +15,8 @@ from tonnage.model.devices.links import Link
 class MigDevice:
     """A part of a device that works as one; `profile` is the driver's name of its size, such as 1g.10gb.
 
-    `index` is its place on the device, `placement` the first memory slice and their number (None: not told).
+    `index` is its place on the device, `placement` the first memory slice and their number (None: not told),
+    `profile_number` the driver's own for its GPU instance's profile (None: not told).
     One on a device that is not healthy is not healthy either.
     """
 
@@ -36,6 +37,7 @@ class MigDevice:
     optical_flow_engines: int = 0
     healthy: bool = True
     reason: str = ""
+    profile_number: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,15 @@ class ComputeMode(IntEnum):
 
     DEFAULT = 0
     EXCLUSIVE_PROCESS = 3
+
+
+class TimeSlice(IntEnum):
+    """How long a process computes on a device before the next one does. The values are nvidia-smi's."""
+
+    DEFAULT = 0
+    SHORT = 1
+    MEDIUM = 2
+    LONG = 3
 
 
 class RawEventKind(StrEnum):

@@ -11,7 +11,7 @@ from typing import Any, Final
 from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.documents.yaml.reader import MAX_BYTES
 from tonnage.documents.yaml.source import parse_document
-from tonnage.model.actions.devices import MigStep, SetComputeMode
+from tonnage.model.actions.devices import DeviceAction, SetComputeMode, SetTimeSlice
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.catalog.mig import device_mib, mig_model
 from tonnage.model.devices.health import RecoveryAction
@@ -24,6 +24,7 @@ from tonnage.model.devices.inventory import (
     RawEvent,
     RawEventKind,
     Sample,
+    TimeSlice,
     Vitals,
 )
 from tonnage.model.devices.links import NVSWITCH, PCI_WORDS, Link
@@ -117,21 +118,26 @@ class ScenarioBackend:
             for process in entry.processes
         )
 
-    async def apply(self, step: SetComputeMode | MigStep) -> None:
+    async def apply(self, step: DeviceAction) -> None:
         hardware = self._read()
         entry = next((device for device in hardware.devices if device.uuid == step.uuid), None)
         if entry is None or entry.health in ("lost", "hung"):
             why = "no such device" if entry is None else _REASONS[entry.health]
-            subject = "the compute mode" if isinstance(step, SetComputeMode) else "the MIG layout"
+            subjects = {SetComputeMode: "the compute mode", SetTimeSlice: "the time slice"}
+            subject = subjects.get(type(step), "the MIG layout")
             raise HardwareError(Problem(f"{subject} of {step.uuid} cannot be set", str(self._file), why))
-        if not isinstance(step, SetComputeMode):
+        modes, slices = self.modes(), self.time_slices()
+        if isinstance(step, SetComputeMode):
+            modes[step.uuid] = step.mode
+        elif isinstance(step, SetTimeSlice):
+            slices[step.uuid] = step.interval
+        else:
             self._layouts.take(hardware, step)
             return
-        modes = self.modes()
-        if modes.get(step.uuid, ComputeMode.DEFAULT) != step.mode:
-            numbers = {uuid: int(mode) for uuid, mode in {**modes, step.uuid: step.mode}.items()}
+        if (modes, slices) != (self.modes(), self.time_slices()):
             fresh = self._modes.with_name(f".{self._modes.name}.new")
-            fresh.write_text(json.dumps({"boot": hardware.boot, "modes": numbers}), encoding="utf-8")
+            stored = {"boot": hardware.boot, "modes": modes, "slices": slices}
+            fresh.write_text(json.dumps(stored), encoding="utf-8")
             fresh.replace(self._modes)
 
     async def divided(self) -> tuple[DividedGpu, ...]:
@@ -145,13 +151,21 @@ class ScenarioBackend:
 
     def modes(self) -> dict[str, ComputeMode]:
         """Compute modes that were set since the pretended boot, by uuid: a driver outlives agents."""
+        return {uuid: ComputeMode(mode) for uuid, mode in self._set_since_boot("modes").items()}
+
+    def time_slices(self) -> dict[str, TimeSlice]:
+        """The same of time slices."""
+        return {uuid: TimeSlice(number) for uuid, number in self._set_since_boot("slices").items()}
+
+    def _set_since_boot(self, key: str) -> dict[str, int]:
+        kinds = {"modes": ComputeMode, "slices": TimeSlice}
         try:
             stored: Any = parsed_json(bounded_bytes(self._modes, MAX_BYTES))
-            modes = {str(uuid): ComputeMode(mode) for uuid, mode in stored["modes"].items()}
+            numbers = {str(uuid): int(kinds[key](number)) for uuid, number in stored.get(key, {}).items()}
             boot = stored["boot"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):  # not what `apply` writes
             return {}
-        return modes if boot == self._read().boot else {}
+        return numbers if boot == self._read().boot else {}
 
     def stuck_s(self) -> float:
         return 0.0
@@ -245,6 +259,7 @@ def _parts(entry: HardwareDevice, model: GpuModel, layout: ScenarioLayout) -> It
         for compute in instance.computes:
             profile = part_name(instance, compute)
             name = parse_profile(profile)
+            kind = mig.profiles.get(instance.profile) if mig is not None else None
             yield MigDevice(
                 compute.uuid,
                 next(places),
@@ -257,6 +272,7 @@ def _parts(entry: HardwareDevice, model: GpuModel, layout: ScenarioLayout) -> It
                 compute_slices=compute.slices,
                 healthy=healthy,
                 reason="" if healthy else entry.reason or _REASONS[entry.health],
+                profile_number=kind.number if kind is not None else None,
             )
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tonnage.decide.node.claims.opaque import DeviceConfig, read_config
-from tonnage.decide.node.claims.prepare import ClaimGround, prepare
+from tonnage.decide.node.claims.prepare import prepare
 from tonnage.decide.node.claims.published import available, published_devices
+from tonnage.decide.node.claims.sharing import ClaimGround
 from tonnage.decide.node.claims.slices import (
     ChangedSlice,
     NewSlice,
@@ -21,8 +22,8 @@ from tonnage.decide.node.claims.slices import (
 )
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.share import share
-from tonnage.model.devices.claims import DRIVER, ClaimRef, PreparedClaim, PublishedDevice
-from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.claims import DRIVER, ClaimRef, PreparedClaim, PublishedDevice, SlicedDevice
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice, TimeSlice
 from tonnage.model.devices.sharing import Hold, HoldKind, PluginConfig
 from tonnage.model.json_access import copied
 from tonnage.model.reasons.reason import Reason
@@ -31,6 +32,7 @@ OWNER = NodeOwner("n", "uid-n")
 REF = ClaimRef("ml", "train", "u-1")
 V = "resource.nvidia.com/v1beta1"
 KNOWN = f"{V}, GpuConfig or MigDeviceConfig"
+MPS = "sharing.mpsConfig"
 THREADS = "sharing.mpsConfig.defaultActiveThreadPercentage"
 CONFIG = "claim ml/train: status.allocation.devices.config[0]"
 GPUS = tuple(Device(f"GPU-{n}", n, "Tesla T4", 15360, "7.5", minor=n) for n in range(3))
@@ -110,6 +112,70 @@ def test_a_claimed_gpu_is_no_extended_resource_and_the_others_are() -> None:
     assert [device.name for device in published_devices(Inventory(GPUS), config)] == ["gpu-1", "gpu-2"]
 
 
+def part(profile: str, number: int | None, start: int, **more: Any) -> MigDevice:
+    return MigDevice(
+        f"MIG-{start}", start, profile, start, 0, 4864, (start, 1), profile_number=number, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "names", "unfit"),
+    [
+        pytest.param(
+            {"mig_enabled": True, "migs": (part("1g.5gb+me", 20, 4), part("1g.5gb", 19, 0))},
+            ["gpu-5-mig-1g5gb-19-0", "gpu-5-mig-1g5gbme-20-4"],
+            "",
+            id="its-mig-devices-in-order-of-their-places-and-not-the-gpu",
+        ),
+        pytest.param(
+            {"mig_enabled": True},
+            ["gpu-5"],
+            "MIG is enabled, and it has no MIG devices",
+            id="a-gpu-without-mig-devices",
+        ),
+        pytest.param(
+            {"mig_enabled": True, "migs": (part("1c.3g.20gb", 9, 0),)},
+            ["gpu-5-mig-1c3g20gb-9-0"],
+            "it is a part of a GPU instance, and claims name whole ones",
+            id="a-compute-instance-among-others",
+        ),
+        pytest.param(
+            {"mig_enabled": True, "migs": (part("1g.5gb", None, 0),)},
+            ["gpu-5-mig-1g5gb-None-0"],
+            "its place on the GPU is unknown, by which claims name it; the agent needs --mig",
+            id="one-whose-place-is-not-told",
+        ),
+    ],
+)
+def test_mig_devices_that_exist_are_published_in_the_place_of_their_gpu(
+    gpu: Any, names: list[str], unfit: str
+) -> None:
+    inventory = Inventory((Device("GPU-0", 0, "NVIDIA A100-SXM4-40GB", 40960, minor=5, **gpu),))
+    devices = published_devices(inventory, PluginConfig(claimed=("all",)))
+    assert [device.name for device in devices] == names
+    assert devices[0].unfit == unfit
+
+
+def test_a_mig_device_has_the_attributes_of_its_gpu_and_its_own_memory_slices() -> None:
+    mig = MigDevice(
+        *("MIG-a", 0, "2g.10gb", 1, 0, 9856, (2, 2)), multiprocessors=28, decoders=1, profile_number=14
+    )
+    gpu = Device("GPU-0", 0, "NVIDIA A100-SXM4-40GB", 40960, "8.0", minor=0, mig_enabled=True, migs=(mig,))
+    [device] = published_devices(Inventory((gpu,)), PluginConfig(claimed=("all",)))
+    texts = {key: device.texts[key] for key in ("type", "uuid", "parentUUID", "profile", "productName")}
+    assert texts == {
+        "type": "mig",
+        "uuid": "MIG-a",
+        "parentUUID": "GPU-0",
+        "profile": "2g.10gb",
+        "productName": "NVIDIA A100-SXM4-40GB",
+    }
+    assert device.versions == {"cudaComputeCapability": "8.0.0"}
+    engines = {"copyEngines": "0", "decoders": "1", "encoders": "0", "jpegEngines": "0", "ofaEngines": "0"}
+    slices = {"memorySlice2": "1", "memorySlice3": "1"}
+    assert device.capacity == {"memory": "9856Mi", "multiprocessors": "28", **engines, **slices}
+
+
 def test_a_gpu_that_a_container_has_as_a_resource_is_not_published_and_one_of_a_claim_is() -> None:
     held = DeviceHolds.of(
         [
@@ -133,7 +199,7 @@ def test_a_gpu_that_a_container_has_as_a_resource_is_not_published_and_one_of_a_
                 "kind": "GpuConfig",
                 "sharing": {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}},
             },
-            DeviceConfig(strategy="TimeSlicing"),
+            DeviceConfig(strategy="TimeSlicing", interval=TimeSlice.LONG),
             id="time-slicing",
         ),
         pytest.param(
@@ -156,6 +222,46 @@ def test_a_gpu_that_a_container_has_as_a_resource_is_not_published_and_one_of_a_
             },
             (f"{THREADS} must be a whole number from 0 to 100, not 101",),
             id="too-many-threads",
+        ),
+        pytest.param(
+            {
+                "kind": "GpuConfig",
+                "sharing": {
+                    "strategy": "MPS",
+                    "mpsConfig": {
+                        "defaultActiveThreadPercentage": 30,
+                        "defaultPinnedDeviceMemoryLimit": "10Gi",
+                        "defaultPerDevicePinnedMemoryLimit": {"1": "1Gi", "GPU-0": 5242880},
+                    },
+                },
+            },
+            DeviceConfig(
+                *("GpuConfig", "MPS"),
+                threads_percent=30,
+                limit_mib=10240,
+                limits_mib=(("1", 1024), ("GPU-0", 5)),
+            ),
+            id="mps-with-limits",
+        ),
+        pytest.param(
+            {
+                "kind": "MigDeviceConfig",
+                "sharing": {
+                    "strategy": "MPS",
+                    "mpsConfig": {
+                        "defaultPinnedDeviceMemoryLimit": "1k",
+                        "defaultPerDevicePinnedMemoryLimit": {"first": "1Gi", "0": None},
+                        "multiUser": True,
+                    },
+                },
+            },
+            (
+                f"{MPS}.defaultPerDevicePinnedMemoryLimit.first must be named by an index or a UUID",
+                f"{MPS}.defaultPinnedDeviceMemoryLimit must be a quantity of at least 1Mi, not '1k'",
+                f"{MPS}.defaultPerDevicePinnedMemoryLimit.0 must be a quantity of at least 1Mi, not ''",
+                f"{MPS}.multiUser is not supported: one MPS server serves one user",
+            ),
+            id="limits-that-make-no-sense",
         ),
         pytest.param({"kind": "GpuConfig", "sharing": []}, ("sharing must be an object",), id="another-type"),
         pytest.param(
@@ -228,9 +334,15 @@ SLICED: Any = {"sharing": {"strategy": "TimeSlicing"}}
             id="a-share",
         ),
         pytest.param(
-            status({}, config=[opaque(**SLICED)]),
-            f"{CONFIG}: sharing by TimeSlicing is not supported for claims by this version of Tonnage",
-            id="not-honoured-yet",
+            status({}, config=[opaque(sharing={"strategy": "MPS"})]),
+            f"{CONFIG}: sharing by MPS needs flags.mpsRoot in the node's configuration;"
+            " the chart's mps.root sets it",
+            id="mps-without-a-folder",
+        ),
+        pytest.param(
+            status({"adminAccess": True}, config=[opaque(**SLICED)]),
+            f"{CONFIG}: who has admin access to a device cannot have it shared",
+            id="an-administrator-who-would-share",
         ),
         pytest.param(
             status({}, config=[opaque(), opaque(source="FromClass", **SLICED)]),
@@ -294,3 +406,49 @@ def test_the_request_is_told_without_its_alternative() -> None:
     assert isinstance(decided, PreparedClaim)
     assert [device.request for device in decided.devices] == ["gpu"]
     assert decided.boot == "boot"
+
+
+@pytest.mark.parametrize(
+    ("configs", "slices", "daemons"),
+    [
+        pytest.param([], (), (), id="nothing-asked-for"),
+        pytest.param(
+            [opaque(**SLICED)],
+            (SlicedDevice("GPU-0", TimeSlice.DEFAULT), SlicedDevice("GPU-1", TimeSlice.DEFAULT)),
+            (),
+            id="time-slices-of-every-gpu",
+        ),
+        pytest.param(
+            [opaque(source="FromClass", **SLICED), opaque(requests=["b"], sharing={"strategy": "MPS"})],
+            (SlicedDevice("GPU-0", TimeSlice.DEFAULT),),
+            ((100, (("GPU-1", 0),)),),
+            id="the-claims-own-for-one-request",
+        ),
+        pytest.param(
+            [
+                opaque(
+                    sharing={
+                        "strategy": "MPS",
+                        "mpsConfig": {
+                            "defaultActiveThreadPercentage": 50,
+                            "defaultPinnedDeviceMemoryLimit": "2Gi",
+                            "defaultPerDevicePinnedMemoryLimit": {"1": "1Gi"},
+                        },
+                    }
+                )
+            ],
+            (),
+            ((50, (("GPU-0", 2048), ("GPU-1", 1024))),),
+            id="one-daemon-for-a-configuration",
+        ),
+    ],
+)
+def test_what_configurations_come_to(configs: Any, slices: Any, daemons: Any) -> None:
+    devices = {each.name: each for each in published(2)}
+    given = status({"request": "a"}, {"request": "b", "device": "gpu-1"}, config=configs)
+    decided = prepare(REF, "u-1", given, ClaimGround("n", devices, DeviceHolds(), mps_root="/mps"))
+    assert isinstance(decided, PreparedClaim)
+    assert decided.slices == slices
+    seen = [(d.threads_percent, tuple((m.uuid, m.limit_mib) for m in d.devices)) for d in decided.daemons]
+    assert tuple(seen) == daemons
+    assert [d.resource for d in decided.daemons] == [f"claims.{DRIVER}/u-1-{n}" for n in range(len(daemons))]

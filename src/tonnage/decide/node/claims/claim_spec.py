@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from tonnage.decide.node.cdi.rules import minimum_version
 from tonnage.decide.node.cdi.spec import gpu_spec, options_of
+from tonnage.decide.node.mps.daemons import client_edits
 from tonnage.model.devices.cdi import CdiSpec, DriverFiles, NameStrategy
 from tonnage.model.devices.claims import CDI_CLAIM_KIND, PreparedClaim, PreparedDevice
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.json import JsonObject
-from tonnage.model.json_access import mappings
+from tonnage.model.json_access import items, mapping, mappings, texts
 from tonnage.model.names import cdi_device
+
+_SHARED: Final = ("rw", "nosuid", "nodev", "rbind")
 
 
 def claim_spec(
@@ -31,7 +35,7 @@ def claim_spec(
         return spec
     by_uuid = {str(entry["name"]): entry for entry in mappings(spec.document, "devices")}
     entries: list[JsonObject] = [
-        {**by_uuid[device.uuid], "name": device_name(claim, device)}
+        _shared({**by_uuid[device.uuid], "name": device_name(claim, device)}, claim, device)
         for device in claim.devices
         if device.uuid in by_uuid
     ]
@@ -39,6 +43,23 @@ def claim_spec(
     document: JsonObject = {**spec.document, "devices": [*entries]}
     document["cdiVersion"] = minimum_version(document)  # names that begin with a digit need a later one
     return CdiSpec(spec.kind, document, names, spec.left_out)
+
+
+def _shared(entry: JsonObject, claim: PreparedClaim, device: PreparedDevice) -> JsonObject:
+    """The same for clients of the claim's MPS control daemon, where the device has one."""
+    for daemon in claim.daemons:
+        if all(other.uuid != device.uuid for other in daemon.devices):
+            continue
+        edits = mapping(entry, "containerEdits")
+        variables, mounts = client_edits(daemon.resource, daemon.root)
+        env = [*texts(edits, "env"), *(f"{name}={value}" for name, value in variables.items())]
+        paths = [(mount.host_path, mount.container_path) for mount in mounts]
+        added: list[JsonObject] = [
+            {"hostPath": host, "containerPath": inside, "options": [*_SHARED]} for host, inside in paths
+        ]
+        edits = {**edits, "env": [*env], "mounts": [*items(edits, "mounts"), *added]}
+        return {**entry, "containerEdits": edits}
+    return entry
 
 
 def device_name(claim: PreparedClaim, device: PreparedDevice) -> str:

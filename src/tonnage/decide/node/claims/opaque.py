@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.model.devices.inventory import TimeSlice
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.json_access import text
+from tonnage.model.json_access import mapping, text
+from tonnage.model.kubernetes.quantity import parse_quantity
 
 API_VERSION: Final = "resource.nvidia.com/v1beta1"
 GPU_CONFIG: Final = "GpuConfig"
@@ -40,11 +42,17 @@ _MPS: Final = (
 class DeviceConfig:
     """What one configuration decides. `device_type` is that of the devices that it is for.
 
-    `strategy` is how the device is shared, empty: not at all.
+    `strategy` is how the device is shared, empty: not at all. `interval` is that of time-slicing; of MPS a
+    client gets `threads_percent`, and pins at most so many MiB of each device: by its uuid or its place among
+    the devices in `limits_mib`, else `limit_mib` (0: no limit).
     """
 
     kind: str = GPU_CONFIG
     strategy: str = ""
+    interval: TimeSlice = TimeSlice.DEFAULT
+    threads_percent: int = 100
+    limit_mib: int = 0
+    limits_mib: tuple[tuple[str, int], ...] = ()
 
     @property
     def device_type(self) -> str:
@@ -54,8 +62,8 @@ class DeviceConfig:
 def read_config(parameters: JsonObject) -> DeviceConfig | tuple[str, ...]:
     """The configuration, or everything that is wrong with it.
 
-    >>> read_config({"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig"})
-    DeviceConfig(kind='GpuConfig', strategy='')
+    >>> read_config({"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig"}) == DeviceConfig()
+    True
     >>> read_config({"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "share": {}})
     ('unknown field "share"',)
     """
@@ -66,7 +74,23 @@ def read_config(parameters: JsonObject) -> DeviceConfig | tuple[str, ...]:
         kinds = f"{version[:80] or 'no apiVersion'}, {kind[:80] or 'no kind'}"
         return (f"unknown kind of configuration: {kinds}; it must be {API_VERSION}, {' or '.join(_TYPES)}",)
     problems = tuple(_problems(parameters, kind))
-    return problems or DeviceConfig(kind, text(parameters, "sharing", "strategy"))
+    return problems or _config(parameters, kind)
+
+
+def _config(parameters: JsonObject, kind: str) -> DeviceConfig:
+    sharing = mapping(parameters, "sharing")
+    interval = text(sharing, "timeSlicingConfig", "interval") or "Default"
+    mps = mapping(sharing, "mpsConfig")
+    percent = mps.get("defaultActiveThreadPercentage")
+    limits = mapping(mps, "defaultPerDevicePinnedMemoryLimit")
+    return DeviceConfig(
+        kind,
+        text(sharing, "strategy"),
+        TimeSlice[interval.upper()],
+        percent if isinstance(percent, int) else 100,
+        _mib(mps.get("defaultPinnedDeviceMemoryLimit")) or 0,
+        tuple((name, _mib(limit) or 0) for name, limit in limits.items()),
+    )
 
 
 def _problems(parameters: JsonObject, kind: str) -> Iterator[str]:
@@ -112,6 +136,31 @@ def _mps(value: JsonObject) -> Iterator[str]:
     if percent is not None and not (whole and 0 <= percent <= 100):  # type: ignore[operator]
         where = "sharing.mpsConfig.defaultActiveThreadPercentage"
         yield f"{where} must be a whole number from 0 to 100, not {_shown(percent)}"
+    where = "sharing.mpsConfig.defaultPinnedDeviceMemoryLimit"
+    limits: dict[str, JsonValue] = {where: value.get("defaultPinnedDeviceMemoryLimit")}
+    by_device = value.get("defaultPerDevicePinnedMemoryLimit")
+    if by_device is not None and not isinstance(by_device, dict):
+        yield "sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit must be an object"
+    for name, limit in mapping(value, "defaultPerDevicePinnedMemoryLimit").items():
+        where = f"sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit.{name[:80]}"
+        if not name.isdecimal() and not name.startswith(("GPU-", "MIG-")):
+            yield f"{where} must be named by an index or a UUID"
+        limits[where] = "" if limit is None else limit
+    for where, limit in limits.items():
+        if limit is not None and not _mib(limit):
+            yield f"{where} must be a quantity of at least 1Mi, not {_shown(limit)}"
+    if value.get("multiUser") not in (None, False):
+        yield "sharing.mpsConfig.multiUser is not supported: one MPS server serves one user"
+
+
+def _mib(limit: JsonValue) -> int | None:
+    """A quantity in whole MiB, rounded down; None: it is no quantity, or below 0."""
+    if isinstance(limit, bool) or not isinstance(limit, str | int):
+        return None
+    try:
+        return max(0, int(parse_quantity(str(limit)) // (1 << 20)))
+    except ValueError:
+        return None
 
 
 def _unknown(value: JsonObject, fields: tuple[str, ...], where: str) -> Iterator[str]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from tonnage.decide.node.advertise import describe
-from tonnage.decide.node.claims.opaque import DeviceConfig, read_config
+from tonnage.decide.node.claims.sharing import ClaimGround, sharing_of
 from tonnage.decide.node.device_holds import DeviceHolds
-from tonnage.model.devices.claims import DRIVER, ClaimRef, PreparedClaim, PreparedDevice, PublishedDevice
+from tonnage.model.devices.claims import DRIVER, ClaimRef, PreparedClaim, PreparedDevice
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.json import JsonObject
-from tonnage.model.json_access import flag, items, mapping, mappings, text, texts
+from tonnage.model.json_access import flag, mappings, text
 from tonnage.model.reasons.gpu.claim_preparation import (
     ClaimConfigRefused,
     ClaimedDeviceElsewhere,
@@ -27,22 +25,6 @@ from tonnage.model.reasons.gpu.claim_preparation import (
 
 _UID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 _MOST_CONSUMERS: Final = 256
-_MOST_NAMED: Final = 5
-_FROM_CLASS: Final = "FromClass"
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimGround:
-    """What a claim is judged by: the node's pool, its devices by name, who holds what, and the boot.
-
-    `uids` are those of claims that hold devices, by `namespace/name`.
-    """
-
-    pool: str
-    devices: Mapping[str, PublishedDevice]
-    held: DeviceHolds
-    boot: str = ""
-    uids: Mapping[str, str] = field(default_factory=dict)
 
 
 def prepare(
@@ -70,14 +52,15 @@ def prepare(
         if (refusal := _refusal(claim, grant, ground)) is not None:
             return refusal
     devices = tuple(_prepared(grant, ground) for grant in grants)
-    if (refusal := _config_refusal(claim, status, grants, ground)) is not None:
-        return refusal
+    shares = sharing_of(claim, status, grants, ground)
+    if isinstance(shares, ClaimConfigRefused):
+        return shares
     consumers = tuple(
         (text(consumer, "uid"), text(consumer, "name"))
         for consumer in mappings(status, "reservedFor")[:_MOST_CONSUMERS]
         if text(consumer, "resource") == "pods"
     )
-    return PreparedClaim(claim, devices, consumers, ground.boot)
+    return PreparedClaim(claim, devices, consumers, ground.boot, *shares)
 
 
 def holder_of(claim: ClaimRef, uuid: str, held: DeviceHolds) -> Hold | None:
@@ -124,52 +107,3 @@ def _prepared(grant: JsonObject, ground: ClaimGround) -> PreparedDevice:
     name = text(grant, "device")
     request = text(grant, "request").partition("/")[0]
     return PreparedDevice(request, ground.pool, name, ground.devices[name].uuid, flag(grant, "adminAccess"))
-
-
-def _config_refusal(
-    claim: ClaimRef, status: JsonObject, grants: Sequence[JsonObject], ground: ClaimGround
-) -> ClaimConfigRefused | None:
-    """Why a configuration of the claim or its classes cannot be followed; later ones win."""
-    requested = {text(grant, "request"): _type(ground, grant) for grant in grants}
-    chosen: dict[str, tuple[str, DeviceConfig]] = {}
-    for where, entry in _in_order(status):
-        config = read_config(mapping(entry, "opaque", "parameters"))
-        if isinstance(config, tuple):
-            return _refused(claim, where, "; ".join(config[:_MOST_NAMED]))
-        named = texts(entry, "requests")
-        for request, device_type in requested.items():
-            if named and request not in named and request.partition("/")[0] not in named:
-                continue
-            if config.device_type == device_type:
-                chosen[request] = where, config
-            elif named:
-                return _refused(
-                    claim, where, f"{config.kind} is not for the request {request}, which has a {device_type}"
-                )
-    for where, config in chosen.values():
-        if config.strategy:
-            why = f"sharing by {config.strategy} is not supported for claims by this version of Tonnage"
-            return _refused(claim, where, why)
-    return None
-
-
-def _in_order(status: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    """(where it is from, the configuration) of those for this driver: of classes first, then the claim's."""
-    entries = [
-        (f"status.allocation.devices.config[{place}]", mapping(entry))
-        for place, entry in enumerate(items(status, "allocation", "devices", "config"))
-        if text(entry, "opaque", "driver") == DRIVER
-    ]
-    yield from (pair for pair in entries if text(pair[1], "source") == _FROM_CLASS)
-    yield from (pair for pair in entries if text(pair[1], "source") != _FROM_CLASS)
-
-
-def _type(ground: ClaimGround, grant: JsonObject) -> str:
-    return ground.devices[text(grant, "device")].texts.get("type", "")
-
-
-def _refused(claim: ClaimRef, where: str, why: str) -> ClaimConfigRefused:
-    message = f"claim {claim}: {where}: {why}"
-    return ClaimConfigRefused(
-        subject=f"ResourceClaim {claim}", message=message, claim=str(claim), where=where
-    )

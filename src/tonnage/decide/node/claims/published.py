@@ -7,7 +7,7 @@ resource.kubernetes.io.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
@@ -17,7 +17,7 @@ from tonnage.decide.node.claims.claimed import claimed_devices
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.labels.gpu import family_of
 from tonnage.model.devices.claims import PublishedDevice
-from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import HoldKind, PluginConfig
 
 _MOST_BYTES: Final = 64
@@ -31,9 +31,12 @@ NO_ROOTS: Final[Mapping[str, str]] = MappingProxyType({})
 def published_devices(
     inventory: Inventory, config: PluginConfig, roots: Mapping[str, str] = NO_ROOTS
 ) -> tuple[PublishedDevice, ...]:
-    """Every GPU that is offered as claims, by its minor number. `roots` has PCIe roots by PCI address."""
-    devices = (_published(device, inventory, roots) for device in claimed_devices(inventory, config))
-    return tuple(sorted(devices, key=lambda device: (len(device.name), device.name)))
+    """Every device that is offered as claims, by its GPU's minor number: GPUs, or the MIG devices of a GPU.
+
+    `roots` has PCIe roots by PCI address.
+    """
+    gpus = sorted(claimed_devices(inventory, config), key=_order)
+    return tuple(part for gpu in gpus for part in _published(gpu, inventory, roots))
 
 
 def available(devices: Iterable[PublishedDevice], held: DeviceHolds) -> tuple[PublishedDevice, ...]:
@@ -96,16 +99,67 @@ def brand_of(product: str) -> str:
     return next((brand for word, brand in _BRANDS if word in product), "Nvidia")
 
 
-def _published(device: Device, inventory: Inventory, roots: Mapping[str, str]) -> PublishedDevice:
-    unfit = ""
+def _order(device: Device) -> tuple[bool, int]:
+    return (False, device.index) if device.minor is None else (True, device.minor)
+
+
+def _published(device: Device, inventory: Inventory, roots: Mapping[str, str]) -> Iterator[PublishedDevice]:
+    """A GPU, or its MIG devices where it has some."""
+    unfit, common = "", _common(device, inventory, roots)
     if device.minor is None:
         unfit = "its minor number is unknown, by which claims name it"
     elif device.mig_enabled:
-        unfit = "MIG is enabled, and MIG devices are not offered as claims yet"
+        unfit = "MIG is enabled, and it has no MIG devices"
+    if device.mig_enabled and device.migs:
+        for mig in sorted(device.migs, key=lambda mig: (mig.placement or (0, 0), mig.index)):
+            yield _mig(device, mig, common, unfit=unfit if device.minor is None else "")
+        return
+    name = f"gpu-{device.minor}" if device.minor is not None else f"gpu-{device.index}"
+    yield replace(
+        common,
+        name=name,
+        texts={"type": "gpu", "uuid": device.uuid, **common.texts},
+        capacity={"memory": quantity_of(device.memory_mib)},
+        unfit=unfit,
+    )
+
+
+def _mig(device: Device, mig: MigDevice, common: PublishedDevice, *, unfit: str) -> PublishedDevice:
+    """A MIG device that exists, by NVIDIA's name: the GPU's, the profile with its number, the first slice."""
+    if mig.placement is None or mig.profile_number is None:
+        unfit = unfit or "its place on the GPU is unknown, by which claims name it; the agent needs --mig"
+    elif mig.profile.partition("g.")[0].partition("c.")[1]:
+        unfit = unfit or "it is a part of a GPU instance, and claims name whole ones"
+    start, slices = mig.placement or (0, 0)
+    profile = "".join(character for character in mig.profile.lower() if character.isalnum())
+    capacity = {"memory": quantity_of(mig.memory_mib)}
+    if mig.multiprocessors:
+        capacity |= {
+            "multiprocessors": str(mig.multiprocessors),
+            "copyEngines": str(mig.copy_engines),
+            "decoders": str(mig.decoders),
+            "encoders": str(mig.encoders),
+            "jpegEngines": str(mig.jpeg_engines),
+            "ofaEngines": str(mig.optical_flow_engines),
+        }
+    capacity |= {f"memorySlice{place}": "1" for place in range(start, start + slices)}
+    texts = {"type": "mig", "uuid": mig.uuid, "parentUUID": device.uuid, "profile": mig.profile}
+    return replace(
+        common,
+        name=f"gpu-{device.minor}-mig-{profile}-{mig.profile_number}-{start}",
+        uuid=mig.uuid,
+        texts={**texts, **common.texts},
+        capacity=capacity,
+        healthy=device.healthy and mig.healthy,
+        reason=mig.reason or device.reason,
+        unfit=unfit,
+    )
+
+
+def _common(device: Device, inventory: Inventory, roots: Mapping[str, str]) -> PublishedDevice:
+    """What the GPU and its parts have in common."""
     address = pci_address(device.pci_bus_id)
     texts = {
-        "type": "gpu",
-        "uuid": device.uuid,
         "productName": device.product,
         "brand": brand_of(device.product),
         "architecture": _architecture(device.compute_capability),
@@ -119,15 +173,13 @@ def _published(device: Device, inventory: Inventory, roots: Mapping[str, str]) -
     }
     local = device.numa_node is not None and device.numa_node >= 0
     return PublishedDevice(
-        f"gpu-{device.minor}" if device.minor is not None else f"gpu-{device.index}",
+        "",
         device.uuid,
         {key: _cut(text) for key, text in texts.items() if text},
         {key: text for key, text in versions.items() if text},
         {"resource.kubernetes.io/numaNode": device.numa_node or 0} if local else {},
-        {"memory": quantity_of(device.memory_mib)},
         healthy=device.healthy,
         reason=device.reason,
-        unfit=unfit,
     )
 
 

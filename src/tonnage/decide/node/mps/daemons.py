@@ -116,10 +116,15 @@ def mps_edits(resource: str, config: PluginConfig) -> tuple[Mapping[str, str], t
     """
     if not uses_mps(config) or all(shared.offered_as != resource for shared in config.shared):
         return {}, ()
+    return client_edits(resource, config.mps_root)
+
+
+def client_edits(resource: str, root: str) -> tuple[Mapping[str, str], tuple[Mount, ...]]:
+    """(variables, mounts) of a client of that resource's daemon."""
     pipe = f"{MPS_IN_CONTAINER}/{resource}/pipe"
     mounts = (
-        Mount(f"{mps_folder(config.mps_root, resource)}/pipe", pipe),
-        Mount(mps_folder(config.mps_root, "shm"), SHM_IN_CONTAINER),
+        Mount(f"{mps_folder(root, resource)}/pipe", pipe),
+        Mount(mps_folder(root, "shm"), SHM_IN_CONTAINER),
     )
     return {PIPE_VARIABLE: pipe}, mounts
 

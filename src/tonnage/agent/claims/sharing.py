@@ -1,0 +1,95 @@
+"""Has a claim's devices shared as its configurations say, before it is answered, and no longer than it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tonnage.agent.board import NodeBoard
+from tonnage.agent.context import AgentWorld
+from tonnage.agent.holds.claim_book import ClaimBook
+from tonnage.decide.node.claims.sharing import daemons_of_claims
+from tonnage.model.actions.devices import SetComputeMode, SetTimeSlice
+from tonnage.model.devices.claims import PreparedClaim
+from tonnage.model.devices.inventory import ComputeMode, TimeSlice
+from tonnage.model.devices.mps import MpsDaemon
+from tonnage.model.errors import HardwareError, Problem
+
+_PATIENCE_S: Final = 20.0
+"""For a daemon to serve or to end. kubelet's patience is 45 seconds, and then it asks again."""
+_LOOK_S: Final = 0.05
+
+
+class ClaimSharing:
+    """Sets time slices, and has `NodeMps` run the control daemons that claims need.
+
+    What a claim needs is in the book first, so that whoever comes after a crash ends it with the claim.
+    """
+
+    def __init__(self, world: AgentWorld, board: NodeBoard, book: ClaimBook) -> None:
+        self._clock = world.clock
+        self._performer = world.performer
+        self._board = board
+        self._book = book
+        self._ending: set[str] = set()
+        """Claims, by uid, that are being given back."""
+
+    def restore(self) -> None:
+        """Have the daemons run again that an earlier agent's claims need: they ended with it."""
+        self._publish()
+
+    async def begin(self, prepared: PreparedClaim) -> None:
+        """Have it so. Raises HardwareError: why it is not."""
+        self._ending.discard(prepared.claim.uid)
+        for sliced in prepared.slices:
+            await self._performer.perform(SetComputeMode(sliced.uuid, ComputeMode.DEFAULT))
+            await self._performer.perform(SetTimeSlice(sliced.uuid, sliced.interval))
+        if prepared.daemons:
+            self._publish()
+            await self._until(prepared.daemons, lambda daemon: not self._why_not(daemon))
+            for daemon in prepared.daemons:
+                if why := self._why_not(daemon):
+                    raise HardwareError(Problem("the claim's MPS control daemon does not serve", why=why))
+
+    async def end(self, prepared: PreparedClaim) -> None:
+        """Have it as before. Raises HardwareError: it is not so yet."""
+        for sliced in prepared.slices:
+            if self._exists(sliced.uuid):
+                await self._performer.perform(SetTimeSlice(sliced.uuid, TimeSlice.DEFAULT))
+        if prepared.daemons:
+            self._ending.add(prepared.claim.uid)
+            self._publish()
+            await self._until(prepared.daemons, lambda daemon: daemon.resource not in self._board.mps.value)
+            for daemon in prepared.daemons:
+                if daemon.resource in self._board.mps.value:
+                    raise HardwareError(Problem("the claim's MPS control daemon has not ended yet"))
+
+    def over(self, uid: str) -> None:
+        """The claim is no longer in the book."""
+        self._ending.discard(uid)
+
+    def _publish(self) -> None:
+        claims = self._book.claims.values()
+        self._board.claim_daemons.publish(
+            daemons_of_claims(
+                prepared.daemons
+                for prepared in claims
+                if prepared.boot == self._book.boot and prepared.claim.uid not in self._ending
+            )
+        )
+
+    def _why_not(self, daemon: MpsDaemon) -> str:
+        state = self._board.mps.value.get(daemon.resource)
+        if state is None or not state.daemon.like(daemon):
+            return "it has not started yet"
+        return state.why
+
+    def _exists(self, uuid: str) -> bool:
+        inventory = self._board.inventory.value
+        return inventory is not None and any(device.uuid == uuid for device in inventory.devices)
+
+    async def _until(self, daemons: tuple[MpsDaemon, ...], is_so: Callable[[MpsDaemon], bool]) -> None:
+        """Wait until it is so of every daemon, as long as there is patience."""
+        patience = self._clock.monotonic() + _PATIENCE_S
+        while not all(map(is_so, daemons)) and self._clock.monotonic() < patience:
+            await self._clock.sleep(_LOOK_S)

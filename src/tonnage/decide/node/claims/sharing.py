@@ -1,0 +1,134 @@
+"""How a claim's devices are shared among its containers, by the configurations of its classes and its own.
+
+Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.5, cmd/gpu-kubelet-plugin: later configurations win, those of
+classes come first, and one for named requests must be of their devices' type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from tonnage.decide.node.claims.opaque import MIG_CONFIG, DeviceConfig, read_config
+from tonnage.decide.node.device_holds import DeviceHolds
+from tonnage.model.devices.claims import DRIVER, ClaimRef, PublishedDevice, SlicedDevice
+from tonnage.model.devices.mps import MpsDaemon, MpsDevice
+from tonnage.model.json import JsonObject
+from tonnage.model.json_access import flag, items, mapping, text, texts
+from tonnage.model.names import ResourceName
+from tonnage.model.reasons.gpu.claim_preparation import ClaimConfigRefused
+
+_MOST_NAMED: Final = 5
+_FROM_CLASS: Final = "FromClass"
+_TIME_SLICING: Final = "TimeSlicing"
+_NO_ROOT: Final = (
+    "sharing by MPS needs flags.mpsRoot in the node's configuration; the chart's mps.root sets it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimGround:
+    """What a claim is judged by: the node's pool, its devices by name, who holds what, and the boot.
+
+    `uids` are those of claims that hold devices, by `namespace/name`; `mps_root` is the folder of MPS.
+    """
+
+    pool: str
+    devices: Mapping[str, PublishedDevice]
+    held: DeviceHolds
+    boot: str = ""
+    uids: Mapping[str, str] = field(default_factory=dict)
+    mps_root: str = ""
+
+
+Shares = tuple[tuple[SlicedDevice, ...], tuple[MpsDaemon, ...]]
+"""What a claim has set of GPUs, and the MPS control daemons that it needs."""
+
+
+def sharing_of(
+    claim: ClaimRef, status: JsonObject, grants: Sequence[JsonObject], ground: ClaimGround
+) -> Shares | ClaimConfigRefused:
+    """What the claim's configurations come to; or which of them cannot be followed, and why."""
+    chosen = _chosen(claim, status, grants, ground)
+    if isinstance(chosen, ClaimConfigRefused):
+        return chosen
+    slices: list[SlicedDevice] = []
+    daemons: list[MpsDaemon] = []
+    for where, config in dict.fromkeys(chosen.values()):
+        if not config.strategy:
+            continue
+        own = [grant for grant in grants if chosen.get(text(grant, "request")) == (where, config)]
+        if any(flag(grant, "adminAccess") for grant in own):
+            return _refused(claim, where, "who has admin access to a device cannot have it shared")
+        uuids = tuple(dict.fromkeys(ground.devices[text(grant, "device")].uuid for grant in own))
+        if config.strategy != _TIME_SLICING:
+            if not ground.mps_root:
+                return _refused(claim, where, _NO_ROOT)
+            daemons.append(_daemon(claim, len(daemons), config, uuids, ground.mps_root))
+        elif config.kind != MIG_CONFIG:  # MIG devices have no interval of their own
+            slices += (SlicedDevice(uuid, config.interval) for uuid in uuids)
+    return tuple(slices), tuple(daemons)
+
+
+def daemons_of_claims(claims: Iterable[tuple[MpsDaemon, ...]]) -> tuple[MpsDaemon, ...]:
+    """All daemons that claims need, in the order of their names."""
+    return tuple(sorted((daemon for own in claims for daemon in own), key=lambda daemon: daemon.resource))
+
+
+def _daemon(
+    claim: ClaimRef, number: int, config: DeviceConfig, uuids: tuple[str, ...], root: str
+) -> MpsDaemon:
+    """One daemon for all devices that a configuration is for."""
+    limits = dict(config.limits_mib)
+    devices = tuple(
+        MpsDevice(uuid, limits.get(uuid, limits.get(str(place), config.limit_mib)))
+        for place, uuid in enumerate(uuids)
+    )
+    name = ResourceName(f"claims.{DRIVER}/{claim.uid}-{number}")
+    return MpsDaemon(name, root, config.threads_percent, devices)
+
+
+def _chosen(
+    claim: ClaimRef, status: JsonObject, grants: Sequence[JsonObject], ground: ClaimGround
+) -> dict[str, tuple[str, DeviceConfig]] | ClaimConfigRefused:
+    """By request, the last configuration that is for it, with where it stands."""
+    types = {text(grant, "request"): _type(ground, grant) for grant in grants}
+    chosen: dict[str, tuple[str, DeviceConfig]] = {}
+    for where, entry in _in_order(status):
+        config = read_config(mapping(entry, "opaque", "parameters"))
+        if isinstance(config, tuple):
+            return _refused(claim, where, "; ".join(config[:_MOST_NAMED]))
+        named = texts(entry, "requests")
+        for request, device_type in types.items():
+            if named and request not in named and request.partition("/")[0] not in named:
+                continue
+            if config.device_type == device_type:
+                chosen[request] = where, config
+            elif named:
+                return _refused(
+                    claim, where, f"{config.kind} is not for the request {request}, which has a {device_type}"
+                )
+    return chosen
+
+
+def _in_order(status: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    """(where it is from, the configuration) of those for this driver: of classes first, then the claim's."""
+    entries = [
+        (f"status.allocation.devices.config[{place}]", mapping(entry))
+        for place, entry in enumerate(items(status, "allocation", "devices", "config"))
+        if text(entry, "opaque", "driver") == DRIVER
+    ]
+    yield from (pair for pair in entries if text(pair[1], "source") == _FROM_CLASS)
+    yield from (pair for pair in entries if text(pair[1], "source") != _FROM_CLASS)
+
+
+def _type(ground: ClaimGround, grant: JsonObject) -> str:
+    return ground.devices[text(grant, "device")].texts.get("type", "")
+
+
+def _refused(claim: ClaimRef, where: str, why: str) -> ClaimConfigRefused:
+    message = f"claim {claim}: {where}: {why}"
+    return ClaimConfigRefused(
+        subject=f"ResourceClaim {claim}", message=message, claim=str(claim), where=where
+    )
