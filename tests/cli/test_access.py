@@ -53,8 +53,15 @@ def test_the_role_of_all_commands_grants_what_each_of_them_reads(capsys: pytest.
     ("words", "kind", "names"),
     [
         pytest.param(["mig", "plan"], "ClusterRole", {"nodegpustatuses"}, id="two words"),
-        pytest.param(["status"], "ClusterRole", {"nodes", "pods", "nodegpustatuses"}, id="a command"),
-        pytest.param(["status", "-n", "ml"], "Role", {"pods"}, id="what lies in a namespace"),
+        pytest.param(
+            ["status"],
+            "ClusterRole",
+            {"nodes", "pods", "nodegpustatuses", "resourceslices", "resourceclaims"},
+            id="a command",
+        ),
+        pytest.param(
+            ["status", "-n", "ml"], "Role", {"pods", "resourceclaims"}, id="what lies in a namespace"
+        ),
         pytest.param(["topo", "-o", "json"], "ClusterRole", {"nodes", "nodegpustatuses"}, id="as JSON"),
     ],
 )

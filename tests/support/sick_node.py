@@ -217,12 +217,13 @@ class SickNode:
         self, *pods: Mapping[str, Any], heartbeat_age: timedelta | None = None, **status: Any
     ) -> SickNode:
         """The API server knows the node, with these pods; `status` and `labels` are its Node's."""
-        labels = status.pop("labels", {})
+        labels, claims = status.pop("labels", {}), status.pop("claims", None)
         report: JsonObject = {
             "kind": "NodeGPUStatus",
             "metadata": {"name": "node"},
             "status": {"heartbeatAt": "2026-05-01T12:00:00Z"} if heartbeat_age is not None else {},
         }
+        report["status"] |= {"claims": claims} if claims is not None else {}  # type: ignore[operator]
         now = datetime(2026, 5, 1, 12, tzinfo=UTC) + (heartbeat_age or timedelta())
         node: JsonObject = {"kind": "Node", "metadata": {"name": "node", "labels": labels}, "status": status}
         self.cluster = cluster_facts(

@@ -100,8 +100,9 @@ def _own_pods(snapshot: Snapshot, namespace: str | None) -> Snapshot:
     """The snapshot of somebody who asks about the one namespace whose pods were read: none are missing."""
     if namespace is None or snapshot.scopes.get("Pod") != namespace:
         return snapshot
-    scopes = {kind: scope for kind, scope in snapshot.scopes.items() if kind != "Pod"}
-    return replace(snapshot, scopes=scopes, missing=snapshot.missing - {"Pod"})
+    own = {kind for kind in ("Pod", "ResourceClaim") if snapshot.scopes.get(kind) == namespace}
+    scopes = {kind: scope for kind, scope in snapshot.scopes.items() if kind not in own}
+    return replace(snapshot, scopes=scopes, missing=snapshot.missing - own)
 
 
 def _selected(snapshot: Snapshot, selector: str) -> set[str]:
@@ -188,6 +189,7 @@ def _amount(amount: int | None) -> str:
 def _device_cells(row: FleetRow, number: int) -> tuple[str, ...]:
     device = row.devices[number]
     name = "└ " + (f"GPU {device.index}" if device.index is not None else "GPU")
+    name += f" ({device.claim_name})" if device.claim_name else ""
     reason = f": {device.reason}" if device.reason and not device.healthy else ""
     memory = _memory(device.used_mib, device.memory_mib)
     held = ", ".join(device.holders) or "-"

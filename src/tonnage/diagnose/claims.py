@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from tonnage.diagnose.cluster_view import Ground, ground_of
 from tonnage.diagnose.explain.explain import explain, explain_on
+from tonnage.diagnose.fleet.claim_pools import pods_by_claim
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
@@ -78,7 +78,7 @@ class _Claims:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._pods = _pods_by_claim(snapshot)
+        self._pods = pods_by_claim(snapshot.pods)
         self._held = frozenset(
             holder.resource
             for report in snapshot.gpu.values()
@@ -140,16 +140,6 @@ class _Claims:
         if self._ground is None:
             self._ground = ground_of(self._snapshot)
         return explain_on(self._ground, pod, trying=False)
-
-
-def _pods_by_claim(snapshot: Snapshot) -> Mapping[tuple[str, str], tuple[Pod, ...]]:
-    """The pods that are not over by each claim that they name."""
-    by_claim: defaultdict[tuple[str, str], dict[str, Pod]] = defaultdict(dict)
-    for pod in sorted(snapshot.pods, key=lambda pod: pod.name):
-        for entry in pod.claims if not pod.finished else ():
-            if name := entry.claim or entry.made:
-                by_claim[pod.namespace, name][pod.name] = pod
-    return {key: tuple(pods.values()) for key, pods in by_claim.items()}
 
 
 def _node_of(claim: ResourceClaim) -> str:

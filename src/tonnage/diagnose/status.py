@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.decide.kubernetes.view import NodeView, view_of
 from tonnage.diagnose.agent_silence import UNKNOWN_AGE, ReportAge, moment_of, report_age
 from tonnage.diagnose.explain.nodes.verdicts import holders
+from tonnage.diagnose.fleet.claim_pools import ClaimPool, claim_pools
 from tonnage.diagnose.fleet.label_claims import product_of
-from tonnage.diagnose.fleet.troubles import Trouble, device_word, is_former, troubles_of
+from tonnage.diagnose.fleet.troubles import Trouble, claim_troubles, device_word, is_former, troubles_of
 from tonnage.diagnose.unseen_kinds import unseen_kinds
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Node, Snapshot
@@ -34,6 +36,8 @@ class DeviceRow:
     memory_mib: int
     used_mib: int | None
     holders: tuple[str, ...]
+    claim_name: str = ""
+    """Under which claims know it; empty: it is not offered as claims."""
 
     @property
     def state(self) -> str:
@@ -122,12 +126,29 @@ def fleet(snapshot: Snapshot) -> tuple[FleetRow, ...]:
     """Rows by node and resource name. A node that offers no device, and has none, has no row."""
     unseen, now = unseen_kinds(snapshot), moment_of(snapshot)
     view = view_of(_with_named_nodes(snapshot) if "Node" in unseen else snapshot)
+    pools = claim_pools(snapshot)
     return tuple(
-        _row(node, resource, status, report_age(status, now), unseen)
+        row
         for node in view.nodes.values()
-        for status in (snapshot.gpu.get(node.node.name),)
-        for resource in _resources(node, status, node_seen="Node" not in unseen)
+        for row in _rows(node, snapshot, pools.get(node.node.name, ()), unseen, now)
     )
+
+
+def _rows(
+    node: NodeView,
+    snapshot: Snapshot,
+    pools: Sequence[ClaimPool],
+    unseen: Collection[str],
+    now: datetime | None,
+) -> Iterator[FleetRow]:
+    """The rows of a node: its extended resources, and what it offers as claims."""
+    status = snapshot.gpu.get(node.node.name)
+    agent = report_age(status, now)
+    claimed = frozenset(uuid for pool in pools for uuid in pool.names)
+    plugin = status and replace(status, devices=tuple(d for d in status.devices if d.uuid not in claimed))
+    for resource in _resources(node, plugin, node_seen="Node" not in unseen, claims=bool(pools)):
+        yield _row(node, resource, plugin, agent, unseen)
+    yield from (_claim_row(node.node, pool, status, agent) for pool in pools)
 
 
 def _with_named_nodes(snapshot: Snapshot) -> Snapshot:
@@ -136,7 +157,9 @@ def _with_named_nodes(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, nodes=tuple(Node(name) for name in sorted(names)))
 
 
-def _resources(view: NodeView, status: GpuStatus | None, *, node_seen: bool) -> list[str]:
+def _resources(
+    view: NodeView, status: GpuStatus | None, *, node_seen: bool, claims: bool = False
+) -> list[str]:
     node = view.node
     names = {name for name in (*node.capacity, *node.allocatable) if is_extended(name)}
     names |= (
@@ -149,10 +172,41 @@ def _resources(view: NodeView, status: GpuStatus | None, *, node_seen: bool) -> 
         for name in names
         if (node.capacity.get(name, 0) or node.allocatable.get(name, 0) or not node_seen)
         and (view.requested.get(name, 0) or not is_former(node, name, status))
+        and (view.requested.get(name, 0) or not (claims and _is_ended(node, name, status)))
     )
     if not resources and status is not None and status.devices:
         return sorted(names) or [""]
     return resources
+
+
+def _is_ended(node: Node, resource: str, status: GpuStatus | None) -> bool:
+    """Whether the node's devices are offered as claims now; kubelet lists the resource for some minutes."""
+    return not node.allocatable.get(resource, 0) and status is not None and not status.devices
+
+
+def _claim_row(node: Node, pool: ClaimPool, status: GpuStatus | None, agent: ReportAge) -> FleetRow:
+    """What a driver offers as claims on a node: a device is allocatable unless a taint keeps claims off."""
+    of_node = status.devices if status is not None else ()
+    devices = [device for device in of_node if device.uuid in pool.names]
+    used = [device.used_mib for device in devices]
+    return FleetRow(
+        node=node.name,
+        resource=pool.resource,
+        product=product_of(node, devices if node.labels.get(PRODUCT_LABEL) is None else of_node),
+        mode="claims",
+        advertised=len(pool.devices) if pool.published else 0,
+        allocatable=pool.usable,
+        capacity=pool.count,
+        allocated=pool.allocated,
+        used_mib=sum(u for u in used if u is not None) if used and None not in used else None,
+        memory_mib=sum(device.memory_mib for device in devices),
+        troubles=tuple(claim_troubles(node, pool, devices, status, agent)),
+        cordoned=node.unschedulable,
+        holders=pool.holders,
+        devices=tuple(_device_row(device, pool.names[device.uuid]) for device in devices),
+        device_count=pool.count,
+        agent=agent,
+    )
 
 
 def _row(
@@ -201,7 +255,7 @@ def _mode(node: Node, count: DeviceCount) -> str:
     return "mps" if node.labels.get(_STRATEGY, "") == "mps" else "time-sliced"
 
 
-def _device_row(device: GpuDevice) -> DeviceRow:
+def _device_row(device: GpuDevice, claim_name: str = "") -> DeviceRow:
     return DeviceRow(
         device.uuid,
         device.index,
@@ -211,6 +265,7 @@ def _device_row(device: GpuDevice) -> DeviceRow:
         device.memory_mib,
         device.used_mib,
         tuple(f"{h.namespace}/{h.pod}" for h in device.holders),
+        claim_name,
     )
 
 
@@ -225,4 +280,5 @@ def _device_json(device: DeviceRow) -> JsonObject:
         "memory_mib": device.memory_mib,
         "used_mib": device.used_mib,
         "holders": [*device.holders],
+        **({"claim_name": device.claim_name} if device.claim_name else {}),
     }

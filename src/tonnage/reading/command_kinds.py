@@ -9,7 +9,10 @@ from tonnage.reading.documents import READ_KINDS
 from tonnage.wire import kinds
 from tonnage.wire.kinds import Kind
 
-STATUS_KINDS: Final[tuple[Kind[Any], ...]] = (kinds.POD, kinds.NODE, kinds.NODE_GPU_STATUS)
+STATUS_KINDS: Final[tuple[Kind[Any], ...]] = (
+    *(kinds.POD, kinds.NODE, kinds.NODE_GPU_STATUS),
+    *(kinds.RESOURCE_SLICE, kinds.RESOURCE_CLAIM),
+)
 TOPOLOGY_KINDS: Final[tuple[Kind[Any], ...]] = (kinds.NODE, kinds.NODE_GPU_STATUS)
 MIG_KINDS: Final[tuple[Kind[Any], ...]] = (kinds.NODE_GPU_STATUS,)
 _OF_ADMISSION: Final = frozenset(

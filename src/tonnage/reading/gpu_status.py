@@ -6,7 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.model.devices.links import PCI_WORDS
-from tonnage.model.node.gpu_status import DeviceHolder, DeviceLinks, DevicePart, GpuDevice, GpuStatus
+from tonnage.model.node.gpu_status import (
+    ClaimReport,
+    DeviceHolder,
+    DeviceLinks,
+    DevicePart,
+    GpuDevice,
+    GpuStatus,
+)
 from tonnage.model.node.software import UNKNOWN, KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
 from tonnage.reading.object_parts import moment
 from tonnage.wire import objects as w
@@ -35,6 +42,20 @@ def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
         config=_source(body.get("config")),
         driver=_text(body.get("driverVersion")),
         cuda=_text(body.get("cudaVersion")),
+        claims=claims_from(body.get("claims")),
+    )
+
+
+def claims_from(value: object) -> ClaimReport | None:
+    """What a report says of claims."""
+    if not isinstance(value, dict):
+        return None
+    devices = tuple(_objects(value.get("devices")))
+    return ClaimReport(
+        _text(value.get("driver")),
+        {_text(device.get("uuid")): _text(device.get("name")) for device in devices},
+        {_text(device.get("name")): why for device in devices if (why := _text(device.get("reason")))},
+        _text(value.get("reason")),
     )
 
 

@@ -83,7 +83,7 @@ async def test_what_is_refused_in_the_namespace_too_is_missing(namespace: str) -
 
 async def test_a_kind_that_was_not_asked_for_is_missing_and_not_forbidden() -> None:
     snapshot = await read_live(cast(HttpKubernetes, _Api()), kinds=STATUS_KINDS)
-    assert snapshot.complete == {"Pod", "Node", "NodeGPUStatus"}
+    assert snapshot.complete == {"Pod", "Node", "NodeGPUStatus", "ResourceSlice", "ResourceClaim"}
     assert "ResourceQuota" in snapshot.missing
     assert not snapshot.forbidden
 

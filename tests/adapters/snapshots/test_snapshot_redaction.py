@@ -18,6 +18,7 @@ from tonnage.documents.node.gpu_status import node_gpu_status_crd
 Body = dict[str, Any]
 KINDS = {kind.kind: kind for kind in CAPTURED}
 KEY = b"k" * 32
+GPU = "nvidia.com/gpu"
 UUID = "GPU-6a1f77c2-0b1d-4a52-9c01-5d3c5a0e9a27"
 
 
@@ -292,6 +293,19 @@ def test_the_resource_of_a_class_names_the_class_by_its_pseudonym(resource: str)
     limits = _pseudonym("Pod", _pod_asking(resource), "spec", "containers", 0, "resources", "limits")
     assert (hard, limits) == ({expected: "4"}, {expected: "1"})
     assert redacted(_pod_asking(resource))["spec"] == _pod_asking(resource)["spec"]
+
+
+def test_a_holder_by_a_claim_is_found_by_the_claims_pseudonym() -> None:
+    holder = {"namespace": "ml", "pod": "train", "resource": "ml/train-gpu-x7k2p", "ids": []}
+    status: Body = {"devices": [{"uuid": "GPU-1", "holders": [holder, {**holder, "resource": GPU}]}]}
+    redactor = Redactor(Level.NAMES, KEY)
+    body: Body = {"metadata": {"name": "a"}, "status": status}
+    named: Body = {"metadata": {"namespace": "ml", "name": "train-gpu-x7k2p"}}
+    report: Any = redactor.redacted(body, KINDS["NodeGPUStatus"])
+    claim: Any = redactor.redacted(named, KINDS["ResourceClaim"])
+    held, plain = report["status"]["devices"][0]["holders"]
+    assert held["resource"] == f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
+    assert plain["resource"] == GPU
 
 
 def test_a_pods_runtime_class_is_found_by_its_pseudonym() -> None:

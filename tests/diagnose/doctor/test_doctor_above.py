@@ -49,7 +49,13 @@ from tonnage.model.reasons.node.kubelet_files import (
     PodResourcesMissing,
 )
 from tonnage.model.reasons.node.labels import LabelDrifted
-from tonnage.model.reasons.node.plugin import AgentNotRunning, AgentSilent, AgentStateDamaged, TwoPlugins
+from tonnage.model.reasons.node.plugin import (
+    AgentNotRunning,
+    AgentSilent,
+    AgentStateDamaged,
+    ClaimsNotServed,
+    TwoPlugins,
+)
 from tonnage.model.reasons.node.runtime import (
     CdiDisabled,
     CdiUnsupported,
@@ -311,6 +317,14 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         DeviceUnregistered,
         NodeLayer.PLUGIN,
         "has registered nothing",
+    ),
+    "another driver for claims": (
+        lambda n: n.seen_by_cluster(
+            claims={"driver": "gpu.nvidia.com", "reason": "another driver gpu.nvidia.com", "devices": []}
+        ),
+        ClaimsNotServed,
+        NodeLayer.PLUGIN,
+        "claims are not served: another driver gpu.nvidia.com",
     ),
     "damaged state": (
         lambda n: n.put("var/lib/tonnage/allocations", "tonnage-checkpoint v1 x"),

@@ -149,6 +149,13 @@ NOT_FOUND: dict[str, Sicken] = {
     ),
     "a device in both folders": lambda n: n.spec(path="etc/cdi/again.json"),
     "a file beside the specs": lambda n: n.put("var/run/cdi/.tmp123", "{"),
+    "nothing registered where all GPUs are claims": lambda n: (
+        n.remove("var/lib/kubelet/device-plugins/nvidia-gpu.sock"),
+        n.remove("var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"),
+        n.seen_by_cluster(
+            claims={"driver": "gpu.nvidia.com", "devices": [{"name": "gpu-0", "uuid": UUIDS[0]}]}
+        ),
+    ),
     "no agent where there is NVIDIA's plugin": lambda n: (
         n.stop_agent(),
         n.process(60, ["/usr/bin/nvidia-device-plugin"]),

@@ -14,6 +14,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.node.facts import ClusterFacts, PodFacts
 from tonnage.model.whole_numbers import whole_number
+from tonnage.reading.gpu_status import claims_from
 from tonnage.reading.object_parts import moment
 from tonnage.wire.kinds import NODE_GPU_STATUS
 
@@ -101,6 +102,7 @@ def cluster_facts(
         runtime_classes={_name(obj): _text(obj.get("handler")) for obj in classes},
         heartbeat=moment(_text(_object(report, "status").get("heartbeatAt"))),
         read_at=now or next(times, None),
+        claims=claims_from(_object(report, "status").get("claims")),
     )
 
 

@@ -56,6 +56,7 @@ class _Body(w.Wire):
     kubelet: msgspec.Raw = _NULL
     driver_version: msgspec.Raw = _NULL
     cuda_version: msgspec.Raw = _NULL
+    claims: msgspec.Raw = _NULL
     heartbeat_at: str = ""
 
 

@@ -18,7 +18,7 @@ class FieldMark(Enum):
     AMOUNTS = auto()
     """Scalars by resource name."""
     RESOURCE = auto()
-    """The name of a resource; it may have the name of a DeviceClass or StorageClass in it."""
+    """The name of a resource; it may have the name of a DeviceClass or StorageClass in it, or be a claim."""
     BY_POD = auto()
     """Scalars by the name of a pod."""
     TEXT = auto()

@@ -289,7 +289,7 @@ _AGENT_DEVICE: Final[Rules] = {
         "namespace": NAMESPACE,
         "pod": ObjectName("pod"),
         "container": _CONTAINER_NAME,
-        "resource": FieldMark.SCALAR,
+        "resource": FieldMark.RESOURCE,
         "ids": FieldMark.SCALAR,
     },
 }
@@ -309,6 +309,11 @@ AGENT_STATUS: Final[Rules] = {
     },
     "resources": FieldMark.WHOLE,
     "devices": _AGENT_DEVICE,
+    "claims": {
+        "driver": FieldMark.SCALAR,
+        "reason": FieldMark.TEXT,
+        "devices": {"name": FieldMark.SCALAR, "uuid": FieldMark.SCALAR, "reason": FieldMark.TEXT},
+    },
     "runtime": {
         "name": FieldMark.SCALAR,
         "version": FieldMark.SCALAR,

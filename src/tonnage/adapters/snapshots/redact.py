@@ -62,8 +62,9 @@ _IMAGE: Final = re.compile(r"(?P<name>.*?)(?::(?P<tag>[^:/@]*))?(?:@(?P<digest>.
 _RESOURCE_OF_CLASS: Final = re.compile(
     r"(?P<before>(?:requests\.)?deviceclass\.resource\.kubernetes\.io/)(?P<device>.+)"
     r"|(?P<name>.+)(?P<after>\.(?P<kind>device|storage)class\.(?:resource|storage)\.k8s\.io/.+)"
+    r"|(?P<namespace>[a-z0-9-]{1,63})/(?P<claim>[a-z0-9.-]{1,253})"
 )
-"""What DRA and quotas call the resources of a class."""
+"""What DRA and quotas call the resources of a class; and a claim, whose namespace has no dot."""
 _CONFIG_SOURCE: Final = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9.-]+)(?P<key>\[[\w.-]+\])")
 _LATEST: Final = "latest"
 """The tag of an image that names none."""
@@ -281,6 +282,8 @@ class Redactor:
         match = _RESOURCE_OF_CLASS.fullmatch(name) if self._names else None
         if match is None:
             return name
+        if match["claim"]:
+            return f"{self.namespace(match['namespace'])}/{self._name('resourceclaim', match['claim'])}"
         group = "device" if match["device"] or match["kind"] == "device" else "storage"
         renamed = self._name(f"{group}class", match["device"] or match["name"])
         return f"{match['before'] or ''}{renamed}{match['after'] or ''}"

@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from tonnage.agent.status.device import cut, devices_of
+from tonnage.decide.node.claims.offer import ClaimOffer
 from tonnage.decide.node.mps.daemons import most_clients
 from tonnage.decide.node.offer import NodeOffer
 from tonnage.documents.node.gpu_status import (
+    ClaimDeviceStatus,
+    ClaimsStatus,
     ConfigStatus,
     KubeletStatus,
     MpsDeviceStatus,
@@ -17,6 +20,7 @@ from tonnage.documents.node.gpu_status import (
     ResourceStatus,
     RuntimeStatus,
 )
+from tonnage.model.devices.claims import DRIVER
 from tonnage.model.devices.inventory import Sample
 from tonnage.model.devices.mps import MpsState
 from tonnage.model.node.plugin_settings import SharingKind
@@ -30,7 +34,12 @@ _NOTHING_SEEN: Final = NodeSoftware()
 
 
 def status_of(
-    offer: NodeOffer, samples: Iterable[Sample] = (), software: NodeSoftware = _NOTHING_SEEN, *, at: str
+    offer: NodeOffer,
+    samples: Iterable[Sample] = (),
+    software: NodeSoftware = _NOTHING_SEEN,
+    claims: ClaimOffer | None = None,
+    *,
+    at: str,
 ) -> NodeGPUStatusBody:
     """The status as it follows from what the node offers and runs and devices read; long lists are cut."""
     devices = devices_of(offer, samples)
@@ -50,6 +59,7 @@ def status_of(
         ),
         resources=_resources(offer),
         devices=devices,
+        claims=_claims(claims) if claims is not None and claims.devices else None,
         runtime=_runtime(software.runtime),
         kubelet=_kubelet(software),
         problems=cut(
@@ -75,6 +85,23 @@ def _resources(offer: NodeOffer) -> list[ResourceStatus]:
         )
         for resource, shown in zip(offer.plan.resources, offer.advertised, strict=True)
     ]
+
+
+def _claims(offer: ClaimOffer) -> ClaimsStatus:
+    return ClaimsStatus.model_construct(
+        driver=DRIVER,
+        reason=offer.why[:_LONGEST_TEXT],
+        devices=[
+            ClaimDeviceStatus.model_construct(
+                name=device.name,
+                uuid=device.uuid,
+                reason=(device.unfit or ("" if device.healthy else device.reason or "unhealthy"))[
+                    :_LONGEST_TEXT
+                ],
+            )
+            for device in offer.devices
+        ],
+    )
 
 
 def _runtime(runtime: RuntimeInventory) -> RuntimeStatus:

@@ -47,7 +47,7 @@ class StatusPublisher:
         """What the object says, but for the time; None where that is not known, or to be written again."""
         self._heartbeat_at = 0.0
         """When the object was last written, by the monotonic clock."""
-        for topic in (board.offer, board.software):
+        for topic in (board.offer, board.software, board.claims):
             topic.subscribe(self._dirty.set)
 
     async def run(self) -> None:
@@ -85,7 +85,9 @@ class StatusPublisher:
         from tonnage.agent.status.body import status_of  # its models take time to load: after registration
 
         self._board.samples.publish(await self._sample())
-        body = status_of(offer, self._board.samples.value, self._board.software.value, at="").to_json()
+        board = self._board
+        claims = board.claims.value
+        body = status_of(offer, board.samples.value, board.software.value, claims, at="").to_json()
         heartbeat_due = self._clock.monotonic() - self._heartbeat_at >= _HEARTBEAT_S
         if body == self._written and not heartbeat_due:
             return

@@ -9,6 +9,7 @@ from typing import Final
 
 from tonnage.diagnose.agent_silence import ReportAge, duration
 from tonnage.diagnose.explain.nodes.closed_nodes import GPUS_HEALTHY, utc
+from tonnage.diagnose.fleet.claim_pools import ClaimPool
 from tonnage.diagnose.fleet.label_claims import false_labels
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Node
@@ -61,6 +62,33 @@ def troubles_of(
     yield from _devices(node, resource, devices, status)
     if status is not None and (why := status.mps.get(resource, "")):
         yield Trouble("MPS down", f"MPS daemon does not serve: {why}")
+    yield from _of_node(node, status, agent)
+
+
+def claim_troubles(
+    node: Node, pool: ClaimPool, devices: Sequence[GpuDevice], status: GpuStatus | None, agent: ReportAge
+) -> Iterator[Trouble]:
+    """All troubles of what a node offers as claims: not served, devices that no claim can get, the node's."""
+    why = status.claims.why if status is not None and status.claims is not None else ""
+    if why:
+        yield Trouble("claims not served", f"claims are not served: {why}")
+    elif not pool.published:
+        yield Trouble("not published", "no ResourceSlice of the node was seen")
+    ill = [device for device in devices if not device.healthy]
+    if ill:
+        yield from _devices(node, pool.resource, devices, status)
+    unhealthy = {pool.names.get(device.uuid) for device in ill}
+    for name, taints in pool.tainted.items():
+        if name not in unhealthy:
+            yield Trouble("1 tainted", f"{name} is tainted: {taints}")
+    if status is not None and status.claims is not None:
+        for name, why in status.claims.unfit.items():
+            if name not in pool.devices and name not in unhealthy:
+                yield Trouble("1 not published", f"{name} is not published: {why}")
+    yield from _of_node(node, status, agent)
+
+
+def _of_node(node: Node, status: GpuStatus | None, agent: ReportAge) -> Iterator[Trouble]:
     if node.ready is False:
         yield Trouble("node not ready", "node not ready")
     if agent.silent and agent.age is not None:

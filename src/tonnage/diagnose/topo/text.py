@@ -27,7 +27,7 @@ def matrix_lines(topology: NodeTopology) -> Iterator[str]:
     for name, ways, row in zip(names, topology.board.ways, topology.rows, strict=True):
         numa = "-" if row.numa_node is None else str(row.numa_node)
         held = ", ".join(row.holders) or ("-" if row.healthy else _UNHEALTHY)
-        lines.append([name, *ways, numa, row.pci_bus_id or "-", row.resource or "-", held])
+        lines.append([name, *ways, numa, row.pci_bus_id or "-", row.resource or row.claim or "-", held])
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     for line in lines:
         yield "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

@@ -43,6 +43,8 @@ class GpuRow:
     holders: tuple[str, ...] = ()
     reason: str = ""
     replicas: int = 1
+    claim: str = ""
+    """`driver/device` under which claims know it; empty: it is not offered as claims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,9 @@ def topology_of_status(status: GpuStatus, boards: Boards, agent: ReportAge = UNK
             tuple(dict.fromkeys(f"{h.namespace}/{h.pod}" for h in device.holders)),
             device.reason,
             status.replicas.get(device.resource, device.replicas),
+            f"{status.claims.driver}/{status.claims.names[device.uuid]}"
+            if status.claims is not None and device.uuid in status.claims.names
+            else "",
         )
         for device in devices
     )
@@ -214,6 +219,7 @@ def node_json(topology: NodeTopology, compared: Comparison | None = None) -> Jso
             "pci_bus_id": row.pci_bus_id,
             "resource": row.resource,
             "replicas": row.replicas,
+            **({"claim": row.claim} if row.claim else {}),
             "healthy": row.healthy,
             "reason": row.reason,
             "holders": [*row.holders],

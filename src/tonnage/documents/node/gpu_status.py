@@ -126,6 +126,22 @@ class ResourceStatus(Document):
     mps: Annotated[MpsStatus | None, Field(description="absent where there is no daemon")] = None
 
 
+class ClaimDeviceStatus(Document):
+    """A GPU or MIG device under the name that claims know."""
+
+    name: str
+    uuid: str
+    reason: Annotated[str, Field(description="why no claim can have it now; empty when one can")] = ""
+
+
+class ClaimsStatus(Document):
+    """What the node's configuration offers as claims (DRA)."""
+
+    driver: str
+    reason: Annotated[str, Field(description="why the driver serves no claims; empty when it does")] = ""
+    devices: list[ClaimDeviceStatus]
+
+
 class ConfigStatus(Document):
     """The device-plugin configuration in force."""
 
@@ -182,6 +198,7 @@ class NodeGPUStatusBody(Document):
     config: ConfigStatus
     resources: list[ResourceStatus]
     devices: list[DeviceStatus]
+    claims: Annotated[ClaimsStatus | None, Field(description="absent where no device is offered so")] = None
     runtime: RuntimeStatus
     kubelet: KubeletStatus
     problems: list[str] = Field(default_factory=list)

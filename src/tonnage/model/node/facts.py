@@ -13,6 +13,7 @@ from datetime import datetime
 from tonnage.model.devices.inventory import GpuProcess, Inventory
 from tonnage.model.devices.sharing import Hold, PluginConfig
 from tonnage.model.json import JsonObject
+from tonnage.model.node.gpu_status import ClaimReport
 from tonnage.model.node.machine import Machine
 from tonnage.model.node.runtime_config import RuntimeConfig, ToolkitConfig
 
@@ -249,6 +250,8 @@ class ClusterFacts:
     """Kinds of which a file has no object at all."""
     heartbeat: datetime | None = None
     read_at: datetime | None = None
+    claims: ClaimReport | None = None
+    """What the agent reports that it offers as claims."""
 
 
 @dataclass(frozen=True, slots=True)

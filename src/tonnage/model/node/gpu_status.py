@@ -74,6 +74,17 @@ class GpuDevice:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimReport:
+    """What a node offers as claims (DRA). `why` no claim is served, and `unfit` why one of them has no
+    device, by the device's name; `names` has it by uuid."""
+
+    driver: str
+    names: Mapping[str, str] = field(default_factory=dict)
+    unfit: Mapping[str, str] = field(default_factory=dict)
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GpuStatus:
     """A node's devices and how they are offered."""
 
@@ -99,3 +110,5 @@ class GpuStatus:
     """The driver's version."""
     cuda: str = ""
     """The newest CUDA that the driver runs."""
+    claims: ClaimReport | None = None
+    """What it offers as claims; None: nothing."""

@@ -14,12 +14,14 @@ from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.layer import NodeLayer
 from tonnage.model.node.device_counts import DeviceCount, device_count
 from tonnage.model.node.facts import ClusterFacts, NodeFacts, PluginFacts
+from tonnage.model.node.gpu_status import ClaimReport
 from tonnage.model.reasons.gpu.devices import GpuConfigRefused
 from tonnage.model.reasons.node.plugin import (
     AgentNotReady,
     AgentNotRunning,
     AgentSilent,
     AgentStateDamaged,
+    ClaimsNotServed,
     DevicesNotAllocatable,
     GpuConfigUnreadable,
     PodRefusedByPlugin,
@@ -40,11 +42,13 @@ def judge_plugin(facts: NodeFacts, plugin: PluginFacts, *, gpus: bool, sound: bo
     others = [process for process in plugin.processes if process.name != "tonnage"]
     findings = [*_running(plugin, others=bool(others), gpus=gpus), *_answers(plugin)]
     if plugin.running or others:
-        findings += registration_findings(facts.kubelet, plugin, samples, sound=gpus and sound)
+        only_claims = _claims(facts.cluster) is not None  # then nothing need be registered as a resource
+        due = gpus and sound and not only_claims
+        findings += registration_findings(facts.kubelet, plugin, samples, sound=due)
     if plugin.running and others:
         findings.append(_two(plugin))
     findings += [*_config(plugin, facts, samples), *_state(plugin)]
-    findings += [*_silent(facts.cluster, plugin)]
+    findings += [*_silent(facts.cluster, plugin), *_unserved(_claims(facts.cluster))]
     findings += [*_offered(facts.cluster, samples), *_refused(facts.cluster), *_counted(samples)]
     if plugin.running is None and not others:
         return Judgement(_LAYER, tuple(findings), because=f"whether the agent runs: {plugin.lock_trouble}")
@@ -68,8 +72,32 @@ def _summary(facts: NodeFacts, plugin: PluginFacts, others: list[str]) -> str:
         if number
     ]
     plugin_name = "agent runs" if plugin.running else (others[0] if others else "no plugin runs")
+    if (claims := _claims(facts.cluster)) is not None and not claims.why:
+        fit = sum(name not in claims.unfit for name in claims.names.values())
+        offered.append(f"{claims.driver}: {fit} as claims")
     parts = [plugin_name, listed(offered, 3) if offered else "nothing registered"]
     return ", ".join([*parts, f"config {plugin.config_source}"] if plugin.config_source else parts)
+
+
+def _claims(cluster: ClusterFacts | None) -> ClaimReport | None:
+    return cluster.claims if cluster is not None else None
+
+
+def _unserved(claims: ClaimReport | None) -> Iterator[NodeFinding]:
+    """DRA: pods with claims wait for a driver that does not serve."""
+    if claims is not None and claims.why:
+        yield finding(
+            ClaimsNotServed(
+                message=f"claims are not served: {claims.why}",
+                remedy="remove the other driver from this node, or the section claims of its configuration"
+                if "another driver" in claims.why
+                else f"{_LOGS} | grep claims",
+                driver=claims.driver,
+                problem=claims.why,
+            ),
+            where="NodeGPUStatus status.claims",
+            why="its devices are in no ResourceSlice, and kubelet prepares no claim of them",
+        )
 
 
 def _running(plugin: PluginFacts, *, others: bool, gpus: bool) -> Iterator[NodeFinding]:

@@ -12,6 +12,7 @@ from tonnage.decide.kubernetes.view import NodeView
 from tonnage.diagnose.cluster_view import Ground, ground_of
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
 from tonnage.diagnose.explain.workloads.pods import groups_of
+from tonnage.diagnose.fleet.claim_pools import ClaimPool, claim_pools
 from tonnage.diagnose.missing_kinds import unread_remedy, unread_text
 from tonnage.diagnose.rules.devices.device_faults import named_unhealthy_devices
 from tonnage.model.kubernetes.cluster import Container, Pod, Snapshot
@@ -93,7 +94,8 @@ def _answer_for(resource: str, node: NodeView, ground: Ground) -> NodeVerdict:
 def _sentences(node: NodeView, ground: Ground, reasons: tuple[Reason, ...]) -> Iterator[str]:
     """What it has and has free; which taints a pod must tolerate; what ails it."""
     devices = _devices(node)
-    if not devices:
+    pools = claim_pools(ground.view.snapshot).get(node.name, ())
+    if not devices and not pools:
         yield "it offers no device"
     for name in devices:
         allocatable, held = node.node.allocatable.get(name, 0), node.requested.get(name, 0)
@@ -103,6 +105,7 @@ def _sentences(node: NodeView, ground: Ground, reasons: tuple[Reason, ...]) -> I
             yield f"{allocatable} {name}{whole}"
         else:
             yield f"{max(0, allocatable - held)} of {allocatable} {name} free{whole}"
+    yield from map(_pool_text, pools)
     unhealthy = tuple(named_unhealthy_devices(ground.view.snapshot.gpu.get(node.name)))
     if unhealthy:
         yield f"not healthy: {listed(unhealthy)}"
@@ -115,6 +118,16 @@ def _sentences(node: NodeView, ground: Ground, reasons: tuple[Reason, ...]) -> I
         yield f"pods must tolerate {listed(taints)}"
     others = (reason for reason in reasons if not isinstance(reason, InsufficientResource))
     yield from (reason.message for reason in islice(others, 2))
+
+
+def _pool_text(pool: ClaimPool) -> str:
+    """What the node offers as claims, and what of it is free."""
+    noun = f"{pool.type} devices" if pool.type not in ("", "gpu") else "GPUs"
+    if not pool.published:
+        devices = "1 GPU" if len(pool.devices) == 1 else f"{len(pool.devices)} {noun}"
+        return f"{devices} of {pool.driver} for claims, but no ResourceSlice of the node was seen"
+    amounts = f"{pool.usable}" if pool.free is None else f"{pool.free} of {pool.usable}"
+    return f"{amounts} {noun} of {pool.driver} free for claims"
 
 
 def _waiting(node: NodeView, ground: Ground) -> Iterator[PodGroup]:

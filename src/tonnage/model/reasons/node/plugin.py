@@ -57,6 +57,16 @@ class AgentStateDamaged(NodePluginReason):
 
 
 @reason
+class ClaimsNotServed(NodePluginReason):
+    """The node's configuration offers devices as claims, and its agent serves none."""
+
+    code: ClassVar[str] = "claims-not-served"
+    advice: ClassVar[str] = "remove the other driver, or what the agent cannot read"
+    driver: str
+    problem: str
+
+
+@reason
 class DevicesNotAllocatable(NodePluginReason):
     """The node has more devices than kubelet gives out."""
 
@@ -104,6 +114,7 @@ REASONS: Final[tuple[type[NodeReason], ...]] = (
     AgentNotRunning,
     AgentSilent,
     AgentStateDamaged,
+    ClaimsNotServed,
     DevicesNotAllocatable,
     GpuConfigUnreadable,
     PodRefusedByPlugin,

@@ -1,0 +1,178 @@
+"""What nodes offer to ResourceClaims (DRA), a row for each node, driver and type of device.
+
+Slices say what is offered, claims who has it. Where slices were not read, the report of the node's agent
+says what it offers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from tonnage.model.kubernetes.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.resource_claims import (
+    ClaimDeviceId,
+    ResourceClaim,
+    ResourceSlice,
+    SliceDevice,
+)
+from tonnage.model.node.gpu_status import ClaimReport
+
+_BLOCKING: Final = frozenset({"NoSchedule", "NoExecute"})
+_WHOLE: Final = frozenset({"", "gpu"})
+"""Types of devices that go by the name of their driver alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPool:
+    """Devices of one type that a driver offers on a node. `names` has their names by uuid, as far as known.
+
+    `tainted` says with what, by the device's name. `holders` are pods by the number of devices that their
+    claims have, or a claim where no pod uses it. `published` False: only the node's agent speaks of them.
+    """
+
+    node: str
+    driver: str
+    type: str = ""
+    devices: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    tainted: Mapping[str, str] = field(default_factory=dict)
+    allocated: int | None = None
+    holders: tuple[tuple[str, int], ...] | None = None
+    published: bool = True
+
+    @property
+    def resource(self) -> str:
+        """The name of its row: the driver, and the type of devices if they are no whole GPUs.
+
+        >>> ClaimPool("a", "gpu.nvidia.com", "gpu").resource, ClaimPool("a", "gpu.nvidia.com", "mig").resource
+        ('gpu.nvidia.com', 'gpu.nvidia.com mig')
+        """
+        return self.driver if self.type in _WHOLE else f"{self.driver} {self.type}"
+
+    @property
+    def free(self) -> int | None:
+        """Devices that a claim could be given; None: not known."""
+        return None if self.allocated is None else max(0, self.usable - self.allocated)
+
+    @property
+    def usable(self) -> int:
+        """Devices without a taint that keeps claims from them."""
+        return len(self.devices) - len(self.tainted) if self.published else 0
+
+    @property
+    def count(self) -> int:
+        """Devices that are published, and those that the agent offers and does not publish yet."""
+        return len({*self.devices, *self.names.values()})
+
+
+def claim_pools(snapshot: Snapshot) -> dict[str, tuple[ClaimPool, ...]]:
+    """The pools of nodes by the node's name. Slices that several nodes reach belong to none of them."""
+    unread = {"ResourceClaim", "Pod"} & snapshot.missing or _lacks_claims(snapshot)
+    allocated = None if unread else _allocated(snapshot)
+    by_node: defaultdict[str, list[ClaimPool]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str, str], list[tuple[ClaimDeviceId, SliceDevice]]] = defaultdict(list)
+    for resource_slice in _newest(snapshot.slices):
+        node = resource_slice.scope.name if resource_slice.scope is not None else ""
+        for device in resource_slice.devices if node else ():
+            key = (node, resource_slice.driver, _type_of(device, resource_slice.driver))
+            groups[key].append((resource_slice.id_of(device), device))
+    for (node, driver, kind), devices in sorted(groups.items()):
+        by_node[node].append(_pool(node, driver, kind, devices, allocated))
+    for node, report in sorted(snapshot.gpu.items()):
+        if report.claims is not None:
+            _add_reported(by_node[node], node, report.claims)
+    return {node: tuple(pools) for node, pools in by_node.items() if pools}
+
+
+def pods_by_claim(pods: Iterable[Pod]) -> Mapping[tuple[str, str], tuple[Pod, ...]]:
+    """The pods that are not over by each claim that they name."""
+    by_claim: defaultdict[tuple[str, str], dict[str, Pod]] = defaultdict(dict)
+    for pod in sorted(pods, key=lambda pod: pod.name):
+        for entry in pod.claims if not pod.finished else ():
+            if name := entry.claim or entry.made:
+                by_claim[pod.namespace, name][pod.name] = pod
+    return {key: tuple(users.values()) for key, users in by_claim.items()}
+
+
+def _lacks_claims(snapshot: Snapshot) -> bool:
+    """Whether a list of objects has pods with claims, and no claim."""
+    listed = not snapshot.complete and not snapshot.claims
+    return listed and any(pod.claims for pod in snapshot.pods)
+
+
+def _newest(slices: Iterable[ResourceSlice]) -> Iterator[ResourceSlice]:
+    """Slices of the newest generation of each pool, as the scheduler takes them."""
+    every = sorted(slices, key=lambda resource_slice: resource_slice.name)
+    generations: dict[tuple[str, str], int] = {}
+    for part in every:
+        key = (part.driver, part.pool)
+        generations[key] = max(part.generation, generations.get(key, part.generation))
+    return (part for part in every if part.generation == generations[part.driver, part.pool])
+
+
+def _pool(
+    node: str,
+    driver: str,
+    kind: str,
+    devices: list[tuple[ClaimDeviceId, SliceDevice]],
+    allocated: Mapping[ClaimDeviceId, tuple[str, ...]] | None,
+) -> ClaimPool:
+    uuids = {str(uuid): d.name for _, d in devices if (uuid := _attribute(d, driver, "uuid"))}
+    tainted = {
+        device.name: ", ".join(map(str, blocking))
+        for _, device in devices
+        if (blocking := [taint for taint in device.taints if taint.effect in _BLOCKING])
+    }
+    amounts: Counter[str] = Counter()
+    if allocated is not None:
+        amounts.update(holder for identity, _ in devices for holder in allocated.get(identity, ()))
+    return ClaimPool(
+        *(node, driver, kind),
+        devices=tuple(device.name for _, device in devices),
+        names=uuids,
+        tainted=tainted,
+        allocated=None if allocated is None else sum(identity in allocated for identity, _ in devices),
+        holders=None if allocated is None else tuple(sorted(amounts.items())),
+    )
+
+
+def _add_reported(pools: list[ClaimPool], node: str, report: ClaimReport) -> None:
+    """Add what the node's agent offers and no slice has."""
+    own = [pool for pool in pools if pool.driver == report.driver]
+    if not own:
+        devices = tuple(report.names.values())
+        pools.append(ClaimPool(node, report.driver, devices=devices, names=report.names, published=False))
+        return
+    named = {uuid for pool in own for uuid in pool.names}
+    whole = next((pool for pool in own if pool.type in _WHOLE), own[0])
+    others = {uuid: name for uuid, name in report.names.items() if uuid not in named}
+    pools[pools.index(whole)] = replace(whole, names={**whole.names, **others})
+
+
+def _allocated(snapshot: Snapshot) -> dict[ClaimDeviceId, tuple[str, ...]]:
+    """Who has each device that claims have: pods as `namespace/name`, or a claim that no pod uses."""
+    users = pods_by_claim(snapshot.pods)
+    holders: defaultdict[ClaimDeviceId, dict[str, None]] = defaultdict(dict)
+    for claim in snapshot.claims:
+        for device in claim.allocation.devices if claim.allocation is not None else ():
+            if not device.admin:
+                holders[device.id].update(dict.fromkeys(_names(claim, users)))
+    return {identity: tuple(names) for identity, names in holders.items()}
+
+
+def _names(claim: ResourceClaim, users: Mapping[tuple[str, str], tuple[Pod, ...]]) -> list[str]:
+    reserved = {consumer.uid for consumer in claim.reserved_for}
+    pods = [p for p in users.get(claim.key, ()) if not p.uid or p.uid in reserved]
+    return [f"{pod.namespace}/{pod.name}" for pod in pods] or [f"{claim.namespace}/claim:{claim.name}"]
+
+
+def _type_of(device: SliceDevice, driver: str) -> str:
+    kind = _attribute(device, driver, "type")
+    return kind if isinstance(kind, str) else ""
+
+
+def _attribute(device: SliceDevice, driver: str, name: str) -> object:
+    return device.attributes.get(name, device.attributes.get(f"{driver}/{name}"))
