@@ -18,10 +18,10 @@ async def _buffer_bytes() -> int:
     return len(protocol.get_buffer(-1))
 
 
-def test_a_connection_of_the_cluster_takes_an_eighth_of_asyncios_memory(
+def test_a_connection_of_the_cluster_takes_a_sixteenth_of_asyncios_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(SSLProtocol, "max_size", 256 << 10)  # a cluster may have run in this process
     before = asyncio.run(_buffer_bytes())
     shrink_tls_buffers()
-    assert asyncio.run(_buffer_bytes()) == 32 << 10 == before // 8
+    assert asyncio.run(_buffer_bytes()) == 16 << 10 == before // 16

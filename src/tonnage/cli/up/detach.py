@@ -18,7 +18,7 @@ from tonnage.model.errors import ClusterError, ConfigError, Problem
 
 READY_LINE: Final = "export KUBECONFIG="
 _PATIENCE_S: Final = 400.0
-_PAUSE_S: Final = 0.05
+_PAUSE_S: Final = 0.02
 _TAIL_BYTES: Final = 4000
 
 

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from tonnage.twin.apiserver.server import Endpoint
     from tonnage.twin.kubelet.containers.runtime_port import Program
 
-_PAUSE_S: Final = 0.05
+_PAUSE_S: Final = 0.02
 _PATIENCE_S: Final = 180.0
 _FILES: Final = 100
 _FILES_OF_CLIENTS: Final = 4096
 _FILES_A_NODE: Final = 16
 _TAIL_BYTES: Final = 64 << 10
 _OTHERS_WRITE: Final = 0o022
-_TLS_BUFFER_BYTES: Final = 32 << 10
+_TLS_BUFFER_BYTES: Final = 16 << 10
 
 
 class ClusterEngine(Protocol):
@@ -233,7 +233,7 @@ def _no_room(sockets: Path, error: OSError) -> HardwareError:
 
 
 def shrink_tls_buffers() -> None:
-    """Let asyncio take 32 KiB for each TLS connection, not 256: a record has 16, a node two ends of one."""
+    """Let asyncio take 16 KiB for each TLS connection, as much as a record has, and not 256."""
     SSLProtocol.max_size = _TLS_BUFFER_BYTES
 
 

@@ -28,7 +28,9 @@ M = TypeVar("M", bound=BaseModel)
 class Document(BaseModel):
     """Base of user documents: camelCase keys, unknown keys refused, nothing converted ("4" is no number)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, alias_generator=to_camel, defer_build=True
+    )
 
 
 class DocumentFieldError(ValueError):
