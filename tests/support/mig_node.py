@@ -21,6 +21,7 @@ from tonnage.model.actions.devices import MigStep, ResetGpu
 from tonnage.model.devices.sharing import Hold, PluginConfig
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu, MigState, MigWork
+from tonnage.model.reasons.gpu.mig import MigNodeNotPaused, MigPodNotEvicted
 from tonnage.ports.node import DeviceBackend
 from tonnage.twin.clock import VirtualClock
 
@@ -134,7 +135,7 @@ class Agent:
         *,
         evicts: bool = False,
         reboots: bool = False,
-        pause_and_wait: Callable[[], Awaitable[str]] | None = None,
+        pause_and_wait: Callable[[], Awaitable[MigNodeNotPaused | None]] | None = None,
     ) -> None:
         world = world_of(
             *("n", None, clock, cast(Any, machine)), devices=cast(Any, machine), host=cast(Any, machine)
@@ -163,9 +164,9 @@ class Agent:
         self.board.mig_work.subscribe(lambda: self.works.append(self.work))
         self.asked: list[tuple[str, str]] = []
         """Pods that were asked to leave, and what they answer in turn."""
-        self.answers: list[str] = []
+        self.answers: list[MigPodNotEvicted | None] = []
 
-    async def _evict(self, namespace: str, name: str) -> str:
+    async def _evict(self, namespace: str, name: str) -> MigPodNotEvicted | None:
         self.asked.append((namespace, name))
         return self.answers.pop(0)
 

@@ -17,6 +17,7 @@ from support.mig_wishes import (
     refuse_2g,
     refuse_nothing,
 )
+from tonnage.decide.node.mig.obstacles import pod_not_evicted
 from tonnage.model.actions.devices import DestroyGpuInstance, SetMigMode
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.mig.layouts import MigState
@@ -166,8 +167,8 @@ async def test_mig_4_who_is_asked_to_leave_is_offered_nothing_on_the_gpu_meanwhi
     agent = Agent(machine, clock, made({"1g.10gb": 4, "3g.40gb": 1}), evicts=True)
     agent.holds = (Hold("r", (second,), "ml", "train"), Hold("r", (third,), "ml", "stays"))
     agent.answers = [
-        "not evicted: it would violate the pod's disruption budget",
-        "evicted",
+        pod_not_evicted("ml", "train", "it would violate the pod's disruption budget"),
+        None,
     ]
     shown: list[dict[str, bool]] = []
 
@@ -200,7 +201,7 @@ async def test_with_the_label_gone_nobody_is_asked_to_leave_and_all_is_offered(
     held = (await machine.divided())[0].instances[2].computes[0].uuid
     agent = Agent(machine, clock, made(SMALL), evicts=True)
     agent.holds = (Hold("r", (held,), "ml", "train"),)
-    agent.answers = ["not evicted: no"] * 100
+    agent.answers = [pod_not_evicted("ml", "train", "no")] * 100
 
     def gives_up() -> bool:
         if agent.state == MigState.PENDING and agent.wish is not None:

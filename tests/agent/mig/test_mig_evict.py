@@ -10,7 +10,8 @@ import pytest
 from support.agent_context import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.clock import SystemClock
-from tonnage.agent.mig.eviction import EVICTED, PodEvictions, ask_to_leave
+from tonnage.agent.mig.eviction import PodEvictions, ask_to_leave
+from tonnage.decide.node.mig.obstacles import eviction_words
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.performer import Performer
 from tonnage.model.json import JsonObject
@@ -53,8 +54,8 @@ async def test_mig_4_a_pod_is_evicted_and_one_that_its_budget_protects_is_not(
     await pod(api, "kept")
     budget: JsonObject = {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}}
     await api.create(DISRUPTION_BUDGET, {"metadata": {"name": "b"}, "spec": budget}, namespace="ml")
-    assert await evictions.evict("ml", "free") == "evicted"
-    assert "disruption budget" in await evictions.evict("ml", "kept")
+    assert await evictions.evict("ml", "free") is None
+    assert "disruption budget" in eviction_words(await evictions.evict("ml", "kept"))
     assert "kept" in await there(api)
     assert "free" not in await there(api)
 
@@ -64,13 +65,17 @@ async def test_what_is_not_ours_to_end_is_left_alone(api: KubernetesApi, evictio
     await pod(api, "daemon", ownerReferences=[owner])
     await pod(api, "static", annotations={"kubernetes.io/config.mirror": "x"})
     await pod(api, "elsewhere", node="m")
-    said = [await evictions.evict("ml", name) for name in ("daemon", "static", "elsewhere", "gone")]
+    said = [
+        eviction_words(await evictions.evict("ml", name))
+        for name in ("daemon", "static", "elsewhere", "gone")
+    ]
     assert said == [
         "not evicted: its DaemonSet would bring it back",
         "not evicted: it is a static pod",
         *["not evicted: this node has no such pod"] * 2,
     ]
-    assert await evictions.evict("", "0b1c-uid") == "not evicted: its pod is not known"
+    unknown = await evictions.evict("", "0b1c-uid")
+    assert eviction_words(unknown) == "not evicted: its pod is not known"
     assert await there(api) == ["daemon", "elsewhere", "static"]
 
 
@@ -80,6 +85,7 @@ async def test_mig_4_a_dry_run_says_the_same_and_ends_nobody(api: KubernetesApi)
     await pod(api, "kept")
     budget: JsonObject = {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}}
     await api.create(DISRUPTION_BUDGET, {"metadata": {"name": "b"}, "spec": budget}, namespace="ml")
-    assert await ask_to_leave(api, performer, "n", "ml", "free", dry_run=True) == EVICTED
-    assert "disruption budget" in await ask_to_leave(api, performer, "n", "ml", "kept", dry_run=True)
+    assert await ask_to_leave(api, performer, "n", "ml", "free", dry_run=True) is None
+    kept = await ask_to_leave(api, performer, "n", "ml", "kept", dry_run=True)
+    assert "disruption budget" in eviction_words(kept)
     assert await there(api) == ["free", "kept"]

@@ -100,10 +100,10 @@ async def test_a_node_is_cordoned_for_evictions_and_uncordoned_by_whoever_comes_
 ) -> None:
     life = Life(api, clock, tmp_path, cordon=True)
     life.board.mig_work.publish(MigWork.EVICTING)
-    assert await life.pauses.pause_and_wait() == ""
+    assert await life.pauses.pause_and_wait() is None
     assert (await life.node()).spec.unschedulable
     life.board.mig_work.publish(MigWork.CHANGING)
-    assert await life.pauses.apply() == ""
+    assert await life.pauses.apply() is None
     assert (await life.node()).spec.unschedulable
     heir = Life(api, clock, tmp_path)  # which may not even cordon
     heir.refused = True
@@ -125,7 +125,7 @@ async def test_a_node_that_an_administrator_cordoned_stays_so(
     life = Life(api, clock, tmp_path, cordon=True, pause=True)
     for work in (MigWork.EVICTING, MigWork.CHANGING, MigWork.NONE):
         life.board.mig_work.publish(work)
-        assert await life.pauses.pause_and_wait() == ""
+        assert await life.pauses.pause_and_wait() is None
     assert (await life.node()).spec.unschedulable
 
 
@@ -135,7 +135,7 @@ async def test_operands_are_taken_off_and_waited_for_and_have_their_own_value_ag
     await operand(api)
     life = Life(api, clock, tmp_path, pause=True)
     life.board.mig_work.publish(MigWork.EVICTING)
-    assert await life.pauses.pause_and_wait() == ""
+    assert await life.pauses.pause_and_wait() is None
     assert life.writes == 0
     life.board.mig_work.publish(MigWork.CHANGING)
     waits = asyncio.create_task(life.pauses.pause_and_wait())
@@ -144,7 +144,7 @@ async def test_operands_are_taken_off_and_waited_for_and_have_their_own_value_ag
     assert not waits.done()
     await api.delete(POD, "dcgm", namespace="gpu-operator", grace_period_s=0)
     await clock.advance(10)
-    assert await waits == ""
+    assert await waits is None
     life.board.mig_work.publish(MigWork.NONE)
     async with running(life):
         await life.node()
@@ -159,7 +159,7 @@ async def test_while_pods_are_asked_to_leave_again_operands_run(
     life = Life(api, clock, tmp_path, cordon=True, pause=True)
     for work, value in ((MigWork.EVICTING, "true"), (MigWork.CHANGING, PAUSED), (MigWork.EVICTING, "true")):
         life.board.mig_work.publish(work)
-        assert await life.pauses.pause_and_wait() == ""
+        assert await life.pauses.pause_and_wait() is None
         node = await life.node()
         assert (node.metadata.labels[DCGM], node.spec.unschedulable) == (value, True)
 
@@ -172,7 +172,10 @@ async def test_operands_that_do_not_end_are_named_after_five_minutes(
     life.board.mig_work.publish(MigWork.CHANGING)
     waits = asyncio.create_task(life.pauses.pause_and_wait())
     await clock.advance(310)
-    assert await waits == "paused pods have not ended within 300 s: gpu-operator/dcgm"
+    refusal = await waits
+    assert refusal is not None
+    assert refusal.message == "paused pods have not ended within 300 s: gpu-operator/dcgm"
+    assert refusal.pods == ("gpu-operator/dcgm",)
 
 
 async def test_what_the_api_server_refuses_is_said_and_nothing_is_changed(
@@ -181,4 +184,6 @@ async def test_what_the_api_server_refuses_is_said_and_nothing_is_changed(
     life = Life(api, clock, tmp_path, cordon=True)
     life.board.mig_work.publish(MigWork.EVICTING)
     life.refused = True
-    assert await life.pauses.pause_and_wait() == "nothing can be paused: no"
+    refusal = await life.pauses.pause_and_wait()
+    assert refusal is not None
+    assert refusal.message == "nothing can be paused: no"

@@ -9,11 +9,12 @@ import pytest
 from support.mig_node import Agent
 from support.mig_wishes import MIXED, SMALL, machine_of, made, one_gpu, refuse_2g, refuse_nothing
 from tonnage.decide.node.mig.desired_layout import MigWish
+from tonnage.decide.node.mig.obstacles import node_not_paused
 from tonnage.model.actions.devices import CreateGpuInstance
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig.layouts import MigState, MigWork
-from tonnage.model.reasons.gpu.mig import MigConfigurationUnusable
+from tonnage.model.reasons.gpu.mig import MigConfigurationUnusable, MigNodeNotPaused
 from tonnage.twin.clock import VirtualClock
 
 
@@ -126,25 +127,25 @@ async def test_mig_4_what_cannot_be_paused_evicts_nobody_and_begins_nothing(
 ) -> None:
     machine = machine_of(tmp_path, clock, one_gpu())
     held = (await machine.divided())[0].instances[2].computes[0].uuid
-    why = ["nothing can be paused: no"]
+    refusals: list[MigNodeNotPaused | None] = [node_not_paused("n", "no")]
 
-    async def pause_and_wait() -> str:
-        return why[0]
+    async def pause_and_wait() -> MigNodeNotPaused | None:
+        return refusals[0]
 
     agent = Agent(machine, clock, made(SMALL), evicts=True, pause_and_wait=pause_and_wait)
     agent.holds = (Hold("r", (held,), "ml", "train"),)
-    agent.answers = ["evicted"]
-    until = f"waits: {held} is used by ml/train (not evicted: {why[0]})"
+    agent.answers = [None]
+    until = f"waits: {held} is used by ml/train (not evicted: nothing can be paused: no)"
 
     def on() -> bool:
         if agent.said and agent.said[-1][1] == until:
             assert agent.work is MigWork.EVICTING
             agent.holds = ()
-        if agent.state == MigState.FAILED and why[0]:
-            assert agent.said[-1][1] == f"{why[0]}; next try in 10 s"
+        if agent.state == MigState.FAILED and refusals[0] is not None:
+            assert agent.said[-1][1] == "nothing can be paused: no; next try in 10 s"
             assert agent.work is MigWork.NONE
             assert machine.steps == []
-            why[0] = ""
+            refusals[0] = None
         return agent.state == MigState.SUCCESS
 
     await agent.live(on)

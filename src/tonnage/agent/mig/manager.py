@@ -23,7 +23,7 @@ from tonnage.agent.mig.steps import MigSteps, StepsEnd
 from tonnage.decide.node.mig.change import MigChange, change_to
 from tonnage.decide.node.mig.desired_layout import MigWish, goals_of, remark_on
 from tonnage.decide.node.mig.gpu_users import in_the_way
-from tonnage.decide.node.mig.obstacles import change_refused
+from tonnage.decide.node.mig.obstacles import change_refused, eviction_words, pod_not_evicted
 from tonnage.decide.node.mig.reset_groups import resets_of
 from tonnage.decide.node.mig.steps import next_step
 from tonnage.decide.node.mig.transitions import (
@@ -39,7 +39,7 @@ from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu, MigStanding, MigState, MigWork
-from tonnage.model.reasons.gpu.mig import MigObstacle
+from tonnage.model.reasons.gpu.mig import MigNodeNotPaused, MigObstacle, MigPodNotEvicted
 from tonnage.ports.node import DeviceReader
 
 _LOG: Final = logging.getLogger(__name__)
@@ -57,13 +57,13 @@ _LONGEST: Final = 1024
 class MigWays:
     """What a change may do beside dividing GPUs.
 
-    `evict` asks a pod (namespace, name) to leave, and says what came of it; None: pods are waited for.
+    `evict` asks a pod (namespace, name) to leave, and says why it does not; None: pods are waited for.
     `pause_and_wait` pauses on the Node what the work asks for, and says why not; None: nothing is paused.
     `host` does what a change asks of the node's host. In a `boot`, by its id, the host may also be restarted.
     """
 
-    evict: Callable[[str, str], Awaitable[str]] | None = None
-    pause_and_wait: Callable[[], Awaitable[str]] | None = None
+    evict: Callable[[str, str], Awaitable[MigPodNotEvicted | None]] | None = None
+    pause_and_wait: Callable[[], Awaitable[MigNodeNotPaused | None]] | None = None
     host: MigHost | None = None
     boot: str = ""
 
@@ -188,9 +188,14 @@ class NodeMig:
             self._due = self._clock.monotonic() + _ASK_AGAIN_S
             self._drain(change.kept)
             pods = dict.fromkeys(user.pod for user in users if user.pod is not None)
-            why = await self._pause_and_wait()
-            answers = {pod: f"not evicted: {why}" if why else await evict(*pod) for pod in pods}
-            texts = [f"{user} ({answers[user.pod]})" if user.pod else str(user) for user in users]
+            paused = await self._pause_and_wait()
+            answers = {
+                pod: await evict(*pod) if paused is None else pod_not_evicted(*pod, paused.message)
+                for pod in pods
+            }
+            texts = [
+                f"{user} ({eviction_words(answers[user.pod])})" if user.pod else str(user) for user in users
+            ]
         self._say(MigStanding(change.config, MigState.PENDING, f"waits: {'; '.join(texts)}"))
         return True
 
@@ -209,8 +214,8 @@ class NodeMig:
         else:
             self._board.mig_work.publish(MigWork.EVICTING if self._draining else MigWork.NONE)
 
-    async def _pause_and_wait(self) -> str:
-        return "" if self._ways.pause_and_wait is None else await self._ways.pause_and_wait()
+    async def _pause_and_wait(self) -> MigNodeNotPaused | None:
+        return None if self._ways.pause_and_wait is None else await self._ways.pause_and_wait()
 
     async def _begin(self, change: MigChange) -> None:
         """Withdraw what is to be changed, look again who uses it, and change it."""
@@ -271,8 +276,8 @@ class NodeMig:
             await self._clock.sleep(_WITHDRAW_S)
             async with self._ledger.answering:
                 pass  # what was being given out is a hold now, however slow the disk was; the rest is refused
-            if why := await self._pause_and_wait():
-                raise HardwareError(Problem(why))
+            if refusal := await self._pause_and_wait():
+                return StepsEnd(MigChangeEvent.REFUSED, refusal)
             if await self._waits(change, await self._hardware.divided()):
                 return StepsEnd(MigChangeEvent.IN_USE)
             # On disk before the first step: whoever comes after knows that the GPUs may be half divided.

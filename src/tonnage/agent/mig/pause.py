@@ -8,11 +8,13 @@ from typing import Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentWorld
+from tonnage.decide.node.mig.obstacles import node_not_paused, paused_pods_stay
 from tonnage.decide.node.mig.pause import NodeNow, pause, restore, resume
 from tonnage.model.actions.cluster import PatchNode
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.json import JsonObject
 from tonnage.model.mig.layouts import MigOptions, MigWork
+from tonnage.model.reasons.gpu.mig import MigNodeNotPaused
 from tonnage.wire.kinds import NODE, POD
 from tonnage.wire.objects import Node
 
@@ -21,7 +23,6 @@ _RETRY_S: Final = (1.0, 5.0, 15.0, 60.0)
 _PATIENCE_S: Final = 300.0
 """For pods of what was paused to end, as NVIDIA's manager has it."""
 _LOOK_S: Final = 2.0
-_MOST_NAMED: Final = 5
 
 
 class NodePauses:
@@ -47,41 +48,40 @@ class NodePauses:
             node = self._board.node.value
             due = node is not None and self._patch(_now(node)) is not None
             if due and (why := await self.apply()):
-                _LOG.warning("pauses of a MIG change not written: node=%s error=%s", self._node, why)
+                _LOG.warning("pauses of a MIG change not written: node=%s error=%s", self._node, why.message)
                 await self._clock.sleep(_RETRY_S[min(self._failures, len(_RETRY_S)) - 1])
                 continue
             await self._wake.wait()
             self._wake.clear()
 
-    async def apply(self) -> str:
-        """Pause or restore, by the work. Why it is not done; empty: it is, as far as the Node was seen."""
+    async def apply(self) -> MigNodeNotPaused | None:
+        """Pause or restore, by the work. Why it is not done; None: it is, as far as the Node was seen."""
         async with self._turn:
             try:
                 await self._write()
             except ClusterError as error:
                 self._failures += 1
-                return error.message if isinstance(error, ApiError) else "the API server does not answer"
+                why = error.message if isinstance(error, ApiError) else "the API server does not answer"
+                return node_not_paused(self._node, why)
             self._failures = 0
-            return ""
+            return None
 
-    async def pause_and_wait(self) -> str:
-        """Pause, and return once the pods of what is paused are gone: empty; or why that is not reached."""
-        if why := await self.apply():
-            return f"nothing can be paused: {why}"
+    async def pause_and_wait(self) -> MigNodeNotPaused | None:
+        """Pause, and return once the pods of what is paused are gone: None; or why that is not reached."""
+        if refusal := await self.apply():
+            return refusal
         until = self._clock.monotonic() + _PATIENCE_S
         while self._options.pause:
             try:
                 left = await self._left()
+                if not left:
+                    break
             except ClusterError:
-                left = ["unknown, the API server does not answer"]
-            if not left:
-                break
+                left = ()
             if self._clock.monotonic() >= until:
-                return (
-                    f"paused pods have not ended within {_PATIENCE_S:.0f} s: {', '.join(left[:_MOST_NAMED])}"
-                )
+                return paused_pods_stay(self._node, left, _PATIENCE_S)
             await self._clock.sleep(_LOOK_S)
-        return ""
+        return None
 
     async def _write(self) -> None:
         if self._api is None:
@@ -110,15 +110,17 @@ class NodePauses:
             return _now(node)
         raise ApiError(404, "NotFound", f'nodes "{self._node}" not found')
 
-    async def _left(self) -> list[str]:
+    async def _left(self) -> tuple[str, ...]:
         """Pods here that run by a label that is paused."""
         assert self._api is not None
         paused = (await self._fresh()).paused.labels
         pods = await self._api.list(POD, field_selector=f"spec.nodeName={self._node}")
-        return sorted(
-            f"{pod.metadata.namespace}/{pod.metadata.name}"
-            for pod in pods.items
-            if not paused.keys().isdisjoint(pod.spec.node_selector)
+        return tuple(
+            sorted(
+                f"{pod.metadata.namespace}/{pod.metadata.name}"
+                for pod in pods.items
+                if not paused.keys().isdisjoint(pod.spec.node_selector)
+            )
         )
 
 

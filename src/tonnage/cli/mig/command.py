@@ -123,6 +123,7 @@ def _tried(common: Common, node: str, planned: Mapping[str, tuple[GpuGoal, ...]]
     """What the API server says to the eviction of whoever must go, by `namespace/name`."""
     from tonnage.agent.mig.eviction import ask_to_leave
     from tonnage.cli.cluster import connected
+    from tonnage.decide.node.mig.obstacles import eviction_words
     from tonnage.loop.effects import ActionPorts
     from tonnage.loop.performer import Performer
 
@@ -132,7 +133,9 @@ def _tried(common: Common, node: str, planned: Mapping[str, tuple[GpuGoal, ...]]
         async with connected(common) as api:
             performer = Performer(ActionPorts(api=api))
             return {
-                pod: await ask_to_leave(api, performer, node, *pod.split("/", 1), dry_run=True)
+                pod: eviction_words(
+                    await ask_to_leave(api, performer, node, *pod.split("/", 1), dry_run=True)
+                )
                 for pod in pods
                 if "/" in pod
             }

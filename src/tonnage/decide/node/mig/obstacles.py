@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tonnage.model.reasons.facts import MigUser
 from tonnage.model.reasons.gpu.mig import (
     MigBoardResetNeeded,
@@ -10,9 +12,13 @@ from tonnage.model.reasons.gpu.mig import (
     MigForeignInstance,
     MigGpuGone,
     MigLayoutContested,
+    MigNodeNotPaused,
     MigNodeNotRestarted,
+    MigPodNotEvicted,
     MigRestartNeeded,
 )
+
+_MOST_NAMED: Final = 5
 
 
 def gpu_gone(uuid: str) -> MigGpuGone:
@@ -58,3 +64,35 @@ def layout_contested(config: str) -> MigLayoutContested:
 def not_restarted(message: str) -> MigNodeNotRestarted:
     """The node was told to restart."""
     return MigNodeNotRestarted(subject="MIG layout", message=message)
+
+
+def pod_not_evicted(namespace: str, pod: str, why: str) -> MigPodNotEvicted:
+    """The pod stays, for now."""
+    return _pod_stays(namespace, pod, f"not evicted: {why}")
+
+
+def pod_ending(namespace: str, pod: str) -> MigPodNotEvicted:
+    """Nobody need evict the pod."""
+    return _pod_stays(namespace, pod, "is ending")
+
+
+def _pod_stays(namespace: str, pod: str, message: str) -> MigPodNotEvicted:
+    subject = f"Pod {namespace}/{pod}"
+    return MigPodNotEvicted(subject=subject, message=message, namespace=namespace, pod=pod)
+
+
+def eviction_words(refusal: MigPodNotEvicted | None) -> str:
+    """What came of an eviction."""
+    return "evicted" if refusal is None else refusal.message
+
+
+def node_not_paused(node: str, why: str) -> MigNodeNotPaused:
+    """The Node cannot be written, or nobody knows what it is."""
+    return MigNodeNotPaused(subject=f"Node {node}", message=f"nothing can be paused: {why}")
+
+
+def paused_pods_stay(node: str, pods: tuple[str, ...], patience_s: float) -> MigNodeNotPaused:
+    """Pods of what is paused have not ended in time."""
+    named = ", ".join(pods[:_MOST_NAMED]) or "unknown, the API server does not answer"
+    message = f"paused pods have not ended within {patience_s:.0f} s: {named}"
+    return MigNodeNotPaused(subject=f"Node {node}", message=message, pods=pods)

@@ -247,6 +247,25 @@ class MigNodeNotRestarted(MigObstacle):
     advice: ClassVar[str] = "restart the node"
 
 
+@reason
+class MigPodNotEvicted(MigObstacle):
+    """A pod uses what a change of the layout would destroy, and is not evicted, or is ending already."""
+
+    code: ClassVar[str] = "mig-pod-not-evicted"
+    advice: ClassVar[str] = "end the pod, or wait for its end"
+    namespace: str
+    pod: str
+
+
+@reason
+class MigNodeNotPaused(MigObstacle):
+    """The node is not paused for a change of its layout: the API server refuses, or pods have not ended."""
+
+    code: ClassVar[str] = "mig-node-not-paused"
+    advice: ClassVar[str] = "see to what it says; the agent tries again"
+    pods: tuple[str, ...] = ()
+
+
 REASONS: Final[tuple[type[Reason], ...]] = (
     MigProfileNotOffered,
     MigLayoutInvalid,
@@ -272,4 +291,6 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     MigChangeRefused,
     MigLayoutContested,
     MigNodeNotRestarted,
+    MigPodNotEvicted,
+    MigNodeNotPaused,
 )
