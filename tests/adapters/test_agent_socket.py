@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from support.deadlines import join
 from tonnage.adapters import agent_socket
 from tonnage.adapters.agent_socket import MAX_BYTES, SOCKET, AgentSocket, ask_agent
 from tonnage.model.errors import HardwareError, Problem
@@ -78,7 +79,7 @@ def pretending(file: Path, answer: bytes | None) -> Iterator[None]:
             yield
         finally:
             listening.shutdown(socket.SHUT_RDWR)
-            thread.join()
+            join(thread)
 
 
 def refusal(file: Path, patience_s: float = 10.0) -> Problem:
@@ -190,4 +191,4 @@ def test_another_users_socket_is_not_believed(folder: Path) -> None:
         assert refusal(folder / SOCKET).what == "the agent's socket is another user's"
     finally:
         other.kill()
-        other.join()
+        join(other)

@@ -43,5 +43,7 @@ def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_the_program_between_agent_and_driver_loads_no_event_loop() -> None:
     code = "import sys; import tonnage.adapters.vendors.nvml_reader; print('asyncio' in sys.modules)"
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert shown.stdout == "False\n"

@@ -77,7 +77,7 @@ def test_it_dies_with_its_parent_however_that_dies(tmp_path: Path) -> None:
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     parent.kill()
-    parent.wait()
+    parent.wait(60)
     parent.stdout.close()
     while _alive(pid):
         pass

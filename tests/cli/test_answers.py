@@ -313,7 +313,7 @@ def test_a_manifest_and_a_snapshot_can_come_from_stdin(cluster: str, tonnage: Pa
         (["explain", "pod", "train", "-n", "ml", "--snapshot", "-"], CLUSTER),
     ):
         command = [str(tonnage), *arguments]
-        asked = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        asked = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
         assert asked.returncode in (0, 1), asked.stderr
         assert asked.stdout.startswith("Pod ")
 

@@ -71,7 +71,7 @@ def test_a_lab_that_is_ended_cleans_up(folder: Path, number: signal.Signals, sta
         if "kubectl wait" in line:
             break
     process.send_signal(number)
-    rest, _ = process.communicate()
+    rest, _ = process.communicate(timeout=60)
     assert process.returncode == status, rest
     assert 'namespace "endless" deleted' in rest
     assert list((folder / "run").iterdir()) == []

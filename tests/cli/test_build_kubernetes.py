@@ -81,7 +81,7 @@ class Bench:
 
     def build(self, *programs: str, **environment: str) -> subprocess.CompletedProcess[str]:
         process = self.start(*programs, **environment)
-        said, complained = process.communicate()
+        said, complained = process.communicate(timeout=60)
         return subprocess.CompletedProcess(process.args, process.returncode, said, complained)
 
     def calls(self) -> list[Mapping[str, Any]]:
@@ -169,7 +169,7 @@ def test_what_is_linked_when_it_is_interrupted_stays(bench: Bench, how: signal.S
             if "bridge is ready" in line:
                 break
         process.send_signal(how)
-        process.communicate()
+        process.communicate(timeout=60)
     assert process.returncode == 128 + how
     assert bench.there() == {"cni-v1.9.1/bridge"}
     assert not (bench.cache / ".build").exists()

@@ -39,6 +39,7 @@ def tonnage_process(*arguments: str, **environment: str) -> subprocess.Completed
         text=True,
         env={**os.environ, **environment},
         check=False,
+        timeout=60,
     )
 
 
@@ -50,7 +51,9 @@ from tonnage.cli.main import run
 run({arguments!r}, "tonnage")
 print(sorted(set(sys.modules) & set({HEAVY!r})), file=sys.stderr)
 """
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert process.stderr.splitlines()[-1] == "[]"
 
 
@@ -64,7 +67,9 @@ detach.start_detached = lambda options, verbose: Running(1, options.scenario, 8,
 assert run(["up", "--detach", "--nodes", "8"], "tonnage") == 0
 print(sorted(set(sys.modules) & set({HEAVY!r})), file=sys.stderr)
 """
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert process.stderr.splitlines()[-1] == "[]"
 
 
@@ -77,7 +82,7 @@ print(sorted(set(sys.modules) & {"pydantic", "yaml"}), file=sys.stderr)
 """
     pod = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c"}]}}'
     process = subprocess.run(
-        [sys.executable, "-c", code], input=pod, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code], input=pod, capture_output=True, text=True, check=True, timeout=60
     )
     assert process.stderr.splitlines()[-1] == "[]"
 
@@ -209,7 +214,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     )
     assert process.stdout is not None
     process.stdout.close()
-    _, complaint = process.communicate()
+    _, complaint = process.communicate(timeout=60)
     assert complaint == b""
     assert process.returncode == 141
 
@@ -227,7 +232,9 @@ module = types.ModuleType("interrupted"); module.command = command
 sys.modules["interrupted"] = module
 sys.exit(main.run(["status"], "tonnage"))
 """
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
     assert process.returncode == 130
     assert "Traceback" not in process.stderr
 
@@ -245,7 +252,9 @@ def test_a_shell_can_read_its_completion_script(shell: str) -> None:
     if program is None:
         pytest.skip(f"{shell} is not installed")
     script = tonnage_process("completion", shell).stdout
-    read = subprocess.run([program, "-n"], input=script, capture_output=True, text=True, check=False)
+    read = subprocess.run(
+        [program, "-n"], input=script, capture_output=True, text=True, check=False, timeout=60
+    )
     assert (read.returncode, read.stderr) == (0, "")
 
 
@@ -295,4 +304,4 @@ def test_a_completion_script_is_valid_and_comes_without_a_word_beside_it(
     assert written.err == ""
     assert "_TONNAGE_COMPLETE" in written.out
     if program is not None:
-        subprocess.run([program, "-n"], input=written.out, text=True, check=True)
+        subprocess.run([program, "-n"], input=written.out, text=True, check=True, timeout=60)

@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "generate_cli_referen
 
 def test_the_reference_is_the_help() -> None:
     process = subprocess.run(
-        [sys.executable, str(SCRIPT), "--check"], capture_output=True, text=True, check=False
+        [sys.executable, str(SCRIPT), "--check"], capture_output=True, text=True, check=False, timeout=60
     )
     assert process.returncode == 0, process.stderr
 

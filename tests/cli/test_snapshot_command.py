@@ -65,6 +65,7 @@ def test_a_snapshot_may_come_from_a_pipe() -> None:
         input=gzip.compress(content()),
         capture_output=True,
         check=False,
+        timeout=60,
     )
     assert json.loads(process.stdout)["verdict"] == "NEVER", process.stderr
 

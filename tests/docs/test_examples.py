@@ -115,10 +115,11 @@ def test_a_page_does_what_it_shows(tonnage: Path, page: Path) -> None:
                 capture_output=True,
                 text=True,
                 check=False,
+                timeout=300,
             )
         finally:
             down = [str(tools / "tonnage"), "down"]
-            subprocess.run(down, env=environment, check=False, capture_output=True)
+            subprocess.run(down, env=environment, check=False, capture_output=True, timeout=300)
     pieces = re.split(rf"{END}(\d+)\n", run.stdout)[2:]
     outcomes = list(zip(examples, pieces[0::2], pieces[1::2], strict=False))
     assert len(outcomes) == len(examples), run.stdout[-2000:]

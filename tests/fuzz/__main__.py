@@ -67,6 +67,7 @@ def _run(name: str, options: argparse.Namespace) -> int:
             *(f"-artifact_prefix={findings}/{name}-", str(learned), str(CORPUS / name)),
         ],
         check=False,
+        timeout=7200,
     ).returncode
 
 

@@ -25,6 +25,7 @@ def test_the_corpus_of_some_target_comes_to_every_reader(code: frozenset[str]) -
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
         check=True,
+        timeout=300,
     )
     forgotten = code - {*json.loads(run.stdout)} - set(OWN) - set(BEHIND)
     assert not forgotten, "give each a target, or the reason why it reads nothing of others, in readers.py"

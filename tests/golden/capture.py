@@ -62,7 +62,7 @@ async def _captured(name: str) -> None:
 
 
 def _call(environment: dict[str, str], *words: str) -> None:
-    subprocess.run([*_PROGRAM, *words], env=environment, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*_PROGRAM, *words], env=environment, check=True, stdout=subprocess.DEVNULL, timeout=300)
 
 
 if __name__ == "__main__":

@@ -60,4 +60,6 @@ def live_session() -> Iterator[Session]:
                 program=program,
             )
         finally:
-            subprocess.run([program, "down", "--state", state], stdout=subprocess.DEVNULL, check=True)
+            subprocess.run(
+                [program, "down", "--state", state], stdout=subprocess.DEVNULL, check=True, timeout=300
+            )

@@ -103,7 +103,7 @@ def _run(command: Command) -> tuple[int, str, str]:
 def _call(program: Path, command: Command) -> tuple[int, str, str]:
     for _ in range(_PATIENCE):
         process = subprocess.run(
-            [program, *command.words], input=command.stdin, capture_output=True, check=False
+            [program, *command.words], input=command.stdin, capture_output=True, check=False, timeout=300
         )
         out = process.stdout.decode()
         if not command.passing or not re.search(command.passing, out):

@@ -167,6 +167,7 @@ def test_labs_are_listed_for_people_and_for_scripts(tonnage: Path) -> None:
             capture_output=True,
             text=True,
             check=True,
+            timeout=300,
         )
         for name in lab_names():
             assert name in process.stdout

@@ -62,6 +62,7 @@ def test_a_lab_passes(tonnage: Path, name: str, version: str, tmp_path: Path) ->
             "GOGC": "off",  # a kubectl that lives for a moment needs no garbage collector
         },
         check=False,
+        timeout=300,
     )
     assert process.stdout, process.stderr
     report = json.loads(process.stdout)

@@ -96,6 +96,7 @@ def test_every_import_that_is_planted_is_refused_by_name(copied: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     told = done.stdout + done.stderr
     edges = [

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import grpc
 
+from support.deadlines import join
 from support.genuine_cluster import GenuineCluster
 from tonnage.adapters.control_plane import LOOPBACK, ControlPlaneFolder
 
@@ -66,7 +67,7 @@ class Relay:
         """End it for good."""
         self._do(self._cut())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        join(self._thread)
         self._loop.close()
 
     def _do(self, deed: Coroutine[Any, Any, T]) -> T:

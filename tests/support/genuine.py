@@ -40,7 +40,7 @@ class GenuinePlane:
         """What the nearest kubectl says, however it ends."""
         command = [str(nearest_kubectl(chosen_minor(os.environ))), "--kubeconfig", str(self.kubeconfig)]
         return subprocess.run(
-            [*command, *arguments], input=given, capture_output=True, text=True, check=False
+            [*command, *arguments], input=given, capture_output=True, text=True, check=False, timeout=300
         )
 
 

@@ -49,6 +49,7 @@ class Helm:
             text=True,
             env=self._environment,
             check=False,
+            timeout=300,
         )
 
     def _image_values(self, repository: str) -> Path:

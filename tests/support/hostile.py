@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import yaml
 
+from support.deadlines import join
+
 MARK: Final = "h0stile"
 FORGED: Final = "FORGED LINE"
 NASTY: Final = (
@@ -186,7 +188,7 @@ def hostile_server(version: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
-        thread.join()
+        join(thread)
         server.server_close()
 
 

@@ -69,7 +69,7 @@ def busybox_archive(
         (tree / "etc" / "group").write_text("root:x:0:\n")
         shutil.copy2(program, programs / "busybox")
         for applet in subprocess.run(
-            [str(program), "--list"], capture_output=True, text=True, check=True
+            [str(program), "--list"], capture_output=True, text=True, check=True, timeout=1800
         ).stdout.split():
             if applet != "busybox":
                 (programs / applet).symlink_to("busybox")
@@ -151,7 +151,7 @@ def _mirror() -> str:
     """Where this machine has Debian's packages from; empty where it has none."""
     wanted = ("Created-By: Packages", "Origin: Debian", "Component: main")
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", *wanted]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800).stdout.split()
     return next((uri for uri in said if uri.rstrip("/").endswith("/debian")), "")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from support.accounts import devices_of, visible_devices
+from support.deadlines import join
 from support.genuine_cluster import GenuineCluster
 from support.images import BUSYBOX
 from tonnage.adapters.kubernetes.client import connect
@@ -110,7 +111,7 @@ class Load:
         """End, and delete every pod that is left."""
         self._ended.set()
         self._resting.clear()
-        self._thread.join()
+        join(self._thread)
 
     async def _run(self) -> None:
         async with connect(self._kubeconfig, program="load") as api:
@@ -201,7 +202,7 @@ class Watchman:
 
     def stop(self) -> None:
         self._ended.set()
-        self._thread.join()
+        join(self._thread)
 
     def _run(self) -> None:
         while not self._ended.wait(_LOOK_S):

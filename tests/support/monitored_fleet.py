@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from support.deadlines import join
 from support.prometheus import (
     PATIENCE_S,
     Prometheus,
@@ -227,7 +228,7 @@ def _webhook(notices: list[dict[str, Any]]) -> Iterator[str]:
             yield f"http://127.0.0.1:{server.server_address[1]}/"
         finally:
             server.shutdown()
-            thread.join()
+            join(thread)
 
 
 def _run(command: Sequence[str], environment: dict[str, str], given: str = "") -> str:

@@ -43,7 +43,7 @@ def enter_own_network() -> None:
         f"link set {_BRIDGE} up",
         f"route add default via {NODE_ADDRESS} dev {_BRIDGE}",
     ):
-        subprocess.run(["ip", *command.split()], check=True)
+        subprocess.run(["ip", *command.split()], check=True, timeout=60)
 
 
 def is_own_network() -> bool:

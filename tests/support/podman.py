@@ -43,7 +43,9 @@ class Podman:
         (root / "bin").mkdir(parents=True)
         program = root / "bin/busybox"
         shutil.copy2(kept_file("busybox-static", "busybox"), program)
-        names = subprocess.run([str(program), "--list"], capture_output=True, text=True, check=True).stdout
+        names = subprocess.run(
+            [str(program), "--list"], capture_output=True, text=True, check=True, timeout=300
+        ).stdout
         for name in names.split():
             if name != "busybox":
                 (root / "bin" / name).symlink_to("busybox")

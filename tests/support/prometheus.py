@@ -180,4 +180,4 @@ def serving_tonnage(words: Sequence[str], folder: Path, environment: Mapping[str
         assert process.wait(20) == 0, log.read_text()
     finally:
         process.kill()
-        process.wait()
+        process.wait(60)

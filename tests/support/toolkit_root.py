@@ -51,7 +51,7 @@ def make_toolkit_root(folder: Path, *, whole: bool = False) -> Path:
         soname = f"{file.name.partition('.')[0]}.so.{number}"
         if whole:
             words = ["cc", "-shared", "-nostdlib", "-x", "c", "-", f"-Wl,-soname,{soname}", "-o", str(file)]
-            subprocess.run(words, input=b"int x;", check=True)
+            subprocess.run(words, input=b"int x;", check=True, timeout=60)
         else:
             file.touch()
         file.with_name(soname).symlink_to(file.name)

@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
+from support.deadlines import join
 from tonnage.adapters.certificates import Authority
 
 Answer = dict[str, Any]
@@ -144,4 +145,4 @@ def webhooks() -> Iterator[dict[str, str]]:
         server.ended.set()  # type: ignore[attr-defined]
         server.shutdown()
         server.server_close()
-        thread.join()
+        join(thread)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from support.connections import Streams, connection
+from support.deadlines import join
 from tonnage.adapters.http.address import Address, listen, parse_address
 from tonnage.adapters.http.metrics_page import MetricsPage
 from tonnage.adapters.http.server import HttpRequest, HttpServer, Response, Route, ServerLimits, lines
@@ -403,7 +404,7 @@ def test_a_port_in_use_is_said_by_the_program_that_has_it(page: bytes, program: 
         thread.start()
         with pytest.raises(ConfigError) as raised:
             listen(Address("127.0.0.1", port), "--exporter-address")
-        thread.join()
+        join(thread)
     (problem,) = raised.value.problems
     assert problem.why == f"{program} listens there"
     assert "--exporter-address" in problem.remedy

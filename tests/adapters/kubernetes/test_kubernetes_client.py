@@ -339,5 +339,5 @@ def test_null_in_an_answer_is_as_if_absent() -> None:
 def test_the_door_costs_nothing_until_it_is_used() -> None:
     heavy = ("httpx2", "lightkube", "ssl", "yaml")
     code = f"import sys, tonnage.adapters.kubernetes.client; print([m for m in {heavy} if m in sys.modules])"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout.strip() == "[]"

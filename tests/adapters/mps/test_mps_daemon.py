@@ -87,7 +87,7 @@ def start_and_be_killed(root: Path) -> int:
             os.kill(os.getpid(), signal.SIGKILL)
         asyncio.run(main())
     """
-    return subprocess.run([sys.executable, "-c", code], check=False).returncode
+    return subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode
 
 
 @pytest.fixture
@@ -268,7 +268,7 @@ async def test_what_a_killed_agent_left_is_ended_first(node: Node) -> None:
     left = node.leave_one()
     server = int(node.say("get_server_list"))
     await node.daemons.start(TWO)
-    assert left.wait() == -signal.SIGKILL
+    assert left.wait(60) == -signal.SIGKILL
     assert not runs(server)
     assert node.say("get_default_active_thread_percentage") == "12.0"
 
@@ -291,7 +291,7 @@ async def test_somebody_elses_daemon_is_left_alone_and_named(node: Node) -> None
     assert "remove NVIDIA's mps-control-daemon" in str(caught.value)
     assert left.poll() is None
     left.kill()
-    left.wait()
+    left.wait(60)
     if runs(server):
         os.kill(server, signal.SIGKILL)
 

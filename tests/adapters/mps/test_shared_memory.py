@@ -11,7 +11,10 @@ import pytest
 from tonnage.adapters.mps.shared_memory import main, mount_shared_memory
 from tonnage.model.errors import HardwareError
 
-MOUNTS = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
+MOUNTS = (
+    subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False, timeout=60).returncode
+    == 0
+)
 
 
 @pytest.mark.skipif(not MOUNTS, reason="needs the right to mount")
@@ -33,7 +36,11 @@ def test_it_is_a_tmpfs_for_everybody_and_mounted_once(tmp_path: Path) -> None:
         assert " - tmpfs shm " in line and "nosuid,nodev,noexec" in line
     """
     done = subprocess.run(
-        ["unshare", "--mount", sys.executable, "-c", code], capture_output=True, text=True, check=False
+        ["unshare", "--mount", sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -44,7 +44,7 @@ def driver(tmp_path: Path) -> Iterator[Driver]:
 def test_it_needs_nothing_but_an_old_c_library() -> None:
     """It is mounted into containers of any age."""
     listed = subprocess.run(
-        ["objdump", "-T", "-p", str(nvml_library())], capture_output=True, text=True, check=True
+        ["objdump", "-T", "-p", str(nvml_library())], capture_output=True, text=True, check=True, timeout=60
     ).stdout
     assert re.findall(r"NEEDED +(\S+)", listed) == ["libc.so.6"]
     versions = [tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", listed)]
@@ -106,7 +106,12 @@ print(pynvml.nvmlDeviceGetCount())
 """
     environment = {**os.environ, "TONNAGE_FAKE_NVML": str(state)}
     done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     assert done.stdout == "3\n"
 

@@ -137,7 +137,9 @@ gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
 for index in range(2):
     print(pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index)))
 """
-    seen = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    seen = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
     name = "NVIDIA H100 80GB HBM3 MIG"
     assert seen.splitlines() == [f"{name} 3g.40gb", f"{name} 1g.10gb"]
     assert refusal(pynvml.nvmlGpuInstanceDestroy, big) == pynvml.NVML_ERROR_IN_USE
@@ -211,6 +213,6 @@ while True:
     programs = [
         subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]
-    assert sum(int(program.communicate()[0]) for program in programs) == 7
+    assert sum(int(program.communicate(timeout=60)[0]) for program in programs) == 7
     rows = driver.file.with_name(f"{driver.file.name}.mig").read_text().splitlines()
     assert sorted(row.split()[-1] for row in rows) == list("0123456")

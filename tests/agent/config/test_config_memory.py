@@ -80,7 +80,9 @@ def test_where_else_configurations_might_be_means_nothing() -> None:
 def test_every_module_that_reads_is_in_the_mark() -> None:
     program = "import sys, tonnage.documents.device_plugin.config\n"
     program += "print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('tonnage.')), sep='\\n')"
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
     loaded = {Path(line) for line in said.stdout.splitlines() if not line.endswith("__init__.py")}
     assert len(loaded) > 5
     assert loaded <= set(files_of(READERS))

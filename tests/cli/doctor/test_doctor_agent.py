@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from support.deadlines import join
 from support.driver_root import Driver
 from support.nvml.state import Rule, h100_node
 from support.sick_node import PATIENCE_S, PLUGINS, SickNode
@@ -106,7 +107,7 @@ def agent(pages: Mapping[str, tuple[int, str]]) -> Iterator[str]:
             yield f"127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
-            thread.join()
+            join(thread)
 
 
 async def plugin_findings(node: SickNode, pages: Mapping[str, tuple[int, str]]) -> tuple[NodeFinding, ...]:

@@ -66,6 +66,7 @@ class Bench:
             capture_output=True,
             text=True,
             check=False,
+            timeout=120,
         )
 
     def asked(self, answer: str) -> tuple[int, str]:
@@ -79,7 +80,7 @@ class Bench:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         ) as process:
-            said, _ = process.communicate()
+            said, _ = process.communicate(timeout=120)
         os.close(ours)
         os.close(theirs)
         return process.returncode, said.decode()
@@ -141,7 +142,9 @@ def test_on_a_terminal_it_asks(bench: Bench, answer: str, status: int, ran: int)
 
 def test_a_context_without_a_kubeconfig_is_refused(bench: Bench) -> None:
     command = [str(bench.tonnage), "lab", "run", str(bench.folder), "--context", "x"]
-    ended = subprocess.run(command, env=bench.environment, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        command, env=bench.environment, capture_output=True, text=True, check=False, timeout=120
+    )
     assert ended.returncode == 2
     assert "--context needs --kubeconfig" in ended.stderr
 

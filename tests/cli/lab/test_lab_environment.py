@@ -58,6 +58,7 @@ def kubectl(inside: Surroundings, *words: str) -> subprocess.CompletedProcess[st
         capture_output=True,
         text=True,
         check=False,
+        timeout=120,
     )
 
 
@@ -101,7 +102,9 @@ def test_nothing_of_path_runs_even_where_the_list_had_a_hole(
 
 
 def test_the_test_above_can_fail(tmp_path: Path, environment: dict[str, str]) -> None:
-    subprocess.run([environment["TONNAGE_KUBECTL"], "foo"], env=environment, check=True, capture_output=True)
+    subprocess.run(
+        [environment["TONNAGE_KUBECTL"], "foo"], env=environment, check=True, capture_output=True, timeout=120
+    )
     assert ran(tmp_path) == ["ran-kubectl-foo"]
 
 
@@ -128,6 +131,7 @@ def test_a_lab_that_would_run_a_program_ends_before_its_first_step(
         capture_output=True,
         text=True,
         check=False,
+        timeout=120,
     )
     assert ended.returncode == 2
     assert "lab.yaml:4:35 steps[1].run" in ended.stderr
@@ -214,8 +218,9 @@ def test_helm_renders_a_chart_of_the_lab_and_finds_no_plugin(
             capture_output=True,
             text=True,
             check=False,
+            timeout=120,
         )
-        subprocess.run([*helm, "foo"], env=inside.environment, capture_output=True, check=False)
+        subprocess.run([*helm, "foo"], env=inside.environment, capture_output=True, check=False, timeout=120)
         assert ran(tmp_path) == []
     assert "a: b" in rendered.stdout, rendered.stderr
 

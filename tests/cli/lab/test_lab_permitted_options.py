@@ -25,7 +25,7 @@ OPTION = re.compile(r"^\s+(?:(-\w), |    )?\s*(--[\w-]+)(.*)$", re.MULTILINE)
 
 
 def said(*words: str) -> str:
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout
 
 
 def kubectl_options(version: str, subcommand: str) -> dict[str, bool]:

@@ -63,7 +63,9 @@ def test_the_packaged_one_is_unpacked_once_and_runs(tmp_path: Path, version: str
     assert kubectl_binary(version, environment=environment) == binary
     assert binary.stat().st_ino == before.st_ino
     assert [path.name for path in binary.parent.iterdir()] == [binary.name]
-    said = subprocess.run([binary, "version", "--client"], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [binary, "version", "--client"], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
     assert f"v{version}." in said
 
 

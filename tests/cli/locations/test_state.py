@@ -41,7 +41,7 @@ def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     assert process.stdout.readline() == "held\n"
     yield process
     process.kill()
-    process.wait()
+    process.wait(60)
     process.stdout.close()
 
 
@@ -71,7 +71,7 @@ def test_a_second_owner_is_told_who_the_first_is(tmp_path: Path, other: subproce
 def test_what_a_killed_owner_left_is_removed(tmp_path: Path, other: subprocess.Popen[str]) -> None:
     folder = StateFolder(tmp_path / "state")
     other.send_signal(signal.SIGKILL)
-    other.wait()
+    other.wait(60)
     assert folder.stale()
     folder.hold()
     assert not folder.kubeconfig.exists()

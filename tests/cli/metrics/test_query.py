@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from support.deadlines import join
 from tonnage.cli.main import run
 
 VECTOR = {
@@ -61,7 +62,7 @@ def prometheus() -> Iterator[Pretended]:
         thread.start()
         yield server
         server.shutdown()
-        thread.join()
+        join(thread)
 
 
 def asked(prometheus: Pretended, *words: str) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from support.deadlines import join
 from tonnage.adapters.agent_socket import SOCKET
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.dump import VERSION, dump_of
@@ -49,7 +50,7 @@ def answering(root: Path, answer: bytes) -> Iterator[None]:
             yield
         finally:
             listening.shutdown(socket.SHUT_RDWR)
-            thread.join()
+            join(thread)
 
 
 def asked(root: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:

@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from support.deadlines import join
+
 PATIENCE_S = 15.0
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
 PAGE = """DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",Hostname="gpu-0",namespace="ml",pod="train"} 97
@@ -47,7 +49,7 @@ def server() -> Iterator[ThreadingHTTPServer]:
     yield made
     made.shutdown()
     made.server_close()
-    thread.join()
+    join(thread)
 
 
 class Terminal:
@@ -86,7 +88,7 @@ class Terminal:
 
     def close(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.wait(60)
         os.close(self._master)
         os.close(self._slave)
 

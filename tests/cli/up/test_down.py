@@ -53,7 +53,7 @@ class Hand:
         self.sent.append(number)
         self.process.send_signal(number)
         if number != self.deaf_to:
-            self.process.wait()
+            self.process.wait(60)
 
     def sleep(self, _: float) -> None:
         """No time passes."""
@@ -94,7 +94,7 @@ def test_an_owner_that_may_not_be_ended_is_an_error(tmp_path: Path) -> None:
 def test_down_cleans_up_after_a_killed_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     process = owner(tmp_path / "state", "polite")
     process.kill()
-    process.wait()
+    process.wait(60)
     assert (tmp_path / "state").exists()
     assert run(["down", "--state", str(tmp_path / "state")], "tonnage") == 0
     assert not (tmp_path / "state").exists()

@@ -47,6 +47,7 @@ class Bench:
             text=True,
             env=self.environment,
             check=False,
+            timeout=300,
         )
 
     def up(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -55,7 +56,9 @@ class Bench:
     def kubectl(self, *arguments: str) -> str:
         environment = {**self.environment, "KUBECONFIG": str(self.state / "kubeconfig")}
         command = [str(kubectl_binary("1.35")), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
+        return subprocess.run(
+            command, capture_output=True, text=True, env=environment, check=True, timeout=300
+        ).stdout
 
 
 @pytest.fixture
@@ -216,7 +219,7 @@ def test_a_foreground_cluster_ends_in_order(bench: Bench, number: signal.Signals
     assert process.stdout is not None
     assert process.stdout.readline().startswith("export KUBECONFIG=")
     process.send_signal(number)
-    assert process.wait() == 0
+    assert process.wait(300) == 0
     process.stdout.close()
     assert not bench.state.exists()
     assert list(bench.runtime.iterdir()) == []

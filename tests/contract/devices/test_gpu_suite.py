@@ -38,6 +38,7 @@ def suite(results: Path, **environment: str) -> subprocess.CompletedProcess[str]
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
 
 

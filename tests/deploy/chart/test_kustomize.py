@@ -23,7 +23,7 @@ EXAMPLE = BASE.parent / "overlays" / "example"
 
 def kustomized(folder: Path, version: str = "1.35") -> Rendered:
     command = [str(kubectl_binary(version)), "kustomize", str(folder)]
-    return Rendered(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return Rendered(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout)
 
 
 def by_name(objects: list[Manifest]) -> dict[tuple[str, str, str], Manifest]:
@@ -73,6 +73,6 @@ def test_the_pages_own_commands_make_an_overlay_that_builds(tmp_path: Path) -> N
     (folder,) = re.findall(r"^\$ kubectl apply -k (\S+)$", page, re.MULTILINE)
     (deleted,) = re.findall(r"^\$ kubectl delete -k (\S+)$", page, re.MULTILINE)
     shutil.copytree(BASE.parent, tmp_path / "deploy/kustomize")
-    subprocess.run(shlex.split(copy), cwd=tmp_path, check=True)
+    subprocess.run(shlex.split(copy), cwd=tmp_path, check=True, timeout=60)
     assert folder == deleted
     assert by_name(kustomized(tmp_path / folder).objects) == by_name(kustomized(EXAMPLE).objects)

@@ -81,7 +81,7 @@ def _gate(folder: Path, makefile: str) -> subprocess.Popen[str]:
 
 def test_it_ends_with_the_status_of_make_after_its_table(tmp_path: Path) -> None:
     with _gate(tmp_path, "one:\n\t@echo seed $$TONNAGE_SEED; exit 3\n") as gate:
-        said, _ = gate.communicate()
+        said, _ = gate.communicate(timeout=300)
     assert gate.returncode == 2
     assert re.search(r"^seed \d{4}-\d\d-\d\d$", said, re.MULTILINE)
     assert re.search(r"^two +1:00 +-  not reached$", said, re.MULTILINE)

@@ -133,6 +133,7 @@ def test_a_run_says_what_it_samples_and_lists_the_rest(
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{passed} passed" in done.stdout

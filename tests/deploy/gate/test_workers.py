@@ -121,7 +121,9 @@ def _run(folder: Path, modules: Sequence[str], *options: str) -> subprocess.Comp
         *options,
     ]
     environment = {"PATH": os.environ["PATH"], "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
 
 
 def test_every_test_has_its_outcome_though_a_process_dies(tmp_path: Path) -> None:
@@ -170,4 +172,5 @@ def test_a_run_that_is_interrupted_tears_down_what_its_tests_have_set_up(tmp_pat
 
 def test_files_that_are_begun_first_are_there(pytestconfig: pytest.Config) -> None:
     conftest = pytestconfig.pluginmanager.get_plugin(str(ROOT / "tests/conftest.py"))
+    assert conftest is not None
     assert [path for path in conftest.EARLY if not (ROOT / path).is_file()] == []

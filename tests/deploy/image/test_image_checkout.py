@@ -16,7 +16,7 @@ def checkout(tmp_path: Path) -> Path:
     folder.mkdir()
     who = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
     for words in (("init", "--quiet"), (*who, "commit", "--quiet", "--allow-empty", "-m", "first")):
-        subprocess.run(["git", *words], cwd=folder, check=True)
+        subprocess.run(["git", *words], cwd=folder, check=True, timeout=60)
     return folder
 
 

@@ -38,7 +38,7 @@ DIGEST = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
         pytest.param("usr/local/lib/python3.11/dist-packages/c.dist-info/METADATA", True, id="a version"),
         pytest.param("usr/local/lib/python3.11/dist-packages/c.dist-info/licenses/L", True, id="its licence"),
         pytest.param("usr/bin/tail", True, id="what follows logs"),
-        *(pytest.param(f"usr/bin/{name}", False, id=name) for name in ("tac", "tee", "test", "printf", "cat")),
+        *(pytest.param(f"usr/bin/{n}", False, id=n) for n in ("tac", "tee", "test", "printf", "cat")),
         pytest.param("usr/bin/bash", False, id="a shell"),
         pytest.param("usr/sbin/ldconfig", False, id="what an administrator runs"),
         pytest.param("usr/lib/python3.11/test/support/__init__.py", False, id="Python's tests"),
@@ -81,6 +81,7 @@ def test_the_program_of_the_image_runs() -> None:
         capture_output=True,
         text=True,
         check=True,
+        timeout=60,
     )
     assert answer.stdout == f"tonnage {version_of(REPOSITORY)}\n"
 

@@ -50,7 +50,9 @@ def outside(home: Path) -> dict[str, str]:
 
 
 def run(*command: str, at: Path, environment: Mapping[str, str], status: int = 0) -> str:
-    finished = subprocess.run(command, cwd=at, env=environment, capture_output=True, text=True, check=False)
+    finished = subprocess.run(
+        command, cwd=at, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
     assert finished.returncode == status, finished.stderr
     return finished.stdout + finished.stderr
 

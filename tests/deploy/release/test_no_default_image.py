@@ -23,7 +23,7 @@ PUBLIC = re.compile(r"(?<![\w.:/-])(?:docker\.io/)?tonnage/agent(?![\w./-])")
 def texts() -> Iterator[tuple[str, str]]:
     """Every file that git knows of or would take, but the changes of the past."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300).stdout
     for name in listed.rstrip("\0").split("\0"):
         path = ROOT / name
         if name not in ("CHANGELOG.md", "uv.lock") and path.is_file() and not path.is_symlink():

@@ -38,7 +38,12 @@ def test_pip_refuses_a_uv_of_other_bytes(tmp_path: Path) -> None:
     words = _recipe_of("pip install")
     where = ["--no-index", "--find-links", str(tmp_path), "--dry-run", "--ignore-installed"]
     done = subprocess.run(
-        [sys.executable, "-m", "pip", *words, *where], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "pip", *words, *where],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     assert done.returncode != 0
     assert "DO NOT MATCH THE HASHES" in done.stderr

@@ -61,7 +61,9 @@ def test_the_sums_are_those_that_sha256sum_checks(tmp_path: Path) -> None:
     (tmp_path / SUMS).write_text(sums(tmp_path))
     assert sums(tmp_path) == (tmp_path / SUMS).read_text(), "its own is not among them"
     assert [line.split()[1] for line in sums(tmp_path).splitlines()] == ["a.whl", "b.tar"]
-    subprocess.run(["sha256sum", "--check", "--strict", SUMS], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(
+        ["sha256sum", "--check", "--strict", SUMS], cwd=tmp_path, check=True, capture_output=True, timeout=300
+    )
 
 
 @pytest.mark.long

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from support.deadlines import join
 from support.genuine_cluster import GenuineCluster
 from support.genuine_node import NODE_NAME, until
 from support.helm import IMAGE
@@ -60,7 +61,7 @@ def recorded(cluster: GenuineCluster) -> Iterator[Record]:
             yield record
         finally:
             watch.terminate()
-            reader.join()
+            join(reader)
 
 
 def containers(cluster: GenuineCluster, *pods: str) -> Mapping[str, tuple[str, int]]:

@@ -75,12 +75,20 @@ class Cluster:
     def tonnage(self, *arguments: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
         more = ["--kubeconfig", str(kubeconfig)] if kubeconfig else []
         command = [sys.executable, "-m", "tonnage", *arguments, *more]
-        return subprocess.run(command, capture_output=True, text=True, env=self.environment, check=False)
+        return subprocess.run(
+            command, capture_output=True, text=True, env=self.environment, check=False, timeout=600
+        )
 
     def kubectl(self, *arguments: str, manifest: str = "") -> str:
         command = [str(nearest_kubectl(chosen_minor(os.environ))), *arguments]
         return subprocess.run(
-            command, input=manifest, capture_output=True, text=True, env=self.environment, check=True
+            command,
+            input=manifest,
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            check=True,
+            timeout=600,
         ).stdout
 
     def explained(self, *where: str) -> dict[str, Any]:

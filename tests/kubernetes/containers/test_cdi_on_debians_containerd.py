@@ -54,7 +54,7 @@ def switched() -> Iterator[Switched]:
     """As the how-to has it: a plan, the change, a restart."""
     seen: list[Any] = []
     command = [str(kept_containerd()["containerd"]), "--version"]
-    version = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    version = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout.strip()
     if " 1.7." not in version:
         pytest.skip(f"this machine's package sources have no containerd 1.7, but {version}")
 

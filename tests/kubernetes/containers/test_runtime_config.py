@@ -49,7 +49,9 @@ def dumped(main: Path) -> Any:
     """What containerd makes of its files."""
     containerd = find_binaries(os.environ, programs=NODE).path("containerd")
     words = [str(containerd), "--config", str(main), "config", "dump"]
-    return runtime_plugin(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    return runtime_plugin(
+        subprocess.run(words, capture_output=True, text=True, check=True, timeout=600).stdout
+    )
 
 
 @pytest.mark.parametrize(("text", "action"), LAYOUTS.values(), ids=LAYOUTS)
@@ -127,7 +129,7 @@ def test_cri_o_has_the_handler_after_apply_and_what_it_had_after_undo(
 
     def dumped_by_crio() -> Any:
         words = [str(CRIO), "--config", str(main), "--config-dir", str(folder), "config"]
-        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        said = subprocess.run(words, capture_output=True, text=True, check=True, timeout=600).stdout
         return tomllib.loads(said)["crio"]["runtime"]
 
     def runtime(verb: str, *words: str) -> int:

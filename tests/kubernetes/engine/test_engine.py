@@ -51,6 +51,7 @@ class Bench:
             text=True,
             env=self.environment,
             check=False,
+            timeout=600,
         )
 
     def up(self) -> None:
@@ -94,8 +95,12 @@ def test_up_and_down(bench: Bench) -> None:
         "--kubeconfig",
         str(bench.state / "kubeconfig"),
     ]
-    nodes = json.loads(subprocess.check_output([*kubectl, "get", "nodes", "-o", "json"]))["items"]
-    version = json.loads(subprocess.check_output([*kubectl, "version", "-o", "json"]))["serverVersion"]
+    nodes = json.loads(subprocess.check_output([*kubectl, "get", "nodes", "-o", "json"], timeout=600))[
+        "items"
+    ]
+    version = json.loads(subprocess.check_output([*kubectl, "version", "-o", "json"], timeout=600))[
+        "serverVersion"
+    ]
     assert {node["status"]["nodeInfo"]["kubeletVersion"] for node in nodes} == {version["gitVersion"]}
     assert version["gitVersion"] == f"v{version['major']}.{version['minor']}.{version['gitVersion'][6:]}"
 

@@ -68,7 +68,7 @@ class Up:
             *arguments,
         ]
         return subprocess.run(
-            command, input=standard_input, capture_output=True, text=True, check=True
+            command, input=standard_input, capture_output=True, text=True, check=True, timeout=600
         ).stdout
 
     def get(self, *arguments: str) -> Any:

@@ -28,6 +28,7 @@ def _tonnage(state: Path, *arguments: str, **environment: str) -> subprocess.Com
         text=True,
         env={**os.environ, "TONNAGE_STATE": str(state), **environment},
         check=False,
+        timeout=600,
     )
 
 

@@ -24,6 +24,7 @@ import msgspec
 from support.churn.account import Line, faults_of, terms_of
 from support.churn.churned_servers import Side, program_environment
 from support.churn.writers import MAPS, Writer, asked, connection
+from support.deadlines import join
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint
 
@@ -95,8 +96,8 @@ class Watcher:
             self._process.wait(_PATIENCE_S)
         except (OSError, subprocess.TimeoutExpired):
             self._process.kill()
-        code = self._process.wait()
-        self._reader.join()
+        code = self._process.wait(60)
+        join(self._reader)
         assert self._process.stdout is not None
         self._process.stdout.close()
         return f"{self.name} ended with {code}: {self._complaints.read_text()[-2000:]}" if code else ""
@@ -186,7 +187,7 @@ def churn(side: Side, seconds: float, informer: Path, random: Random) -> Report:
         finally:
             over.set()
             for thread in threads:
-                thread.join()
+                join(thread)
         return _judged(side, watchers, writers, leases, done)
 
 

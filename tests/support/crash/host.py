@@ -63,5 +63,5 @@ class Host:
 
 
 def _libraries(program: Path) -> list[Path]:
-    said = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(["ldd", program], capture_output=True, text=True, check=True, timeout=60).stdout
     return [Path(found) for found in re.findall(r"(/\S+) \(0x", said)]

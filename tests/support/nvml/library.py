@@ -57,7 +57,9 @@ def _own_folder() -> Path:
 def _build(compiler: list[str], sources: list[str], library: Path) -> None:
     """Parallel workers may build at the same time; the last one's file stays, and all are alike."""
     made = library.with_name(f"{library.name}.{os.getpid()}")
-    done = subprocess.run([*compiler, "-o", str(made), *sources], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*compiler, "-o", str(made), *sources], capture_output=True, text=True, check=False, timeout=300
+    )
     if done.returncode:
         raise RuntimeError(f"gcc does not build {library.name}:\n{done.stderr}")
     made.replace(library)

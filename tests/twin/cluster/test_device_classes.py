@@ -42,5 +42,7 @@ async def test_the_api_server_would_take_them_as_they_are() -> None:
 
 def test_the_cel_engine_is_not_loaded_for_them() -> None:
     """It takes 17 MB of every embedded cluster."""
-    done = subprocess.run([sys.executable, "-c", INSTALLED], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", INSTALLED], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout == "False\n"

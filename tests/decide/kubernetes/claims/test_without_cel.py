@@ -18,5 +18,7 @@ except CelUnsupportedError as error:
 
 
 def test_a_selector_is_unsupported_without_the_library() -> None:
-    answer = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60
+    )
     assert answer.stdout == "CEL, which the agent's image leaves out\n"

@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from support.deadlines import join
 from tonnage.twin.apiserver.storage.database import Database
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -139,7 +140,7 @@ def test_no_acknowledged_write_is_lost_and_no_other_was_told(tmp_path: Path) -> 
                 threads[0].join(0.002)
             server.process.kill()
             for thread in threads:
-                thread.join()
+                join(thread)
         assert sum(writer.acknowledged for writer in writers) >= target
         revision = max(revision, *(writer.revision for writer in writers))
         sure = _compared(path, writers, seen, revision)

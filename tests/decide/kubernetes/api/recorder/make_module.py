@@ -22,6 +22,7 @@ def main() -> None:
         capture_output=True,
         text=True,
         cwd="/",
+        timeout=3600,
     )
     source = Path(json.loads(answer.stdout)["GoMod"]).read_text()
     staging = re.findall(r"(k8s\.io/[a-z-]+) => \./staging", source)

@@ -15,7 +15,9 @@ def main() -> None:
     """Run the program that the command line names."""
     requests = [pair["request"] for pair in json.loads(gzip.decompress(RECORDED.read_bytes()))]
     lines = "".join(json.dumps(request) + "\n" for request in requests)
-    answers = subprocess.run([sys.argv[1]], input=lines, check=True, capture_output=True, text=True).stdout
+    answers = subprocess.run(
+        [sys.argv[1]], input=lines, check=True, capture_output=True, text=True, timeout=3600
+    ).stdout
     pairs = [
         {"request": request, "answer": json.loads(answer)}
         for request, answer in zip(requests, answers.splitlines(), strict=True)
