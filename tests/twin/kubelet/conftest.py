@@ -5,350 +5,31 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-import grpc
-import grpc.aio
-import msgspec
 import pytest
 
-from tonnage.model.errors import ApiError
+from support.fake_plugin import GPU, FakePlugin
+from support.kubelet_dialer import Dialer
+from support.memory_api import Body, MemoryApi
+from tonnage.adapters.certificates import Authority
 from tonnage.ports.clock import Clock
-from tonnage.ports.kubernetes import ChangeType, KubernetesApi, Listing, PatchType, WatchEvent
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.containers.runtime_port import Program
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.node_disk import FaultyDisk, LocalDisk
-from tonnage.twin.kubelet.node_spec import KubeletNode, NodePaths
+from tonnage.twin.kubelet.node_spec import KubeletNode
 from tonnage.twin.kubelet.programs.image_programs import Programs
+from tonnage.twin.kubelet.server import KubeletServer
 from tonnage.wire import kinds
-from tonnage.wire.kinds import Kind
-from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
-from tonnage.wire.kubelet import methods
-
-Body = dict[str, Any]
-GPU = "nvidia.com/gpu"
-
-
-class Changed:
-    """Something to wait on: `until` returns as soon as its condition holds."""
-
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    def tell(self) -> None:
-        self._event.set()
-        self._event = asyncio.Event()
-
-    async def until(self, condition: Callable[[], Any]) -> None:
-        async with asyncio.timeout(60):
-            while not condition():
-                await self._event.wait()
-
-
-class MemoryApi(Changed):
-    """Just enough of an API server: versions, watches, status patches, graceful deletion of pods."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.objects: dict[str, dict[tuple[str, str], Body]] = defaultdict(dict)
-        self._history: dict[str, list[tuple[ChangeType, Body]]] = defaultdict(list)
-        self._revision = 0
-        self.down = False
-
-    def pod(self, name: str, namespace: str = "default") -> Body:
-        return self.objects["pods"].get((namespace, name), {})
-
-    def node(self) -> Body:
-        return next(iter(self.objects["nodes"].values()), {})
-
-    def events(self, name: str) -> list[str]:
-        return [
-            f"{e['type']} {e['reason']} {e['message']} x{e['count']}"
-            for e in self.objects["events"].values()
-            if e["involvedObject"]["name"] == name
-        ]
-
-    def history(self, plural: str, name: str) -> list[Body]:
-        """Every state that the object has had."""
-        return [body for _, body in self._history[plural] if body["metadata"]["name"] == name]
-
-    def put(self, kind: Kind[Any], body: Body) -> Body:
-        key = body["metadata"].get("namespace", ""), body["metadata"]["name"]
-        self._revision += 1
-        body = body | {"metadata": {**body["metadata"], "resourceVersion": str(self._revision)}}
-        change = ChangeType.MODIFIED if key in self.objects[kind.plural] else ChangeType.ADDED
-        self.objects[kind.plural][key] = body
-        self._history[kind.plural].append((change, body))
-        self.tell()
-        return body
-
-    def remove(self, kind: Kind[Any], name: str, namespace: str = "default") -> None:
-        body = self.objects[kind.plural].pop((namespace, name))
-        self._revision += 1
-        body = body | {"metadata": {**body["metadata"], "resourceVersion": str(self._revision)}}
-        self._history[kind.plural].append((ChangeType.DELETED, body))
-        self.tell()
-
-    async def get(self, kind: Kind[Any], name: str, namespace: str | None = None) -> Any:
-        return self._typed(kind, self._find(kind, name, namespace))
-
-    async def list(self, kind: Kind[Any], **selectors: Any) -> Listing[Any]:
-        self._reach()
-        bodies = [b for b in self.objects[kind.plural].values() if _selected(b, selectors)]
-        return Listing([self._typed(kind, body) for body in bodies], str(len(self._history[kind.plural])))
-
-    async def watch(
-        self, kind: Kind[Any], *, resource_version: str, **selectors: Any
-    ) -> AsyncIterator[WatchEvent[Any]]:
-        history = self._history[kind.plural]
-        at = min(int(resource_version), len(history))
-        while True:
-            while at < len(history):
-                change, body = history[at]
-                at += 1
-                if _selected(body, selectors):
-                    yield WatchEvent(change, self._typed(kind, body))
-            await self._event.wait()
-
-    async def create(self, kind: Kind[Any], body: Any, *, namespace: str | None = None) -> Any:
-        self._reach()
-        plain: Body = dict(body)
-        key = namespace or plain["metadata"].get("namespace", ""), plain["metadata"]["name"]
-        if key in self.objects[kind.plural]:
-            raise ApiError(409, "AlreadyExists", f'{kind.plural} "{key[1]}" already exists')
-        plain["metadata"] = {"uid": f"uid-{self._revision}", **plain["metadata"], "namespace": key[0]}
-        return self._typed(kind, self.put(kind, plain))
-
-    async def patch(
-        self,
-        kind: Kind[Any],
-        name: str,
-        patch: Any,
-        *,
-        namespace: str | None = None,
-        patch_type: PatchType = PatchType.MERGE,
-        subresource: str = "",
-    ) -> Any:
-        del subresource
-        body = self._find(kind, name, namespace)
-        if patch.get("metadata", {}).get("uid", body["metadata"]["uid"]) != body["metadata"]["uid"]:
-            raise ApiError(409, "Conflict", "Precondition failed: UID in precondition")
-        return self._typed(kind, self.put(kind, _merged(body, patch, patch_type is PatchType.STRATEGIC)))
-
-    async def delete(
-        self,
-        kind: Kind[Any],
-        name: str,
-        *,
-        namespace: str | None = None,
-        grace_period_s: int | None = None,
-        uid: str | None = None,
-        **_: Any,
-    ) -> None:
-        body = self._find(kind, name, namespace)
-        if uid is not None and uid != body["metadata"]["uid"]:
-            raise ApiError(409, "Conflict", "Precondition failed: UID in precondition")
-        grace = 30 if grace_period_s is None else grace_period_s
-        if kind is kinds.POD and grace and body["spec"].get("nodeName"):
-            meta = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": grace}
-            self.put(kind, body | {"metadata": {**body["metadata"], **meta}})
-        else:
-            self.remove(kind, name, namespace or "")
-
-    def _find(self, kind: Kind[Any], name: str, namespace: str | None) -> Body:
-        self._reach()
-        body = self.objects[kind.plural].get((namespace or "", name))
-        if body is None:
-            raise ApiError(404, "NotFound", f'{kind.plural} "{name}" not found')
-        return body
-
-    def _reach(self) -> None:
-        if self.down:
-            raise ApiError(503, "ServiceUnavailable", "the server is down")
-
-    def _typed(self, kind: Kind[Any], body: Body) -> Any:
-        return msgspec.convert({**body, "apiVersion": kind.api_version, "kind": kind.kind}, kind.type)
-
-
-def _selected(body: Body, selectors: Body) -> bool:
-    parts = [part.partition("=") for part in selectors.get("field_selector", "").split(",") if part]
-    return all(body["spec"].get(path.removeprefix("spec.")) == value for path, _, value in parts)
-
-
-def _merged(old: Any, patch: Any, strategic: bool) -> Any:
-    if not isinstance(patch, dict) or not isinstance(old, dict):
-        return patch
-    result = dict(old)
-    for key, value in patch.items():
-        if value is None or key.startswith("$"):
-            result.pop(key, None)
-        elif strategic and key in {"conditions", "addresses"}:
-            by_type = {item["type"]: item for item in old.get(key, [])}
-            for item in value:
-                if "$patch" in item:
-                    by_type.pop(item["type"], None)
-                    continue
-                by_type[item["type"]] = _merged(by_type.get(item["type"], {}), item, strategic)
-            result[key] = list(by_type.values())
-        else:
-            result[key] = _merged(old.get(key), value, strategic)
-    return result
-
-
-class FakePlugin(Changed):
-    """A device plugin with its own idea of health and preference, that remembers what it was asked."""
-
-    def __init__(
-        self,
-        paths: NodePaths,
-        resource: str,
-        devices: Body,
-        *,
-        prefers: bool = True,
-        pre_start: bool = False,
-        numa: dict[str, int] | None = None,
-        cdi: str = "",
-    ) -> None:
-        super().__init__()
-        self.pre_start = pre_start
-        self.numa = numa or {}
-        self.cdi = cdi
-        self.started: list[list[str]] = []
-        self.paths = paths
-        self.resource = resource
-        self.devices = devices
-        self.prefers = prefers
-        self.socket = paths.device_plugins / f"{resource.replace('/', '-')}.sock"
-        self.allocations: list[list[str]] = []
-        self.preferences: list[tuple[list[str], list[str], int]] = []
-        self.refusal = ""
-        self.start_refusal = ""
-        self.streams = 0
-        self.asked = Changed()
-        self._server: grpc.aio.Server | None = None
-
-    def set_health(self, device: str, *, healthy: bool) -> None:
-        self.devices[device] = healthy
-        self.tell()
-
-    async def start(self) -> None:
-        server = grpc.aio.server()
-        table: dict[str, Any] = {
-            "GetDevicePluginOptions": (
-                methods.GET_OPTIONS,
-                self._options,
-                grpc.unary_unary_rpc_method_handler,
-            ),
-            "ListAndWatch": (methods.LIST_AND_WATCH, self._watch, grpc.unary_stream_rpc_method_handler),
-            "GetPreferredAllocation": (
-                methods.GET_PREFERRED,
-                self._prefer,
-                grpc.unary_unary_rpc_method_handler,
-            ),
-            "PreStartContainer": (methods.PRE_START, self._pre_start, grpc.unary_unary_rpc_method_handler),
-            "Allocate": (methods.ALLOCATE, self._allocate, grpc.unary_unary_rpc_method_handler),
-        }
-        handlers = {
-            name: make(
-                answer,
-                request_deserializer=method.request.FromString,
-                response_serializer=method.response.SerializeToString,
-            )
-            for name, (method, answer, make) in table.items()
-        }
-        server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler("v1beta1.DevicePlugin", cast(Any, handlers)),)
-        )
-        self.socket.unlink(missing_ok=True)
-        server.add_insecure_port(f"unix:{self.socket}")
-        await server.start()
-        self._server = server
-
-    async def register(self, **changes: str) -> None:
-        """Register as a plugin does; raises AioRpcError when the kubelet refuses."""
-        request: dict[str, Any] = {
-            "version": "v1beta1",
-            "endpoint": self.socket.name,
-            "resource_name": self.resource,
-        } | changes
-        options = [("grpc.use_local_subchannel_pool", 1)]
-        async with grpc.aio.insecure_channel(f"unix:{self.paths.registration_socket}", options) as channel:
-            stub = channel.unary_unary(
-                methods.REGISTER.path,
-                request_serializer=methods.REGISTER.request.SerializeToString,
-                response_deserializer=methods.REGISTER.response.FromString,
-            )
-            await stub(wire.RegisterRequest(**request))
-
-    async def stop(self) -> None:
-        if self._server is not None:
-            await self._server.stop(None)
-            self._server = None
-
-    async def _options(self, request: Any, context: Any) -> Any:
-        del request, context
-        return wire.DevicePluginOptions(
-            get_preferred_allocation_available=self.prefers, pre_start_required=self.pre_start
-        )
-
-    async def _watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        del request, context
-        self.streams += 1
-        self.asked.tell()
-        while True:
-            changed = self._event
-            yield wire.ListAndWatchResponse(
-                devices=[
-                    wire.Device(
-                        ID=name,
-                        health="Healthy" if healthy else "Unhealthy",
-                        topology=wire.TopologyInfo(nodes=[wire.NUMANode(ID=self.numa[name])])
-                        if name in self.numa
-                        else None,
-                    )
-                    for name, healthy in self.devices.items()
-                ]
-            )
-            await changed.wait()
-
-    async def _prefer(self, request: Any, context: Any) -> Any:
-        del context
-        asked = request.container_requests[0]
-        self.preferences.append(
-            (list(asked.available_deviceIDs), list(asked.must_include_deviceIDs), asked.allocation_size)
-        )
-        best = sorted(asked.available_deviceIDs, reverse=True)[: asked.allocation_size]
-        answer = wire.ContainerPreferredAllocationResponse(deviceIDs=best)
-        return wire.PreferredAllocationResponse(container_responses=[answer])
-
-    async def _allocate(self, request: Any, context: Any) -> Any:
-        ids = list(request.container_requests[0].devices_ids)
-        if self.refusal:
-            await context.abort(grpc.StatusCode.UNKNOWN, self.refusal)
-        self.allocations.append(ids)
-        self.asked.tell()
-        answer = wire.ContainerAllocateResponse(
-            envs={"NVIDIA_VISIBLE_DEVICES": ",".join(i.split("::")[0] for i in ids)}
-        )
-        if self.cdi:
-            answer = wire.ContainerAllocateResponse(
-                cdi_devices=[wire.CDIDevice(name=f"{self.cdi}={device}") for device in ids]
-            )
-        return wire.AllocateResponse(container_responses=[answer])
-
-    async def _pre_start(self, request: Any, context: Any) -> Any:
-        if self.start_refusal:
-            await context.abort(grpc.StatusCode.UNKNOWN, self.start_refusal)
-        self.started.append(list(request.devices_ids))
-        return wire.PreStartContainerResponse()
 
 
 @dataclass
@@ -463,3 +144,13 @@ def start(root: Path) -> Running:
 async def world(root: Path) -> AsyncIterator[World]:
     async with running(root) as one:
         yield one
+
+
+@pytest.fixture
+async def dial(world: World, root: Path) -> AsyncIterator[Dialer]:
+    ca = Authority.generate(datetime.now(UTC))
+    server = KubeletServer(ca.certificate_pem, ca.issue("kubelet", hosts=["127.0.0.1"], server=True))
+    port = await server.listen(world.kubelet)
+    async with AsyncExitStack() as connections:
+        yield Dialer(port, ca, root, connections)
+    await server.close()
