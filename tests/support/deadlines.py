@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from multiprocessing.process import BaseProcess
 from typing import Final
 
 LIMIT_S: Final = 60.0
 
 
-def join(thread: threading.Thread) -> None:
-    """Wait for the end of a thread; fail where it does not come."""
-    thread.join(LIMIT_S)
-    assert not thread.is_alive(), f"{thread.name} has not ended within {LIMIT_S:.0f} s"
+def join(worker: threading.Thread | BaseProcess) -> None:
+    """Wait for the end of a thread or a process; fail where it does not come."""
+    worker.join(LIMIT_S)
+    assert not worker.is_alive(), f"{worker.name} has not ended within {LIMIT_S:.0f} s"
