@@ -39,9 +39,8 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
             message = answer.message.partition(": ")[2] or answer.message
             path = (*manifest.path, *_go_path(manifest.value, message))
             yield Draft(ObjectUnreadable(message=message, remedy=kind_help(manifest.kind)), path, _WHY)
-        return
     pod_faults, sketch = _pod_faults(manifest), _is_sketch(manifest)
-    for fault in answer.faults:
+    for fault in answer.faults or answer.later:
         path = _path(manifest.value, fault.field)
         message = fault.words
         if message in pod_faults or _holds_variable(at_path(manifest.value, path)):
