@@ -34,11 +34,10 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     answer = world.server(manifest.value, manifest.namespace)
     if answer is None:
         return
-    if answer.message and not answer.faults:
-        if not _holds_variable(manifest.value):
-            message = answer.message.partition(": ")[2] or answer.message
-            path = (*manifest.path, *_go_path(manifest.value, message))
-            yield Draft(ObjectUnreadable(message=message, remedy=kind_help(manifest.kind)), path, _WHY)
+    if answer.message and not answer.faults and not _holds_variable(manifest.value):
+        message = answer.message.partition(": ")[2] or answer.message
+        path = (*manifest.path, *_go_path(manifest.value, message))
+        yield Draft(ObjectUnreadable(message=message, remedy=kind_help(manifest.kind)), path, _WHY)
     pod_faults, sketch = _pod_faults(manifest), _is_sketch(manifest)
     for fault in answer.faults or answer.later:
         path = _path(manifest.value, fault.field)
