@@ -194,3 +194,32 @@ def test_an_image_without_the_rules_says_so_and_judges_by_the_others(
     said = capsys.readouterr()
     assert '"layer": "admission"' not in said.out
     assert said.err.count("not checked against the API server's own rules") == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "unknown", "later"),
+    [
+        (
+            {**DEPLOYMENT, "spec": {"template": TEMPLATE, "replica": 2, "minReadySeconds": -1}},
+            "spec.replica",
+            ["spec.minReadySeconds"],
+        ),
+        (
+            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"typ": "x"}},
+            "spec.typ",
+            ["spec.ports"],
+        ),
+    ],
+    ids=["a Deployment", "a Service"],
+)
+def test_an_unknown_field_does_not_hide_what_else_the_server_refuses(
+    body: dict[str, Any], unknown: str, later: list[str]
+) -> None:
+    answer = answer_to_create(body, "lab")
+    assert answer is not None
+    assert f'unknown field "{unknown}"' in answer.message
+    assert not answer.faults
+    assert set(later) <= {fault.field for fault in answer.later}
+    report = linted(yaml.safe_dump(body))
+    refused = [f.reason.field for f in report.findings if isinstance(f.reason, ObjectRefused)]
+    assert {fault.field for fault in answer.later} <= set(refused)

@@ -292,3 +292,20 @@ def test_a_step_acts_as_the_user_that_it_names(run: str, arguments: tuple[str, .
 def test_a_step_acts_as_no_user_of_kubernetes_own(user: str) -> None:
     with pytest.raises(ConfigError, match="as"):
         lab(f"name: x\ntitle: X\nscenario: inference\nsteps: [{{run: kubectl get pods, as: '{user}'}}]\n")
+
+
+@pytest.mark.parametrize("equals", [" ", "="], ids=["apart", "joined"])
+def test_a_snapshot_of_the_lab_lies_in_the_private_folder(equals: str, tmp_path: Path) -> None:
+    run = f"tonnage snapshot --file{equals}c.jsonl, tonnage status -n c.jsonl --snapshot{equals}c.jsonl"
+    write, read = (
+        step.command
+        for step in lab(
+            "name: x\ntitle: X\nscenario: inference\nsteps:\n"
+            + "".join(f"  - run: {command}\n" for command in run.split(", "))
+        ).steps
+    )
+    inside = Surroundings(tmp_path / "lab", {"tonnage": ("tonnage",)}, {"HOME": str(tmp_path)})
+    file = str(tmp_path / "c.jsonl")
+    words = (f"--file={file}",) if equals == "=" else ("--file", file)
+    assert inside.argv(write, {})[1:] == ("snapshot", *words)
+    assert inside.argv(read, {})[-1].endswith(file)

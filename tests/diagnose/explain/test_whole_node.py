@@ -55,3 +55,15 @@ def test_its_pods_stand_beside_those_that_it_does_not_take() -> None:
     assert groups["ml/x", "ml/y"][0] is Verdict.NOT_NOW
     assert groups["ml/x", "ml/y"][1].startswith(f"waits: asks 3 {GPU}, 2 free")
     assert groups["ml/large",] == (Verdict.FITS, "waits: the node can take it: something else holds it back")
+
+
+def test_a_silent_agent_is_told_of_a_node_that_has_room() -> None:
+    report = {"apiVersion": "tonnage.dev/v1alpha1", "kind": "NodeGPUStatus", "metadata": {"name": "a"}}
+    old, new = ({**report, "status": {"heartbeatAt": f"2026-01-0{day}T00:00:00Z"}} for day in (1, 2))
+    other = {**new, "metadata": {"name": "b"}}
+    here = [node("a", devices=FOUR), node("b", devices=FOUR), old, other]
+    answer = explain_node("a", snapshot_from_documents(here))
+    assert answer is not None
+    assert answer.verdict is Verdict.FITS
+    assert [reason.code for reason in answer.reasons] == ["agent-silent"]
+    assert "no heartbeat of the agent of a (1d)" in answer.message

@@ -199,6 +199,12 @@ HOSTILE = [
     "tonnage simulate trace a.yaml /etc/passwd",
     "tonnage simulate --replay trace a.yaml a.yaml",
     "tonnage snapshot -o /etc/passwd",
+    "tonnage snapshot --file /etc/passwd",
+    "tonnage snapshot --file ../x.jsonl",
+    "tonnage snapshot --file .bashrc",
+    "tonnage snapshot --file kubeconfig",
+    "tonnage status --snapshot unwritten.jsonl",
+    "tonnage status --snapshot /etc/passwd",
     "tonnage status --snap a.yaml",
     "tonnage status -vo json --snapshot=/etc/passwd",
     # what listens or connects
@@ -397,3 +403,38 @@ def test_words_that_can_be_read_in_two_ways_are_refused(words: list[str]) -> Non
 )
 def test_whether_a_command_changes_the_cluster(command: str, changes: bool) -> None:
     assert review(parse_command(command)).changes is changes
+
+
+def _steps(*commands: str) -> str:
+    runs = "".join(f"  - run: {command}\n" for command in commands)
+    return f"name: x\ntitle: X\nscenario: inference\nsteps:\n{runs}"
+
+
+def test_a_lab_reads_the_snapshots_that_it_wrote_before() -> None:
+    written, read = (
+        "tonnage snapshot --redact names --file c.jsonl.gz",
+        "tonnage status --snapshot=c.jsonl.gz",
+    )
+    steps = parse_lab(_steps(written, read), source="lab.yaml", files=FILES).steps
+    assert [*review(steps[0].command).written] == ["c.jsonl.gz"]
+    assert [*review(steps[1].command).snapshots] == ["c.jsonl.gz"]
+    assert [*review(steps[1].command).files] == []
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        ("tonnage status --snapshot c.jsonl", "tonnage snapshot --file c.jsonl"),
+        ("tonnage snapshot --file c.jsonl", "kubectl apply -f c.jsonl"),
+        ("tonnage snapshot --file c.jsonl", "tonnage lint c.jsonl"),
+    ],
+    ids=["before it is written", "as a manifest", "as any other file"],
+)
+def test_a_snapshot_is_read_as_nothing_else(commands: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match="has no file"):
+        parse_lab(_steps(*commands), source="lab.yaml", files=FILES)
+
+
+def test_a_snapshot_takes_no_name_of_a_file_beside_the_lab() -> None:
+    with pytest.raises(ConfigError, match="already a file"):
+        parse_lab(_steps("tonnage snapshot --file c.jsonl"), source="lab.yaml", files={"c.jsonl"})

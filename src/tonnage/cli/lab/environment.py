@@ -12,7 +12,7 @@ import shutil
 import site
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +20,13 @@ from typing import Any, Final
 
 from tonnage.cli.locations.kubectl import kubectl_binary
 from tonnage.documents.lab.command import Command
-from tonnage.documents.lab.review import review
+from tonnage.documents.lab.review import Reviewed, review
 from tonnage.documents.lab.steps import Lab
 from tonnage.model.errors import ConfigError, Problem
 
 _LEFT_OUT: Final = ("KUBE", "HELM", "KREW", "TONNAGE", "PROMETHEUS", "EDITOR", "VISUAL")
 """How variables begin that change what the programs do."""
+_SNAPSHOT_OPTIONS: Final = ("--file", "--snapshot")
 _FOLDERS: Final = ("CONFIG", "DATA", "CACHE", "STATE")
 
 
@@ -43,8 +44,8 @@ class Surroundings:
         Raises:
             FieldError: with these values the command is not permitted.
         """
-        review(command, values)
-        arguments = command.arguments(values)
+        reviewed = review(command, values)
+        arguments = tuple(self._placed(command.arguments(values), reviewed))
         match command.program, user:
             case _, "":
                 pass
@@ -55,6 +56,16 @@ class Surroundings:
             case _:
                 arguments = (f"--as={user}", *arguments)
         return (*self.programs[command.program], *arguments)
+
+    def _placed(self, arguments: Sequence[str], reviewed: Reviewed) -> Iterator[str]:
+        """The arguments, snapshots that the lab itself writes by their paths in the private folder."""
+        own = {name for name in reviewed.snapshots if not (self.folder / name).exists()}
+        for argument in arguments:
+            option, equals, name = argument.rpartition("=")
+            if name in own.union(reviewed.written) and (not equals or option in _SNAPSHOT_OPTIONS):
+                yield f"{option}{equals}{Path(self.environment['HOME'], name)}"
+            else:
+                yield argument
 
 
 @contextmanager

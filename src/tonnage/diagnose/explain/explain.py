@@ -39,7 +39,7 @@ from tonnage.diagnose.rules.devices.numa import candidates_of, kubelet_takes
 from tonnage.diagnose.rules.order import MANIFEST_RULES, RULES
 from tonnage.diagnose.wording import own, summary
 from tonnage.model.json import JsonObject
-from tonnage.model.kubernetes.api_answer import ApiAnswer, ApiServer
+from tonnage.model.kubernetes.api_answer import ApiServer
 from tonnage.model.kubernetes.cluster import Manifest, Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.messages.symptoms import TopologyAffinity
@@ -124,7 +124,7 @@ def _explain_new(
     if any(problem.remedy for problem in manifest.pod.problems):
         return explain_unreadable(manifest, subject)
     if refusal is not None and not refusal.decoded:
-        return explain_answer(subject, ApiAnswer(refusal.words))
+        return explain_answer(subject, refusal.answer)
 
     def later(changed: Manifest, cluster: Snapshot) -> Explanation:
         return _explain_new(changed, subject, cluster, grounds, trying=False, refusal=refusal)

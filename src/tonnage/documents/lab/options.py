@@ -28,6 +28,10 @@ class OptionKind(Enum):
     """`[KEY=]FILE`"""
     COUNTED_FILE = auto()
     """`FILE[=NUMBER]`"""
+    SNAPSHOT = auto()
+    """A file beside the lab, or one that an earlier step wrote."""
+    WRITTEN_FILE = auto()
+    """A snapshot that the command writes into the run's private folder."""
     SERVER_PATH = auto()
     """A path on the API server."""
 

@@ -3,8 +3,8 @@
 On it stands what reaches no further than the lab's cluster and the files beside it. Not on it are, among
 others: what chooses another cluster or user (`--kubeconfig`, `--context`, `--server`, `--as`), what runs a
 program here (`kubectl edit`, `config`, plugins, `helm --post-renderer`), what reads or writes other files
-(`kubectl cp`, `-k`, `helm --set-file`, `tonnage snapshot -o`), what listens or connects elsewhere (`proxy`,
-`--repo`).
+(`kubectl cp`, `-k`, `helm --set-file`), what listens or connects elsewhere (`proxy`, `--repo`). A snapshot
+is written into the run's private folder alone, which goes with the run.
 """
 
 from __future__ import annotations
@@ -280,14 +280,22 @@ _HELM: Final = {
 }
 
 _ANSWER: Final = {**_OUTPUT, **_switches("-v --verbose")}
-_CAPTURED: Final = {**_ANSWER, **_of(OptionKind.FILE, "--snapshot"), **_texts("--server-version")}
+_CAPTURED: Final = {**_ANSWER, **_of(OptionKind.SNAPSHOT, "--snapshot"), **_texts("--server-version")}
 
 _TONNAGE: Final = {
     "status": _looks({**_CAPTURED, **_NAMESPACE, **_texts("-l --selector")}),
     "explain": _looks(
-        {**_CAPTURED, **_NAMESPACE, **_of(OptionKind.FILE, "-f --filename --scheduler-config")}
+        {
+            **_CAPTURED,
+            **_NAMESPACE,
+            **_switches("--all-pending"),
+            **_of(OptionKind.FILE, "-f --filename --scheduler-config"),
+        }
     ),
     "lint": _looks({**_CAPTURED, **_NAMESPACE, **_switches("--dry-run --diff")}, Arguments.FILES),
+    "snapshot": _looks(
+        {**_NAMESPACE, **_texts("--redact"), **_of(OptionKind.WRITTEN_FILE, "--file")}, Arguments.NONE
+    ),
     "claims": _looks({**_CAPTURED, **_NAMESPACE}),
     "topo": _looks({**_CAPTURED, **_texts("--gpus")}),
     "simulate": _looks(

@@ -26,6 +26,7 @@ _FORMAT: Final = re.compile(
     r"json|yaml|kyaml|name|wide|text|table|sarif|(jsonpath|jsonpath-as-json|go-template|custom-columns)=.*",
     re.DOTALL,
 )
+_SNAPSHOT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,60}\.jsonl(\.gz)?", re.ASCII)
 _SERVER_PATH: Final = re.compile(r"/[^/].*", re.DOTALL)
 _FILE_KINDS: Final = (OptionKind.FILE, OptionKind.KEYED_FILE, OptionKind.COUNTED_FILE)
 _UNCHANGED: Final = ("client", "server")
@@ -47,6 +48,19 @@ class Reviewed:
                 yield _file_in(word)
             elif isinstance(word, Argument) and self.permitted.arguments in _FILE_ARGUMENTS:
                 yield word.text
+
+    @property
+    def snapshots(self) -> Iterator[str]:
+        """The snapshots that it reads."""
+        return self._values(OptionKind.SNAPSHOT)
+
+    @property
+    def written(self) -> Iterator[str]:
+        """The files that it writes into the run's private folder."""
+        return self._values(OptionKind.WRITTEN_FILE)
+
+    def _values(self, kind: OptionKind) -> Iterator[str]:
+        return (word.value for word in self.words if isinstance(word, Option) and word.kind is kind)
 
     @property
     def charts(self) -> Iterator[str]:
@@ -87,7 +101,7 @@ def review(command: Command, values: Mapping[str, str] | None = None) -> Reviewe
         _check_option(word, called) if isinstance(word, Option) else None
     reviewed = Reviewed(subcommand, permitted, read)
     _check_arguments(reviewed, called)
-    if any(_UNKNOWN in name for name in (*reviewed.files, *reviewed.charts)):
+    if any(_UNKNOWN in name for name in (*reviewed.files, *reviewed.charts, *reviewed.snapshots)):
         raise DocumentFieldError(
             f"{called}: a file out of a variable", why=_WHY, remedy="write the file's name"
         )
@@ -133,6 +147,12 @@ def _check_option(option: Option, called: str) -> None:
             f"{called}: {option.name} {option.value[:60]}".replace(_UNKNOWN, "$"),
             why="the format may read files",
             remedy="use json, yaml, name, wide, jsonpath=..., custom-columns=... or go-template=...",
+        )
+    if option.kind is OptionKind.WRITTEN_FILE and not _SNAPSHOT.fullmatch(option.value):
+        raise DocumentFieldError(
+            f"{called}: {option.name} {option.value[:60]}".replace(_UNKNOWN, "$"),
+            why="a lab writes snapshots alone, into the run's own folder",
+            remedy="write a name of small letters, digits and - that ends in .jsonl or .jsonl.gz",
         )
     if option.kind is OptionKind.SERVER_PATH and not _SERVER_PATH.fullmatch(option.value):
         raise DocumentFieldError(

@@ -213,9 +213,15 @@ def _places(lab: Lab) -> Iterator[tuple[str, int, LabStep]]:
 
 
 def _missing_files(lab: Lab, document: MarkedDocument, files: Set[str]) -> Iterator[Problem]:
+    written: set[str] = set()
     for part, index, step in _places(lab):
         reviewed, where = review(step.command), document.where((part, index, "run"))
-        for name in reviewed.files:
+        for name in reviewed.written:
+            written.add(name)
+            if name in files:
+                yield Problem(f"{name} is already a file beside the lab", where, remedy="choose another name")
+        unwritten = (name for name in reviewed.snapshots if name not in written)
+        for name in (*reviewed.files, *unwritten):
             if name not in files:
                 yield Problem(
                     f"the lab's folder has no file {name[:200]}",

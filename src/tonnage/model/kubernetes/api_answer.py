@@ -26,13 +26,15 @@ class ApiAnswer:
     """Without a `message` the object is created. A body that cannot be decoded has a message and no faults.
 
     `message` is the Status' whole, `warnings` are the texts of its Warning headers. `namespace`: where the
-    object would be, empty for kinds without.
+    object would be, empty for kinds without. `later`: what the server will refuse once the unknown fields of
+    such a body are gone.
     """
 
     message: str = ""
     faults: tuple[ApiFault, ...] = ()
     warnings: tuple[str, ...] = ()
     namespace: str = ""
+    later: tuple[ApiFault, ...] = ()
 
 
 ApiServer = Callable[[JsonObject, str], ApiAnswer | None]

@@ -44,9 +44,13 @@ _OPEN: Final = "…"
 
 
 def answer_to_create(
-    body: JsonObject, namespace: str, definitions: CustomDefinitions | None = None
+    body: JsonObject,
+    namespace: str,
+    definitions: CustomDefinitions | None = None,
+    *,
+    strict: bool = True,
 ) -> ApiAnswer | None:
-    """What the server answers to a strict request; None for a kind that is never created.
+    """What the server answers to a request, by default a strict one; None for a kind that is never created.
 
     `namespace` is that of the request where the object names none. An object of a custom kind is judged by
     its definition, where `definitions` have that; else only its metadata is, and nothing of what has no name,
@@ -58,15 +62,18 @@ def answer_to_create(
     if row is None:
         definition = (definitions or {}).get((group, version, text(body, "kind")))
         if definition is not None:
-            return _answer_by_definition(body, definition, namespace)
+            return _answer_by_definition(body, definition, namespace, strict=strict)
         return _answer_to_custom(body, KindRow(group, version, text(body, "kind"), "", "", True, (), ""))
     if not row.type or not _READABLE_VERBS.issubset(row.verbs):
         return None
     space = text(body, "metadata", "namespace") or namespace if row.namespaced else ""
     try:
-        decoded = decode(schema, row.type, body, strict=True, stored=True).value
+        decoded = decode(schema, row.type, body, strict=strict, stored=True).value
     except BodyError as error:
-        return ApiAnswer(error.message, namespace=space)
+        if not strict:
+            return ApiAnswer(error.message, namespace=space)
+        later = answer_to_create(body, namespace, definitions, strict=False)
+        return ApiAnswer(error.message, namespace=space, later=later.faults if later else ())
     obj = apply_defaults(schema, row, decoded)
     prefix = _identify(obj, space)
     warnings = _prepare(row, obj)
@@ -90,15 +97,20 @@ def _answer(
     return ApiAnswer(_opened(message, prefix), faults, warnings, space)
 
 
-def _answer_by_definition(body: JsonObject, definition: CustomDefinition, namespace: str) -> ApiAnswer:
+def _answer_by_definition(
+    body: JsonObject, definition: CustomDefinition, namespace: str, *, strict: bool
+) -> ApiAnswer:
     """The answer by the schema and its rules; CEL is loaded for these alone."""
     from tonnage.decide.kubernetes.api.custom.creation import decoded_object, problems_of
 
     space = text(body, "metadata", "namespace") or namespace if definition.namespaced else ""
     try:
-        obj = decoded_object(definition, body)
+        obj = decoded_object(definition, body, strict=strict)
     except BodyError as error:
-        return ApiAnswer(error.message, namespace=space)
+        if not strict:
+            return ApiAnswer(error.message, namespace=space)
+        later = _answer_by_definition(body, definition, namespace, strict=False)
+        return ApiAnswer(error.message, namespace=space, later=later.faults)
     prefix = _identify(obj, space)
     plural, namespaced = definition.plural, definition.namespaced
     row = KindRow(definition.group, definition.version, definition.kind, plural, "", namespaced, (), "")

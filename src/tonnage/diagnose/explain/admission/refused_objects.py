@@ -26,11 +26,13 @@ class ObjectRefusal:
     """What stands against a manifest that is refused: `words` are the server's whole message.
 
     `beyond`: fields that no rule of Tonnage's names. `decoded`: whether the object could be read at all.
+    `answer` is the server's.
     """
 
     words: str
     beyond: tuple[ManifestFieldError, ...]
     decoded: bool
+    answer: ApiAnswer
 
     def fields(self, *, amounts_changed: bool) -> tuple[ManifestFieldError, ...]:
         """The fields beyond; a LimitRange that gives amounts comes before validation."""
@@ -50,7 +52,7 @@ def refusal_of(
         for fault in answer.faults
         if fault.field not in paths
     )
-    return ObjectRefusal(answer.message, beyond, bool(answer.faults))
+    return ObjectRefusal(answer.message, beyond, bool(answer.faults), answer)
 
 
 def refused_objects(
@@ -81,7 +83,9 @@ def _explain_object(obj: JsonObject, answer: ApiAnswer) -> Explanation:
 
 def explain_answer(subject: Subject, answer: ApiAnswer) -> Explanation:
     """The server's refusal alone: nothing else is known of what it refuses."""
-    reasons = tuple(_reason(subject, fault) for fault in answer.faults) or (_undecoded(subject, answer),)
+    reasons = tuple(_reason(subject, fault) for fault in answer.faults or answer.later)
+    if not answer.faults:
+        reasons = (_undecoded(subject, answer), *reasons)
     return Explanation(
         subject=subject,
         verdict=Verdict.NEVER,

@@ -9,6 +9,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.decide.kubernetes.view import NodeView
+from tonnage.diagnose.agent_silence import silence, silent_agents
 from tonnage.diagnose.cluster_view import Ground, ground_of
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
 from tonnage.diagnose.explain.workloads.pods import groups_of
@@ -48,6 +49,8 @@ def explain_node(name: str, snapshot: Snapshot, *, version: str = "") -> Explana
     reasons = tuple(_distinct(reason for answer in answers.values() for reason in answer.reasons))
     if best in (Verdict.FITS, Verdict.NOT_NOW) and "Pod" in snapshot.missing:
         best, reasons = Verdict.UNKNOWN, (_pods_unread(name, snapshot), *reasons)
+    if silent_agents(snapshot, [name]):
+        reasons = (*reasons, silence(snapshot, [name]))
     groups = (*_waiting(node, ground), *groups_of(node.pods, ground, spaced=True))
     actions = dict.fromkeys(reason.remedy for reason in reasons if reason.remedy)
     return Explanation(

@@ -34,14 +34,12 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     answer = world.server(manifest.value, manifest.namespace)
     if answer is None:
         return
-    if answer.message and not answer.faults:
-        if not _holds_variable(manifest.value):
-            message = answer.message.partition(": ")[2] or answer.message
-            path = (*manifest.path, *_go_path(manifest.value, message))
-            yield Draft(ObjectUnreadable(message=message, remedy=kind_help(manifest.kind)), path, _WHY)
-        return
+    if answer.message and not answer.faults and not _holds_variable(manifest.value):
+        message = answer.message.partition(": ")[2] or answer.message
+        path = (*manifest.path, *_go_path(manifest.value, message))
+        yield Draft(ObjectUnreadable(message=message, remedy=kind_help(manifest.kind)), path, _WHY)
     pod_faults, sketch = _pod_faults(manifest), _is_sketch(manifest)
-    for fault in answer.faults:
+    for fault in answer.faults or answer.later:
         path = _path(manifest.value, fault.field)
         message = fault.words
         if message in pod_faults or _holds_variable(at_path(manifest.value, path)):

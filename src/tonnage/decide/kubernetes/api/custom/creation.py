@@ -12,13 +12,13 @@ from tonnage.model.json import JsonObject
 from tonnage.wire.schema import load_schema
 
 
-def decoded_object(definition: CustomDefinition, body: JsonObject) -> JsonObject:
-    """The object as the server has it once it is read strictly and its defaults are set.
+def decoded_object(definition: CustomDefinition, body: JsonObject, *, strict: bool) -> JsonObject:
+    """The object as the server has it once it is read and its defaults are set.
 
     Raises:
-        BodyError: metadata has a wrong type, or a field is unknown or stands twice.
+        BodyError: metadata has a wrong type, or with `strict` a field is unknown or stands twice.
     """
-    obj = decode_custom(load_schema(), definition.schema, body, strict=True).value
+    obj = decode_custom(load_schema(), definition.schema, body, strict=strict).value
     if definition.has_status:
         obj.pop("status", None)
     return obj
