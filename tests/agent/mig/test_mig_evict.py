@@ -70,7 +70,7 @@ async def test_what_is_not_ours_to_end_is_left_alone(api: KubernetesApi, evictio
         "not evicted: it is a static pod",
         *["not evicted: this node has no such pod"] * 2,
     ]
-    assert await evictions.evict("", "0b1c-uid") == "not evicted: its pod is not known"
+    assert await evictions.evict("", "0b1c-uid") == "not evicted: Tonnage does not know its pod"
     assert await there(api) == ["daemon", "elsewhere", "static"]
 
 

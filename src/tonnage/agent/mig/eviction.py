@@ -29,7 +29,7 @@ class PodEvictions:
     async def evict(self, namespace: str, name: str) -> str:
         """EVICTED, that it is ending already, or why it is not evicted: as `ask_to_leave`."""
         if self._api is None or not namespace or not name:
-            return "not evicted: its pod is not known"
+            return "not evicted: Tonnage does not know its pod"
         answer = await ask_to_leave(self._api, self._performer, self._node, namespace, name)
         if answer == EVICTED:
             self._events.post("Normal", "MigPodEvicted", f"{namespace}/{name} blocks the MIG layout")

@@ -115,7 +115,12 @@ def test_all_disabled_is_a_whole_gpu() -> None:
         pytest.param(
             "4g.40gb:2", "a GPU holds at most 1 of 4g.40gb", ("4g.40gb:1",), id="twice what starts at one"
         ),
-        pytest.param("all-1g.5gb", "all-1g.5gb is not a layout of A100 80GB", ("all-1g.10gb",), id="a smaller board's profile"),
+        pytest.param(
+            "all-1g.5gb",
+            "all-1g.5gb is not a layout of A100 80GB",
+            ("all-1g.10gb",),
+            id="a smaller board's profile",
+        ),
         pytest.param("9g.90gb:1", "no profile 9g.90gb", ("7g.80gb",), id="no such profile"),
         pytest.param(
             "1c.3g.40gb:6", "is a compute instance of a 3g.40gb", ("3g.40gb",), id="compute instances"

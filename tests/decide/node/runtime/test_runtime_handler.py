@@ -142,7 +142,7 @@ REFUSED = {
     ),
     "handlers written inline": (
         containerd("1.7.24", (MAIN, f'version = 2\n[plugins."{V2}".containerd]\nruntimes = {{}}\n')),
-        "without writing it anew",
+        "without rewriting it",
     ),
     "an unknown version": (containerd("", (MAIN, KUBEADM)), "does not know"),
 }
@@ -203,7 +203,7 @@ def test_k3s_gets_a_template_that_adds_to_its_own(version: str, text: str, name:
     [
         (by_k3s("1.7.23", KUBEADM, config=BASE), f"k3s makes {K3S_MAIN} from {K3S}/config.toml.tmpl"),
         (by_k3s("2.0.5", KUBEADM, config_v3=BASE), f"from {K3S}/config-v3.toml.tmpl"),
-        (by_k3s("2.0.5", None), f"{K3S_MAIN} is not there"),
+        (by_k3s("2.0.5", None), f"{K3S_MAIN} does not exist"),
     ],
     ids=["of containerd 1.7", "of containerd 2", "before k3s has started"],
 )
