@@ -125,7 +125,7 @@ async def test_a_filter_used_otherwise_says_so(node: Node) -> None:
     assert await node.run("head", "-n", "x") == (
         2,
         "",
-        "head: only a number of lines (not ‘x’) and at most one file are known here\n",
+        "head: the twin takes a number of lines (not ‘x’) and at most one file\n",
     )
 
 
