@@ -117,7 +117,7 @@ def test_crio_gets_a_file_of_its_own() -> None:
 REFUSED = {
     "a handler of somebody else": (
         containerd("1.7.24", (MAIN, NVIDIAS.replace("/bin/", "/lib/"))),
-        "is there, and runs /usr/lib/",
+        "exists, and runs /usr/lib/",
     ),
     "a handler without a program": (
         containerd("1.7.24", (MAIN, f'version = 2\n[plugins."{V2}".containerd.runtimes.nvidia]\n')),
@@ -125,7 +125,7 @@ REFUSED = {
     ),
     "CRI-O's handler of somebody else": (
         seen(RuntimeKind.CRIO, "1.34.2", (CRIO, '[crio.runtime.runtimes.nvidia]\nruntime_path = "/x"\n')),
-        "is there, and runs /x",
+        "exists, and runs /x",
     ),
     "CRI-O's broken file": (
         seen(RuntimeKind.CRIO, "1.34.2", (CRIO, "[crio\n")),
@@ -187,7 +187,7 @@ def test_k3s_gets_a_template_that_adds_to_its_own(version: str, text: str, name:
     waiting = replace(before, templates=(template,))
     (problem,) = handler_plan(waiting, ELSEWHERE).refusals
     assert (problem.message, problem.remedy) == (
-        f"{K3S_MAIN} is not yet what {edit.path} makes of it",
+        f"{K3S_MAIN} does not have what is in {edit.path} yet",
         "restart k3s",
     )
     made = replace(waiting, files=(ConfigFile(K3S_MAIN, edit.after.replace(BASE, f"{text}\n")),))

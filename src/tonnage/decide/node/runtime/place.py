@@ -155,11 +155,11 @@ def _own_template(
     main = files.main.file.path
     if template.text is not None and has_block(template.text):
         text, why = (
-            f"{main} is not yet what {template.path} makes of it",
+            f"{main} does not have what is in {template.path} yet",
             f"{generator} writes it when it starts",
         )
         return not_configured(text, template.path, why, f"restart {generator}")
-    why = f"it is a template of your own: what comes of it is {generator}'s to say"
+    why = f"it is a template of your own, and only {generator} knows what it renders to"
     lines = " ".join(change.body.split())
     remedy = f"write there: {lines}; then restart {generator}"
     return not_configured(f"{generator} makes {main} from {template.path}", template.path, why, remedy)
