@@ -69,7 +69,7 @@ fuzz-gate: .venv/ready ## Fuzz every reader for a minute in all, without atheris
 test-gpu: .venv/ready ## Run the device contract on this machine's GPUs; figures go to benchmarks/results
 	@$(BIN)/pytest tests/gpu -q -p no:randomly --gpu-results $(GPU_RESULTS) --gpu-date $(DATE)
 
-golden: .venv/ready ## Write the records of what every command prints anew (tests/golden)
+golden: .venv/ready ## Write the records of what every command prints again (tests/golden)
 	@PYTHONPATH=tests $(BIN)/python -m golden
 
 preflight: .venv/ready
@@ -88,7 +88,7 @@ release: .venv/ready ## Build wheel, image, bills of materials, checksums: dist/
 licences: .venv/ready ## List the licences of all that is shipped; fail at one that is not allowed
 	@$(BIN)/python -m scripts.licences
 
-pictures: .venv/ready ## Draw the README's pictures anew: what commands print on the twin
+pictures: .venv/ready ## Draw the README's pictures again: what commands print on the twin
 	@$(BIN)/python scripts/draw_picture.py docs/images
 
 monitoring: .venv/ready ## Write rules, dashboards and the page of alerts out of their tables (deploy/monitoring)

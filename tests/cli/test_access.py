@@ -152,7 +152,7 @@ def _cluster(path: Path, **header: Any) -> Path:
         pytest.param("explain pod train -n default", 3, "pod train was not read", id="a pod elsewhere"),
         pytest.param("status", 1, "UNKNOWN: the Node objects were not read", id="the fleet"),
         pytest.param("topo", 1, "UNKNOWN: the NodeGPUStatus objects", id="the topology of the fleet"),
-        pytest.param("topo a100-0", 1, "UNKNOWN: how the GPUs of a100-0 are linked", id="that of a node"),
+        pytest.param("topo a100-0", 1, "UNKNOWN: the links between the GPUs of a100-0", id="that of a node"),
         pytest.param(
             "mig plan --node a100-0 --layout all-balanced", 1, "UNKNOWN: the GPUs of a100-0", id="a plan"
         ),

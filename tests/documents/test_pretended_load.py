@@ -40,7 +40,7 @@ def test_every_kind_needs_no_setting(kind: LoadKind) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        pytest.param("", "is not a kind of load; known here: crash, idle", id="nothing"),
+        pytest.param("", "is not a kind of load; use one of: crash, idle", id="nothing"),
         pytest.param("trainng", "did you mean training?", id="another word"),
         pytest.param("idle rate=3", 'idle has no setting "rate"', id="a setting of another kind"),
         pytest.param("training bussy=3%", "did you mean busy?", id="a misspelt setting"),

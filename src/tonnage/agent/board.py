@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tonnage.wire.objects import Node
 
 T = TypeVar("T")
-_NOT_LOOKED_AT: Final = KubeletPolicies(reason="its files are not looked at yet")
+_NOT_LOOKED_AT: Final = KubeletPolicies(reason="its files have not been checked yet")
 
 
 @dataclass(frozen=True, slots=True)

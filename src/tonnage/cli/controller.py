@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="The name of this process in the Lease [env: POD_NAME; default: the host's name].",
 )
-@click.option("--no-elect", is_flag=True, help="Act without a Lease: nobody else does.")
+@click.option("--no-elect", is_flag=True, help="Act without a Lease; only where a single controller runs.")
 @click.option("--dry-run", is_flag=True, help="Print what would be changed, and change nothing.")
 @click.option("--once", is_flag=True, help="With --dry-run: print what would be changed now, and end.")
 @click.option(
@@ -103,7 +103,7 @@ def told_by(context: click.Context) -> ControllerOptions:
 
     values = context.params
     if values["once"] and not values["dry_run"]:
-        problem = "--once goes with --dry-run: one look alone would leave things half done."
+        problem = "--once needs --dry-run: a single pass could leave a change half done."
         raise click.UsageError(problem, context)
     return ControllerOptions(
         namespace=values["agents_namespace"],

@@ -57,7 +57,7 @@ COMMANDS: Final = {
     ),
     "metrics": (
         "tonnage.cli.metrics.command",
-        "Serve metrics of the cluster, and print what Prometheus needs to find and judge all of them.",
+        "Serve metrics of the cluster; print scrape settings, targets and alerts for Prometheus.",
     ),
     "mig": ("tonnage.cli.mig.command", "Plan MIG layouts and check mig-parted configurations."),
     "hardware": ("tonnage.cli.hardware", "Show, break, repair or partition GPUs of the embedded cluster."),
@@ -68,7 +68,7 @@ COMMANDS: Final = {
     ),
     "operator": (
         "tonnage.cli.operator.command",
-        "Show what a ClusterPolicy comes to on each node, now and before it is applied.",
+        "Show what a ClusterPolicy does on each node, or would do once it is applied.",
     ),
     "cdi": ("tonnage.cli.cdi.command", "Generate and check CDI specs for container runtimes."),
     "runtime": (

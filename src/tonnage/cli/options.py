@@ -51,7 +51,7 @@ def _known_version(_: click.Context, __: click.Parameter, value: str | None) -> 
     )
     if not valid or parts[0] != "1" or not _OLDEST_MINOR <= int(parts[1]) <= _NEWEST_MINOR:
         raise click.BadParameter(
-            f"{value[:20]} is not known here; 1.{_OLDEST_MINOR} to 1.{_NEWEST_MINOR} are"
+            f"{value[:20]} is unknown; Tonnage knows 1.{_OLDEST_MINOR} to 1.{_NEWEST_MINOR}"
         )
     return value
 

@@ -75,7 +75,7 @@ def _show_unknown(common: Common, node: str, unread: tuple[str, ...]) -> int:
     if common.output != "text":
         emit({"node": node, "unread": [*unread]}, common.output)
     say(
-        f"UNKNOWN: how the GPUs of {node[:253]} are linked stands in NodeGPUStatus objects, "
+        f"UNKNOWN: the links between the GPUs of {node[:253]} are in NodeGPUStatus objects, "
         "which were not read.",
         err=True,
     )
@@ -191,7 +191,7 @@ def _show_node(common: Common, topology: NodeTopology, compared: Comparison | No
         products = ", ".join(topology.family.products)
         rows = [f"{topology.node}: {len(topology.rows)} × {products}, {topology.family.summary}"]
         if topology.agent.silent:
-            rows.append(f"{topology.agent.words}: the answer below is as old")
+            rows.append(f"{topology.agent.words}: what follows is as old")
         rows.append("")
         rows += [*matrix_lines(topology), "", *best_lines(topology)]
         rows += ["", *comparison_lines(compared)] if compared is not None else []

@@ -7,9 +7,9 @@ from typing import Final
 from tonnage.model.kubernetes.cluster import Snapshot
 
 _MISSING_WORDS: Final = {
-    "Node": "capacity, allocatable, labels and conditions of nodes are not known",
-    "Pod": "it is not known what is allocated, and to whom",
-    "NodeGPUStatus": "devices, their health and who holds them are not known",
+    "Node": "capacity, allocatable, labels and conditions of nodes are unknown",
+    "Pod": "what is allocated, and to whom, is unknown",
+    "NodeGPUStatus": "devices, their health and holders are unknown",
 }
 
 
@@ -30,5 +30,5 @@ def unseen_kinds(snapshot: Snapshot) -> tuple[str, ...]:
 
 def unseen_words(kind: str, namespace: str = "") -> str:
     """What is not known without a kind; `namespace` is the only one of which it was read."""
-    extent = f"{kind} was read in namespace {namespace} alone" if namespace else f"no {kind} was seen"
+    extent = f"{kind} was read only in namespace {namespace}" if namespace else f"no {kind} was seen"
     return f"{extent}: {_MISSING_WORDS[kind]}"

@@ -21,7 +21,7 @@ _COLUMNS: Final = 3
 _MOST_HELP: Final = 1_000
 _WINDOWS: Final[Mapping[str, int]] = {XID_COUNT: 9001, CLOCK_COUNT: 9002}
 _OTHERWISE: Final[Mapping[str, str]] = {
-    "DCGM_EXP_GPU_HEALTH_STATUS": "tonnage_gpu_health stands on the page anyway",
+    "DCGM_EXP_GPU_HEALTH_STATUS": "the page has tonnage_gpu_health without it",
     "DCGM_EXP_P2P_STATUS": "tonnage topo shows how GPUs are joined",
 }
 """What DCGM alone measures, and what there is instead."""

@@ -131,7 +131,7 @@ def queued_from(obj: w.KueueWorkload) -> QueuedWorkload:
     stated = [_stated(c) for c in conditions if isinstance(c, dict)] if isinstance(conditions, list) else []
     open_ = next((c for c in stated if c.type == "QuotaReserved" and c.status != "True"), None)
     reserved = any(c.type == "QuotaReserved" and c.status == "True" for c in stated)
-    waits = "" if reserved else (open_.message if open_ else "") or "its queue has not looked at it yet"
+    waits = "" if reserved else (open_.message if open_ else "") or "its queue has not considered it yet"
     return QueuedWorkload(
         meta.namespace or "default",
         meta.name,

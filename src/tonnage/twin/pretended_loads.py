@@ -76,7 +76,7 @@ class PretendedLoads:
             self._devices.begin_load(run)
             self._runs[run.key] = run
         except (TonnageError, OSError) as error:  # somebody broke the file of the devices
-            _LOG.warning("pretended load not begun: pod=%s error=%s", name, error)
+            _LOG.warning("pretended load not started: pod=%s error=%s", name, error)
             return await program(context)
         try:
             if load.kind is LoadKind.CRASH:

@@ -355,7 +355,7 @@ async def test_without_processes_no_pod_has_the_devices_number(tmp_path: Path, c
         pytest.param(
             "no host", "processes of other pods cannot be seen: the agent's pod needs hostPID", id="hostPID"
         ),
-        pytest.param("no pods", "the API server has not told the node's pods", id="no API server"),
+        pytest.param("no pods", "the agent has not read the pods of this node yet", id="no API server"),
         pytest.param("silent", "the driver does not list processes", id="the driver"),
     ],
 )

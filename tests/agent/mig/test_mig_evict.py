@@ -75,7 +75,7 @@ async def test_what_is_not_ours_to_end_is_left_alone(api: KubernetesApi, evictio
         *["not evicted: this node has no such pod"] * 2,
     ]
     unknown = await evictions.evict("", "0b1c-uid")
-    assert eviction_words(unknown) == "not evicted: its pod is not known"
+    assert eviction_words(unknown) == "not evicted: Tonnage does not know its pod"
     assert await there(api) == ["daemon", "elsewhere", "static"]
 
 

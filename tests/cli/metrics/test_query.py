@@ -108,7 +108,7 @@ def test_other_answers(
 def test_no_series(prometheus: Pretended, capsys: pytest.CaptureFixture[str]) -> None:
     prometheus.body = json.dumps(answer("vector", [])).encode()
     assert asked(prometheus) == 1
-    assert capsys.readouterr().err == "No series answers.\n"
+    assert capsys.readouterr().err == "No series matches.\n"
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,9 @@ def test_no_series(prometheus: Pretended, capsys: pytest.CaptureFixture[str]) ->
             "Prometheus refuses the query",
             id="a wrong expression",
         ),
-        pytest.param(404, b"<html>", "what answers is not Prometheus", id="a page of somebody else"),
-        pytest.param(200, b"[1]", "what answers is not Prometheus", id="JSON of somebody else"),
-        pytest.param(200, b"[" * 5000, "what answers is not Prometheus", id="JSON without an end"),
+        pytest.param(404, b"<html>", "the server there is not Prometheus", id="a page of somebody else"),
+        pytest.param(200, b"[1]", "the server there is not Prometheus", id="JSON of somebody else"),
+        pytest.param(200, b"[" * 5000, "the server there is not Prometheus", id="JSON without an end"),
         pytest.param(
             200,
             b'{"status": "success", "data": {"result": [1, {"metric": 3}]}}',

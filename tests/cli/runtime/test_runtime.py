@@ -44,7 +44,7 @@ def test_the_plan_is_a_diff_and_changes_nothing(root: Path, capsys: pytest.Captu
     said = capsys.readouterr().out
     assert said.startswith("containerd 1.7.24: CDI is off by default\n--- /etc/containerd/config.toml\n+++ ")
     assert "\n+enable_cdi = true\n" in said
-    assert "\nTo put the change in force: systemctl restart containerd  (containers keep running; " in said
+    assert "\nNothing is written yet; once it is: systemctl restart containerd  (containers keep " in said
     assert (root / MAIN).read_bytes() == OFF.encode()
 
 

@@ -160,7 +160,7 @@ def test_kub_3_another_node_whose_kubelet_takes_it_is_named_and_tried() -> None:
     [
         pytest.param((), "it has no NodeGPUStatus", id="no report"),
         pytest.param(
-            (status("a", "unknown"),), "its topology manager policy is not known", id="a policy unknown"
+            (status("a", "unknown"),), "its topology manager policy is unknown", id="a policy unknown"
         ),
         pytest.param(
             (status("a"), pod("x", 1, on="a")),

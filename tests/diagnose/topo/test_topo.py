@@ -150,7 +150,7 @@ def test_top_1_what_contradicts_itself_is_said_and_not_drawn() -> None:
     assert [row.index for row in fleet.nodes[1].rows] == [2, 3]
     unknown, unsure = (
         "Tonnage cannot tell which one is meant, so they are left out",
-        "the drawing of them may be wrong",
+        "their row in the table may be wrong",
     )
     assert [note for note in fleet.notes if "not one pool" not in note] == [
         f"twice: its NodeGPUStatus has several GPUs of index 0: {unknown}",

@@ -31,7 +31,7 @@ class ClaimSpecs:
         """Have the claim's spec say what is so now. Raises HardwareError: a device would not be found."""
         inventory, current = self._board.inventory.value, self._board.configuration.value
         if inventory is None or current is None:
-            raise HardwareError(Problem("the devices of this node are not known yet"))
+            raise HardwareError(Problem("the agent has not read the devices of this node yet"))
         files = await self._driver_files(inventory.driver_version, current.config)
         spec = claim_spec(prepared, inventory, files, current.config)
         missing = [device.device for device in prepared.devices if not _has(spec.names, device.device)]

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from tonnage.ports.node import CdiView
 
 _LOG: Final = logging.getLogger(__name__)
-_OFF: Final = "the configuration offers GPUs as claims, and the agent runs without --claims: nobody gets them"
+_OFF: Final = (
+    "the configuration offers GPUs as claims, but the agent runs without --claims, so no pod can claim them"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from tonnage.ports.node import DeviceReader, ProcessView
 
 _LOG: Final = logging.getLogger(__name__)
 _MIB: Final = 1 << 20
-_NO_PODS: Final = "the API server has not told the node's pods"
+_NO_PODS: Final = "the agent has not read the pods of this node yet"
 _OTHER_NUMBERS: Final = "processes of other pods cannot be seen: the agent's pod needs hostPID"
 _NOT_READ: Final = "the driver does not list processes"
 

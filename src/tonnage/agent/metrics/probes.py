@@ -71,7 +71,7 @@ class Probes:
         elif error and (stuck := self.backend.stuck_s()) > _STUCK_S:
             yield "driver", f"it has not answered for {stuck:.0f} s"
         if self.board.configuration.value is None:
-            yield "configuration", "not known yet"
+            yield "configuration", "not read yet"
         if not self.board.holds.value.settled:
             yield "holders", "kubelet has not been asked yet which pods hold devices"
         if self.board.offer.value is None:

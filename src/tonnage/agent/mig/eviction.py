@@ -27,7 +27,7 @@ class PodEvictions:
     async def evict(self, namespace: str, name: str) -> MigPodNotEvicted | None:
         """None: it is evicted; or why not, as `ask_to_leave`."""
         if self._api is None or not namespace or not name:
-            return pod_not_evicted(namespace, name, "its pod is not known")
+            return pod_not_evicted(namespace, name, "Tonnage does not know its pod")
         refusal = await ask_to_leave(self._api, self._performer, self._node, namespace, name)
         if refusal is None:
             self._events.post("Normal", "MigPodEvicted", f"{namespace}/{name} blocks the MIG layout")

@@ -176,9 +176,9 @@ def _style_and_file(words: tuple[str, ...], target: Path | None) -> tuple[str | 
 
 @command.command(
     "validate",
-    help="Say why a container runtime refuses a spec, or a device that two specs of one folder have. A folder"
-    " stands for its specs; with none it is those that runtimes read. Exit status 1 when one is refused, 2"
-    " when a file that is named cannot be read.",
+    help="Say why a container runtime refuses a spec, or a device that two specs of one folder define. Name"
+    " files or folders [default: the folders that runtimes read]. Exit status 1 when a spec is refused, 2"
+    " when a named file cannot be read.",
     epilog=examples(
         "tonnage cdi validate",
         "tonnage cdi validate /etc/cdi /var/run/cdi -o json",
@@ -200,8 +200,8 @@ def validate(common: Common, paths: tuple[Path, ...]) -> int:
 
 @command.command(
     "char-links",
-    help="Make links /dev/char/MAJOR:MINOR to the driver's nodes, where there are none. Older runtimes whose"
-    " cgroups are systemd's need them: else containers lose their GPUs at the next systemctl daemon-reload.",
+    help="Create the missing links /dev/char/MAJOR:MINOR to the driver's device nodes. Older runtimes with"
+    " systemd cgroups need them; else containers lose their GPUs at the next systemctl daemon-reload.",
     epilog=examples("tonnage cdi char-links --dry-run", "tonnage cdi char-links    # at each boot, as root"),
 )
 @click.option(

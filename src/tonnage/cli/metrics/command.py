@@ -49,9 +49,7 @@ def _interval_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., 
     )
 
 
-@click.group(
-    help="Serve metrics of the cluster, and print what Prometheus needs to find and judge all of them."
-)
+@click.group(help="Serve metrics of the cluster; print scrape settings, targets and alerts for Prometheus.")
 def command() -> None:
     pass
 
@@ -61,8 +59,8 @@ command.add_command(query, "query")
 
 @command.command(
     "cluster",
-    help="Serve what no node knows as metrics: pods that wait for GPUs and why, how long, quotas, and the "
-    "amounts of each node. One replica is enough.",
+    help="Serve metrics of the whole cluster: which pods wait for GPUs, why and how long, quotas, and what "
+    "each node has and has given out. One replica is enough.",
     epilog=examples(
         "tonnage metrics cluster --once",
         "tonnage metrics cluster --address :9411            # /metrics and /healthz",
@@ -93,8 +91,8 @@ def cluster(common: Common, address: Address | None, once: bool, interval: int) 
 
 @command.command(
     "targets",
-    help="List what Prometheus can read, as its HTTP service discovery does: the exporters of devices, the "
-    "agents, and the metrics of the cluster. On the embedded cluster these are loopback addresses.",
+    help="List what Prometheus can scrape, in the format of its HTTP service discovery: exporters of device "
+    "metrics, agents, and the metrics of the cluster. On the embedded cluster these are loopback addresses.",
     epilog=examples(
         "tonnage metrics targets",
         "tonnage metrics targets --address 127.0.0.1:9412   # for http_sd_configs",
@@ -130,9 +128,11 @@ def targets(common: Common, address: Address | None) -> int:
     metavar="URL",
     help="Take targets from here, where tonnage metrics targets serves them, not from the API server.",
 )
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Look in this namespace alone.")
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Look only in this namespace.")
 @_interval_option("How often to scrape.")
-@click.option("--ca-file", default="", metavar="FILE", help="Scrape over TLS, with this authority.")
+@click.option(
+    "--ca-file", default="", metavar="FILE", help="Scrape over TLS, and trust this certificate authority."
+)
 @click.option("--user", default="", metavar="NAME", help="Log in as this user.")
 @click.option("--password-file", default="", metavar="FILE", help="File with that user's password.")
 def scrape_config_command(
@@ -156,7 +156,7 @@ def scrape_config_command(
         "tonnage metrics rules > rules.yaml", "tonnage metrics rules --operator | kubectl apply -f -"
     ),
 )
-@click.option("--operator", is_flag=True, help="As a PrometheusRule of the Prometheus operator.")
+@click.option("--operator", is_flag=True, help="Print a PrometheusRule for the Prometheus operator.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of that object.")
 def rules(operator: bool, namespace: str) -> int:
     from tonnage.diagnose.monitoring.rules import prometheus_rule, rules_file

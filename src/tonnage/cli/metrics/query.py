@@ -25,7 +25,7 @@ _MANY: Final = 6
 
 
 @click.command(
-    help="Ask a Prometheus, and print its answer: a row for each series.",
+    help="Send a query to Prometheus and print a row for each series.",
     epilog=examples(
         "tonnage metrics query DCGM_FI_DEV_GPU_TEMP --url http://127.0.0.1:9090",
         "tonnage metrics query up -o json --url http://127.0.0.1:9090",
@@ -53,7 +53,7 @@ def command(common: Common, expr: str, url: str) -> int:
         rows = [(*(labels.get(name, "-") for name in names), value) for labels, value in series]
         say(table([*(name.upper() for name in names), "VALUE"], rows))
     else:
-        say("No series answers.", err=True)
+        say("No series matches.", err=True)
     return 0 if series else 1
 
 
@@ -87,7 +87,7 @@ def data_of(body: bytes, url: str) -> JsonValue:
 
 def _not_prometheus(url: str, why: str) -> ClusterError:
     return ClusterError(
-        Problem("what answers is not Prometheus", url, why, "give the address of its web page")
+        Problem("the server there is not Prometheus", url, why, "give the address of its web page")
     )
 
 

@@ -194,7 +194,7 @@ def _gpus(common: Common, node: str | None, product: str, count: int) -> _Gpus |
 def _show_unknown(common: Common, node: str) -> int:
     if common.output != "text":
         emit({"items": [], "unread": ["NodeGPUStatus"]}, common.output)
-    subject = f"the GPUs of {node[:253]} and their MIG layout stand in NodeGPUStatus objects"
+    subject = f"the GPUs of {node[:253]} and their MIG layout are in NodeGPUStatus objects"
     say(f"UNKNOWN: {subject}, which were not read.", err=True)
     return 1
 

@@ -354,7 +354,10 @@ REFUSED_EXPORTER_FLAGS: Final = (
         "--log-format", "DCGM_EXPORTER_LOG_FORMAT", "the log is text; remove it", frozenset({"text"})
     ),
     RefusedFlag(
-        "--enable-pprof", "DCGM_EXPORTER_ENABLE_PPROF", "there is no Go to profile; remove it", FALSE
+        "--enable-pprof",
+        "DCGM_EXPORTER_ENABLE_PPROF",
+        "Tonnage has no Go runtime to profile; remove it",
+        FALSE,
     ),
     RefusedFlag("--disable-startup-validate", "DISABLE_STARTUP_VALIDATE", _NO_DCGM, FALSE),
     RefusedFlag("--dump-enabled", "DCGM_EXPORTER_DUMP_ENABLED", _DUMPS, FALSE),

@@ -26,7 +26,7 @@ _NO_POLICY: Final = "no ClusterPolicy: the controller does nothing without one"
 _FEW_FIELDS: Final = 4
 
 
-@click.group(help="Show what a ClusterPolicy comes to on each node, now and before it is applied.")
+@click.group(help="Show what a ClusterPolicy does on each node, or would do once it is applied.")
 def command() -> None:
     pass
 
@@ -51,7 +51,7 @@ def _namespaces(wrapped: Callable[..., Any]) -> Callable[..., Any]:
 
 @command.command(
     "status",
-    help="Show the ClusterPolicy that counts, and what each GPU node waits for.",
+    help="Show the ClusterPolicy in force, and what each GPU node waits for.",
     epilog=examples("tonnage operator status", "tonnage operator status -o json"),
 )
 @_namespaces
@@ -92,7 +92,7 @@ def _policy_in(file: str) -> ClusterPolicy:
 
     policies = policies_in(read_text(Path(file)), "stdin" if file == "-" else file)
     if len(policies) != 1:
-        problem = f"{len(policies)} ClusterPolicies of nvidia.com/v1, where one is expected"
+        problem = f"{len(policies)} ClusterPolicies of nvidia.com/v1; one is expected"
         raise ConfigError(Problem(problem, where=file, remedy="write one, with apiVersion and kind"))
     return policies[0]
 
@@ -155,7 +155,7 @@ def _show(view: OperatedView, common: Common, *, planned: bool) -> None:
     for text in () if view.nodes else more:
         say(line(f"  {text}"))
     for name in view.ignored:
-        say(line(f"ClusterPolicy {name}: ignored, the older one counts"))
+        say(line(f"ClusterPolicy {name}: ignored, an older one is in force"))
     _show_nodes(view)
     _show_changes(view, planned=planned)
     _show_fields(view, all_of_them=common.output == "wide" or common.verbose)
@@ -180,7 +180,7 @@ def _show_changes(view: OperatedView, *, planned: bool) -> None:
     if not (changed or action or view.configs.problem):
         return
     say()
-    say("Would change:" if planned else "The controller has not done yet:")
+    say("Would change:" if planned else "The controller still has to change:")
     for labels, members in groupby(sorted(changed), key=lambda change: change[0]):
         nodes = ", ".join(node for _, node in members)
         say(line(f"  labels of {nodes}: {label_words(labels)}"))

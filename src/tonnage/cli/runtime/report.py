@@ -41,7 +41,8 @@ def tell(state: RuntimeSeen, plan: RuntimePlan, *, written: bool, restarted: boo
     if restarted:
         say(f"Restarted {state.unit}: the change is in force.")
     elif plan.edits:
-        say(f"To put the change in force: systemctl restart {state.unit}  ({RESTART})")
+        when = "To put the change in force" if written else "Nothing is written yet; once it is"
+        say(f"{when}: systemctl restart {state.unit}  ({RESTART})")
 
 
 def plan_json(state: RuntimeSeen, plan: RuntimePlan, *, restarted: bool) -> JsonObject:

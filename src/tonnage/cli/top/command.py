@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _HEADS: Final = tuple(dict.fromkeys(column.head.lower() for view in View for column in COLUMNS[view]))
 _NOTHING: Final = {
-    View.NODES: "No node with GPUs is known.",
-    View.DEVICES: "No GPU is known.",
+    View.NODES: "No node with a GPU was found.",
+    View.DEVICES: "No GPU was found.",
     View.PODS: "No pod holds a GPU.",
 }
 
@@ -56,14 +56,14 @@ class Screen(TypedDict):
     type=click.Choice([view.value for view in View]),
     default=View.DEVICES.value,
     show_default=True,
-    help="What a row is.",
+    help="What each row shows.",
 )
 @click.option(
     "--sort",
     type=click.Choice(_HEADS),
     help="Column to sort by, the highest number first [default: the view's first].",
 )
-@click.option("--filter", "words", metavar="TEXT", default="", help="Show only rows with this text.")
+@click.option("--filter", "words", metavar="TEXT", default="", help="Show only rows that contain this text.")
 @click.option(
     "--interval",
     type=click.FloatRange(0.5, 300),
@@ -74,7 +74,9 @@ class Screen(TypedDict):
 )
 @click.option("--once", is_flag=True, help="Print one reading and end.")
 @click.option(
-    "--node-address", metavar="HOST:PORT", help="Read the device metrics served here, and no cluster."
+    "--node-address",
+    metavar="HOST:PORT",
+    help="Read the device metrics at this address instead of a cluster.",
 )
 @click.option(
     "--agents-namespace",
@@ -136,6 +138,6 @@ def _show(usage: FleetUsage, notes: tuple[str, ...], state: ScreenState, output:
         say(note, err=True)
     rows = rows_of(usage, state)
     if not rows:
-        say(_NOTHING[state.view] if not state.filter else "No row has this text.", err=True)
+        say(_NOTHING[state.view] if not state.filter else "No row contains this text.", err=True)
         return
     say(lines([summary(usage, state), *table_lines(rows, state, terminal_width(), {})]))

@@ -121,9 +121,13 @@ class ClusterSource:
     def _notes(self, served: Sequence[Pod], refusals: Sequence[str]) -> list[str]:
         """Why readings are those of reports."""
         if not served:
-            return [f"no agent in namespace {self._agents} serves device metrics: shown is NodeGPUStatus"]
+            return [
+                f"no agent in namespace {self._agents} serves device metrics: NodeGPUStatus is shown instead"
+            ]
         if "forbidden" in refusals:
-            return ["you may not read the agents' pages: shown is NodeGPUStatus; see tonnage access top"]
+            return [
+                "you may not read the agents' pages: NodeGPUStatus is shown instead; see tonnage access top"
+            ]
         if refusals:
             why = listed(list(dict.fromkeys(refusals)), _MOST_NAMED)
             return [f"{len(refusals)} of {len(served)} agents do not answer: {why}"]

@@ -54,11 +54,7 @@ def undecided_volumes(pod: Pod, snapshot: Snapshot, *, rated: bool = False) -> t
     claims_by_key = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
     for volume in pod.volumes:
         claim = claims_by_key.get((pod.namespace, volume.claim))
-        if (
-            why := _why_open(claim, snapshot, rated=rated)
-            if claim is not None
-            else "of which the claim is not known"
-        ):
+        if why := _why_open(claim, snapshot, rated=rated) if claim is not None else "whose claim is unknown":
             texts.append(f"{_described(volume)}, {why}")
     return tuple(texts)
 
@@ -69,21 +65,21 @@ def _described(volume: PodVolume) -> str:
 
 def _why_open(claim: VolumeClaim, snapshot: Snapshot, *, rated: bool) -> str:
     if not snapshot.was_read("PersistentVolume"):
-        return "of which no volume is known"
+        return "whose volumes were not read"
     if not claim.bound:
         return _why_open_unbound(claim, snapshot, rated=rated)
     volume = next((volume for volume in snapshot.volumes if volume.name == claim.volume), None)
     if volume is None:
         return ""
     if not volume.source:
-        return f"of which the volume {claim.volume} is of a kind that is not judged"
+        return f"whose volume {claim.volume} is of a kind that is not judged"
     return _why_open_driver(volume.driver, snapshot)
 
 
 def _why_open_unbound(claim: VolumeClaim, snapshot: Snapshot, *, rated: bool) -> str:
     cls = next((cls for cls in snapshot.storage_classes if cls.name == claim.storage_class), None)
     if cls is None:
-        return f"of which the class {claim.storage_class} is not known"
+        return f"whose class {claim.storage_class} is unknown"
     driver = next((driver for driver in snapshot.storage_drivers if driver.name == cls.provisioner), None)
     counts = driver is not None and driver.counts_storage
     if rated and (counts or any(volume.storage_class == cls.name for volume in snapshot.volumes)):

@@ -167,7 +167,7 @@ def _notes(fork: Fork, scene: Scene) -> Iterable[str]:
     if missing:
         yield f"not read, and so ignored: {', '.join(missing)}"
     if "Pod" in missing:
-        yield "what is allocated and free is not known, nor which pods a change displaces"
+        yield "Tonnage does not know what is allocated and free, nor which pods a change displaces"
     elsewhere = sum(
         1
         for pod in snapshot.pods

@@ -33,4 +33,4 @@ def topo_doubts(status: GpuStatus) -> Iterator[str]:
     ]
     if uneven:
         text = f"the two GPUs of {listed(uneven, _MOST_NAMED)} disagree about the links between them"
-        yield f"{status.node}: {text}: the drawing of them may be wrong"
+        yield f"{status.node}: {text}: their row in the table may be wrong"

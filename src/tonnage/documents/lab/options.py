@@ -101,7 +101,7 @@ def _short(word: str, rest: list[str], options: Mapping[str, OptionKind], *, pfl
             # cobra, which looks for the subcommand, and pflag differ over a value behind switches in one word
             if _kind(f"-{letter}", options) is not OptionKind.SWITCH:
                 raise DocumentFieldError(
-                    f"-{letter} stands in one word with {name}", remedy=f"write it apart: {name} -{letter}"
+                    f"-{letter} is joined to {name} in one word", remedy=f"separate them: {name} -{letter}"
                 )
             yield Option(f"-{letter}", OptionKind.SWITCH)
 

@@ -50,7 +50,7 @@ def kubelet_config(text: str, source: str) -> NamedPolicies:
         raise ConfigError(Problem("no KubeletConfiguration", source))
     if value.get("apiVersion") != API_VERSION:
         problem = f"a KubeletConfiguration of apiVersion {str(value.get('apiVersion'))[:_LONGEST]!r}"
-        raise ConfigError(Problem(problem, source, f"known here: {API_VERSION}"))
+        raise ConfigError(Problem(problem, source, f"write {API_VERSION}"))
     policies: dict[str, str] = {}
     problems: list[Problem] = []
     for name, choices in POLICIES.items():

@@ -107,7 +107,7 @@ def gate_faults(spec: JsonObject) -> Iterator[PodFault]:
                 path, _invalid(name, why), f"{name[:100]!r} is not the name of a gate", "write domain/name"
             )
         if name in seen_names:
-            message = f"the gate {name[:100]} is there twice"
+            message = f"the gate {name[:100]} is listed twice"
             yield field_fault(path, f"Duplicate value: {json.dumps(name)}", message, "name it once")
         seen_names.add(name)
 
@@ -205,7 +205,7 @@ def _toleration(toleration: JsonObject, at: FieldPath) -> Iterator[PodFault]:
         yield fault("operator", _invalid(operator, why), message, "name the taint's key", at)
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
         why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        message, remedy = "tolerationSeconds goes with effect: NoExecute", "remove it, or set the effect"
+        message, remedy = "tolerationSeconds needs effect: NoExecute", "remove it, or set the effect"
         yield fault("effect", _invalid(effect, why), message, remedy, (*at, "tolerationSeconds"))
     if operator == "Exists" and value:
         why = _invalid(value, "value must be empty when `operator` is 'Exists'")

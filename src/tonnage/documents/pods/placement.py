@@ -123,7 +123,7 @@ def _constraint(constraint: JsonObject, at: FieldPath, later: list[dict[str, str
             )
         if action != "DoNotSchedule":
             why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-            message = "minDomains goes with whenUnsatisfiable: DoNotSchedule alone"
+            message = "minDomains needs whenUnsatisfiable: DoNotSchedule"
             yield placement_fault(path, f"Invalid value: {domains}: {why}", message, "leave it out")
     for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         policy = text_of(constraint, name)

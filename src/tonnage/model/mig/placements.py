@@ -172,7 +172,10 @@ def _overlap(model: MigModel, demand: Mapping[str, int]) -> str:
     )
     occupied = sum(_mask(profile, start) for profile, start in placed)
     if any(not occupied & _mask(left, start) for start in left.starts):
-        return f"one more {left.name} beside {neighbours} would find memory slices, but not enough else"
+        return (
+            f"memory slices are free for one more {left.name} beside {neighbours}, "
+            "compute slices or engines are not"
+        )
     may = ", ".join(map(str, left.starts))
     return (
         f"{left.name} may begin at memory slice {may}, and there is no room for one more beside {neighbours}"

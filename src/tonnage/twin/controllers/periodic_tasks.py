@@ -17,5 +17,5 @@ async def every(
         try:
             await look()
         except ClusterError as error:
-            log.info("not as it should be, looked at again: after=%gs error=%s", seconds, error)
+            log.info("periodic task failed, will retry: after=%gs error=%s", seconds, error)
         await clock.sleep(seconds)

@@ -255,7 +255,9 @@ def _current(layout: ScenarioLayout, instance: GpuInstance) -> GpuInstance:
     for present in layout.instances:
         if (present.id, present.profile, present.start) == key:
             return present
-    raise HardwareError(Problem(f"GPU instance {instance.id} of {layout.uuid} is another one now, or gone"))
+    raise HardwareError(
+        Problem(f"GPU instance {instance.id} of {layout.uuid} has been replaced or destroyed")
+    )
 
 
 def _with(layout: ScenarioLayout, instance: GpuInstance) -> ScenarioLayout:

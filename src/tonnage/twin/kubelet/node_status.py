@@ -183,7 +183,7 @@ class NodeReporter:
                 patch: JsonObject = {"status": {"allocatable": change}}
                 await self._api.patch(kinds.NODE, self._spec.name, patch, subresource="status")
         except ClusterError as error:
-            _LOG.info("node not looked at: node=%s error=%s", self._spec.name, error)
+            _LOG.info("node not checked: node=%s error=%s", self._spec.name, error)
         else:
             self._offered = amounts_of(capacity)
 

@@ -248,7 +248,7 @@ async def _remote(websocket: WebSocket) -> None:
         return
     protocol = choose_subprotocol(websocket.scope["subprotocols"])
     if protocol is None:
-        await websocket.send_denial_response(_plain("no subprotocol that is known here was offered", 400))
+        await websocket.send_denial_response(_plain("no supported subprotocol was offered", 400))
         return
     await websocket.accept(protocol)
     request = RemoteRequest.parse(websocket.query_params.multi_items())

@@ -134,13 +134,13 @@ def test_what_is_attached_counts_even_if_no_pod_uses_it() -> None:
         pytest.param(
             BOUND,
             {"volumes": (), "missing": frozenset(("PersistentVolume",))},
-            "of which no volume is known",
+            "whose volumes were not read",
             id="volumes that were not read",
         ),
         pytest.param(
             BOUND,
             {"volumes": (replace(VOLUME, driver="", source=""),)},
-            "of which the volume pv is of a kind that is not judged",
+            "whose volume pv is of a kind that is not judged",
             id="a volume of a driver inside Kubernetes",
         ),
         pytest.param(
@@ -173,7 +173,7 @@ def test_what_is_attached_counts_even_if_no_pod_uses_it() -> None:
         pytest.param(
             replace(CLAIM, storage_class="unheard-of"),
             {"missing": frozenset(("StorageClass",))},
-            "of which the class unheard-of is not known",
+            "whose class unheard-of is unknown",
             id="a class that was not read",
         ),
     ],

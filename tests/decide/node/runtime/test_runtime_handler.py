@@ -117,7 +117,7 @@ def test_crio_gets_a_file_of_its_own() -> None:
 REFUSED = {
     "a handler of somebody else": (
         containerd("1.7.24", (MAIN, NVIDIAS.replace("/bin/", "/lib/"))),
-        "is there, and runs /usr/lib/",
+        "exists, and runs /usr/lib/",
     ),
     "a handler without a program": (
         containerd("1.7.24", (MAIN, f'version = 2\n[plugins."{V2}".containerd.runtimes.nvidia]\n')),
@@ -125,7 +125,7 @@ REFUSED = {
     ),
     "CRI-O's handler of somebody else": (
         seen(RuntimeKind.CRIO, "1.34.2", (CRIO, '[crio.runtime.runtimes.nvidia]\nruntime_path = "/x"\n')),
-        "is there, and runs /x",
+        "exists, and runs /x",
     ),
     "CRI-O's broken file": (
         seen(RuntimeKind.CRIO, "1.34.2", (CRIO, "[crio\n")),
@@ -142,7 +142,7 @@ REFUSED = {
     ),
     "handlers written inline": (
         containerd("1.7.24", (MAIN, f'version = 2\n[plugins."{V2}".containerd]\nruntimes = {{}}\n')),
-        "without writing it anew",
+        "without rewriting it",
     ),
     "an unknown version": (containerd("", (MAIN, KUBEADM)), "does not know"),
 }
@@ -187,7 +187,7 @@ def test_k3s_gets_a_template_that_adds_to_its_own(version: str, text: str, name:
     waiting = replace(before, templates=(template,))
     (problem,) = handler_plan(waiting, ELSEWHERE).refusals
     assert (problem.message, problem.remedy) == (
-        f"{K3S_MAIN} is not yet what {edit.path} makes of it",
+        f"{K3S_MAIN} does not have what is in {edit.path} yet",
         "restart k3s",
     )
     made = replace(waiting, files=(ConfigFile(K3S_MAIN, edit.after.replace(BASE, f"{text}\n")),))
@@ -203,7 +203,7 @@ def test_k3s_gets_a_template_that_adds_to_its_own(version: str, text: str, name:
     [
         (by_k3s("1.7.23", KUBEADM, config=BASE), f"k3s makes {K3S_MAIN} from {K3S}/config.toml.tmpl"),
         (by_k3s("2.0.5", KUBEADM, config_v3=BASE), f"from {K3S}/config-v3.toml.tmpl"),
-        (by_k3s("2.0.5", None), f"{K3S_MAIN} is not there"),
+        (by_k3s("2.0.5", None), f"{K3S_MAIN} does not exist"),
     ],
     ids=["of containerd 1.7", "of containerd 2", "before k3s has started"],
 )

@@ -190,7 +190,7 @@ def _torn(path: Path) -> None:
     ("spoil", "words"),
     [
         pytest.param(_newer, ("newer Tonnage", f"its format is {FORMAT + 1}"), id="a newer format"),
-        pytest.param(_foreign, ("no cluster of Tonnage",), id="another program's database"),
+        pytest.param(_foreign, ("not a cluster of Tonnage",), id="another program's database"),
         pytest.param(_torn, ("cannot be read", "malformed"), id="half a file"),
         pytest.param(
             lambda path: path.write_text("x" * 5000), ("cannot be read", "not a database"), id="a text"

@@ -65,7 +65,7 @@ async def test_a_containers_script_beyond_that_is_pretended_and_says_so_once(nod
     assert code is None
     assert log.startswith("pretended by the twin, not run: bash -c ")
     assert log.count("\n") == 1
-    assert ("not known to the twin's shell: " in log) == (script != "python train.py")
+    assert ("the twin's shell does not know this: " in log) == (script != "python train.py")
 
 
 async def test_the_documents_inference_loop_queries_its_device(node: Node) -> None:
@@ -94,7 +94,9 @@ async def test_a_loop_sleeps_by_the_clock(node: Node) -> None:
         pytest.param(
             ("bash", "-c", "nosuch"), 127, "bash: line 1: nosuch: command not found", id="in a shell"
         ),
-        pytest.param(("bash", "-c", "f() { echo; }"), 127, "not known to the twin's shell", id="grammar"),
+        pytest.param(
+            ("bash", "-c", "f() { echo; }"), 127, "the twin's shell does not know this", id="grammar"
+        ),
         pytest.param(("cat", "/etc/hosts"), 1, "/etc/hosts: No such file or directory", id="a file"),
         pytest.param(("sleep", "abc"), 1, "invalid time interval", id="no number"),
         pytest.param(("ls", "/nowhere"), 2, "cannot access '/nowhere'", id="a folder"),
@@ -123,7 +125,7 @@ async def test_a_filter_used_otherwise_says_so(node: Node) -> None:
     assert await node.run("head", "-n", "x") == (
         2,
         "",
-        "head: only a number of lines (not ‘x’) and at most one file are known here\n",
+        "head: the twin takes a number of lines (not ‘x’) and at most one file\n",
     )
 
 

@@ -50,7 +50,7 @@ def judged(
 ) -> PolicyJudgement:
     """What is to be said of a policy. `config_problem` is why its ConfigMap cannot be used."""
     if policy.name != winner.name:
-        message = f"ClusterPolicy {winner.name} is older and counts; delete one of the two"
+        message = f"ClusterPolicy {winner.name} is older and in force; delete one of the two"
         return PolicyJudgement(PolicyState.IGNORED, "ReconcileFailed", message)
     if config_problem:
         return PolicyJudgement(PolicyState.NOT_READY, "PrerequisiteNotMet", config_problem)
@@ -62,7 +62,7 @@ def judged(
             PolicyState.NOT_READY, _REASON_BY_PART[first.waits_for], _of_nodes(waiting, len(nodes))
         )
     if not nodes:
-        message = "no node with a GPU is known; nodes that join are noticed"
+        message = "no node has a GPU yet; the controller notices nodes that join"
         return PolicyJudgement(PolicyState.READY, "NoGPUNodes", message)
     return PolicyJudgement(PolicyState.READY, "", f"all {len(nodes)} GPU nodes are ready")
 

@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.decide.kubernetes.cel.tree import type_words, walk
 from tonnage.decide.kubernetes.cel.types.untyped import TreeNode
 
-LOST: Final = "an optional among values of which nobody knows the type"
+LOST: Final = "an optional among values of unknown type"
 _KIND: Final = "optional_type"
 _JOINING: Final = ("_?_:_", "_+_")
 """What they come to is of no type where what they are given is of several."""

@@ -103,7 +103,7 @@ def ask_kubelet(pod: Pod, node: NodeView, status: GpuStatus | None) -> KubeletAn
     try:
         policy = TopologyPolicy(policies.topology_manager)
     except ValueError:
-        return KubeletUnknown(f"its topology manager policy is not known{_because(policies)}")
+        return KubeletUnknown(f"its topology manager policy is unknown{_because(policies)}")
     if policy not in _STRICT:
         return Aligned()
     supply = devices_of(status, node)
@@ -176,9 +176,9 @@ def _judged(
                 NotAligned(policy, scope, layout_of(supply, needs), lasting, _most_of(supply, needs))
             )
     if not answers:
-        return KubeletUnknown(f"its topology manager scope is {policies.topology_scope}, which is none")
+        return KubeletUnknown(f"{policies.topology_scope} is not a topology manager scope")
     if len({type(answer) for answer in answers}) > 1:
-        return KubeletUnknown("its topology manager scope is not known, and decides")
+        return KubeletUnknown("the answer depends on its topology manager scope, which is unknown")
     return answers[0]
 
 

@@ -172,10 +172,10 @@ def _existing_handler(name: str, there: str, program: str, where: str) -> Runtim
         )
     return refused(
         not_configured(
-            f"handler {HANDLER} is there, and runs {there or 'the default program'}",
+            f"handler {HANDLER} exists, and runs {there or 'the default program'}",
             where,
             "Tonnage does not change what it did not write",
-            f"take it out, or --nvidia-runtime {there}" if there else "take it out",
+            f"remove it, or --nvidia-runtime {there}" if there else "remove it",
         )
     )
 

@@ -77,7 +77,7 @@ def _by_template(
     if files.main.file.text is None:
         there = files.main.file.path
         return not_configured(
-            f"{there} is not there", there, f"{generator} makes it as it starts", f"start {generator}"
+            f"{there} does not exist", there, f"{generator} writes it when it starts", f"start {generator}"
         )
     path, block = files.new_template(), whole_file(change.body)
     main = replace(files.main.file, text=files.main.text.rstrip("\n") + "\n" + block)
@@ -155,11 +155,11 @@ def _own_template(
     main = files.main.file.path
     if template.text is not None and has_block(template.text):
         text, why = (
-            f"{main} is not yet what {template.path} makes of it",
-            f"{generator} makes it as it starts",
+            f"{main} does not have what is in {template.path} yet",
+            f"{generator} writes it when it starts",
         )
         return not_configured(text, template.path, why, f"restart {generator}")
-    why = f"it is a template of your own: what comes of it is {generator}'s to say"
+    why = f"it is a template of your own, and only {generator} knows what it renders to"
     lines = " ".join(change.body.split())
     remedy = f"write there: {lines}; then restart {generator}"
     return not_configured(f"{generator} makes {main} from {template.path}", template.path, why, remedy)

@@ -207,9 +207,9 @@ def _checked(
 
 def _rewrite(path: str, where: str) -> RuntimeNotConfigured:
     return not_configured(
-        f"{where or 'a table'} cannot be added to {path} without writing it anew",
+        f"{where or 'a table'} cannot be added to {path} without rewriting it",
         path,
-        "the table is written inline, with dotted keys, or its value goes over several lines",
+        "the table is written inline, with dotted keys, or its value spans several lines",
         "write the table with a header of its own, or make the change by hand",
     )
 

@@ -62,7 +62,7 @@ def registration_findings(
             resources=tuple(names),
         ),
         where=_FOLDER,
-        why="kubelet was restarted, which removes the sockets of plugins, and nobody has registered since"
+        why="kubelet restarted, which removes the sockets of plugins, and no plugin has registered since"
         if names
         else "its socket is not in kubelet's folder",
     )

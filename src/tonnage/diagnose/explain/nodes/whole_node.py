@@ -74,7 +74,7 @@ def _devices(node: NodeView) -> list[str]:
 def _pods_unread(name: str, snapshot: Snapshot) -> Reason:
     return KindNotRead(
         subject=f"Node {name}",
-        message=f"{unread_text('Pod', snapshot)}: it is not known what the node has free",
+        message=f"{unread_text('Pod', snapshot)}: Tonnage does not know what the node has free",
         remedy=unread_remedy("Pod", snapshot),
         source="the API server's refusal",
         layer=Layer.SCHEDULER,

@@ -146,7 +146,7 @@ def _request(request: JsonObject, at: Path, manifest: ManifestObject, world: Lin
         return
     if flat:
         for key in flat:
-            message = f"{key} stands beside {present[0]}, where {manifest.api_version} has no such field"
+            message = f"{key} is beside {present[0]}, where {manifest.api_version} has no such field"
             why = (
                 "kubectl refuses it; clients that do not validate drop it, and other devices may be allocated"
             )
@@ -176,7 +176,7 @@ def _invalid(at: Path, message: str, remedy: str = "", why: str = "", *, on_key:
 
 def _not_wrapped(flat: tuple[str, ...], at: Path) -> Draft:
     reason = RequestNotInExactly(
-        message=f"{_listed(flat)} must stand under exactly",
+        message=f"{_listed(flat)} belongs under exactly",
         remedy="write exactly: above, and indent below it (--fix does)",
         fields=flat,
     )
@@ -206,7 +206,7 @@ def _exact(request: JsonObject, at: Path, manifest: ManifestObject, world: LintW
         message = f"{str(mode)[:60]} is not an allocationMode"
         yield _invalid((*at, "allocationMode"), message, "write ExactCount or All")
     if mode == "All" and count:
-        message = "count goes with ExactCount; All takes every device"
+        message = "count needs allocationMode: ExactCount; All takes every device"
         yield _invalid((*at, "count"), message, "remove it")
     elif isinstance(count, int) and count < 0:  # 0 is unset: one
         yield _invalid((*at, "count"), f"count is {count}, but must be above 0", "write 1")

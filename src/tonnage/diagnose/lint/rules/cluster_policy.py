@@ -42,7 +42,7 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     missing = [name for name in crd.required if name not in spec]
     if missing and "spec" in manifest.value:  # without a spec at all the CRD requires nothing of it
         message = f"the ClusterPolicy lacks {', '.join(missing)}, which its CRD requires"
-        remedy = f"add {', '.join(f'{name}: {{}}' for name in missing)}; {{}} stands for every default"
+        remedy = f"add {', '.join(f'{name}: {{}}' for name in missing)}; {{}} takes every default"
         reason = ClusterPolicyIncomplete(message=message, remedy=remedy, missing=tuple(missing))
         yield Draft(reason, at, "the API server refuses the object", on_key=True)
     yield from _nameless_variables(spec, at)

@@ -77,7 +77,7 @@ def _names(value: JsonObject) -> Iterator[Draft]:
             reason = KubeletConfigInvalid(
                 message=f"kubelet has no field {key[:100]}", remedy=f"did you mean {lower[near[0]]}?"
             )
-            yield Draft(reason, (key,), "kubelet logs it and goes on without it", on_key=True)
+            yield Draft(reason, (key,), "kubelet logs it and ignores it", on_key=True)
 
 
 def _policies(value: JsonObject) -> Iterator[Draft]:

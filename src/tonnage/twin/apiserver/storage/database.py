@@ -166,7 +166,7 @@ def _refusal(error: sqlite3.Error) -> ApiError:
 
 def _foreign(path: Path) -> ConfigError:
     return ConfigError(
-        Problem("no cluster of Tonnage", str(path), "another program's database", "name another folder")
+        Problem("not a cluster of Tonnage", str(path), "another program's database", "name another folder")
     )
 
 
@@ -174,7 +174,7 @@ def _newer(path: Path, version: int) -> ConfigError:
     why = f"its format is {version}, this program knows {FORMAT}"
     return ConfigError(
         Problem(
-            "the cluster is a newer Tonnage's",
+            "a newer Tonnage saved this cluster",
             str(path),
             why,
             "use that version, or name another folder with --state",
@@ -188,7 +188,7 @@ def _unreadable(path: Path, error: Exception) -> ConfigError:
             "the cluster cannot be read",
             str(path),
             str(error),
-            "put back a copy of the folder, or start anew with an empty one",
+            "restore a copy of the folder, or start with an empty one",
         )
     )
 

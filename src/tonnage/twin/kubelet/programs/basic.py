@@ -211,7 +211,7 @@ async def date(context: ContainerContext) -> int:
     now = context.clock.now()
     form = next((word[1:] for word in context.argv[1:] if word.startswith("+")), "")
     if len(form) > _LONGEST_FORM or not form.isprintable():
-        return complain(context, "this format is not known here")
+        return complain(context, "the twin does not know this format")
     say(
         context,
         str(int(now.timestamp())) if form == "%s" else now.strftime(form or "%a %b %e %H:%M:%S UTC %Y"),

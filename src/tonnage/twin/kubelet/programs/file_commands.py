@@ -88,7 +88,7 @@ async def tar(context: ContainerContext) -> int:
     if "x" in mode and "f" in mode:
         folder = words[words.index("-C") + 1] if "-C" in words[:-1] else "/"
         return await _unpack(context, folder)
-    return complain(context, "only `tar cf - PATH` and `tar xf - -C FOLDER` are known here") + 1
+    return complain(context, "the twin knows only `tar cf - PATH` and `tar xf - -C FOLDER`") + 1
 
 
 async def _pack(context: ContainerContext, names: list[str]) -> int:
@@ -129,7 +129,10 @@ async def _unpack(context: ContainerContext, folder: str) -> int:
                 elif entry.isfile() and (file := archive.extractfile(entry)) is not None:
                     await context.files.write(path, file.read())
                 else:
-                    code = complain(context, f"{entry.name}: links and devices are not known here") + 1
+                    code = (
+                        complain(context, f"{entry.name}: the twin reads no links and devices from archives")
+                        + 1
+                    )
     except (tarfile.TarError, FileError, ValueError, OverflowError) as error:  # of numbers in odd headers
         return complain(context, str(error)) + 1
     return code

@@ -73,7 +73,7 @@ async def _grep(context: ContainerContext) -> int:
     """Lines with the pattern, of one file or of standard input."""
     options, words = _options(context.argv[1:], "ivEFq")
     if not words or len(words) > 2:
-        raise _UsageError("a pattern and at most one file are known here")
+        raise _UsageError("the twin takes a pattern and at most one file")
     has_pattern = _pattern(words[0], options)
     content = await _content(context, words[1] if len(words) > 1 else _STDIN)
     if content is None:
@@ -128,7 +128,7 @@ async def _part(
     options, names = _options(words, letters)
     count = options.get("n", "10")
     if re.fullmatch(r"\d{1,9}", count) is None or len(names) > 1:
-        raise _UsageError(f"only a number of lines (not ‘{count}’) and at most one file are known here")
+        raise _UsageError(f"the twin takes a number of lines (not ‘{count}’) and at most one file")
     name = names[0] if names else _STDIN
     content = await _content(context, name)
     if content is None:

@@ -42,7 +42,7 @@ async def daemon_answer(context: ContainerContext, command: str) -> tuple[int, s
 async def mps_control(context: ContainerContext) -> int:
     """NVIDIA's control program without options: a command a line."""
     if len(context.argv) > 1:
-        return complain(context, "only commands on standard input are known here")
+        return complain(context, "the twin takes commands only on standard input")
     status = 0
     for line in (await read_all(context)).decode("utf-8", "replace").splitlines():
         answer = await daemon_answer(context, line.strip())

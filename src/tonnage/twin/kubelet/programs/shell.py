@@ -78,8 +78,10 @@ async def _run_script(context: ContainerContext, find: Finder, script: str, argu
         tree = parse_script(script)
     except ShellUnsupportedError as error:
         if context.main:
-            return await pretend(context, f"not known to the twin's shell: {error}")
-        context.stdio.write_error(f"{context.argv[0]}: not known to the twin's shell: {error}\n".encode())
+            return await pretend(context, f"the twin's shell does not know this: {error}")
+        context.stdio.write_error(
+            f"{context.argv[0]}: the twin's shell does not know this: {error}\n".encode()
+        )
         return 127
     if context.main and not all(interpreter.knows(name) for name in _commands_in(tree)):
         return await pretend(context)
@@ -108,7 +110,7 @@ async def _interactive(context: ContainerContext, find: Finder) -> int:
             try:
                 interpreter.status = await interpreter.run(parse_script(line.decode(errors="replace")))
             except ShellUnsupportedError as error:
-                context.stdio.write_error(f"not known to the twin's shell: {error}\n".encode())
+                context.stdio.write_error(f"the twin's shell does not know this: {error}\n".encode())
                 interpreter.status = 2
             except _ExitError as ended:
                 return ended.code

@@ -79,7 +79,7 @@ class _Asking:
     @property
     def host(self) -> CelHost:
         if self._host is None:
-            raise CelUnsupportedError("a question to nobody")
+            raise CelUnsupportedError("a question to a host that is absent")
         return self._host
 
     def account(self, value: object, namespace: object, name: object) -> object:

@@ -170,7 +170,7 @@ def _away(node: NodeView, own: list[VolumeClaim], claims: VolumeClaims) -> Itera
             yield VolumeNotAvailable(
                 subject=f"Node {node.name}",
                 message=message,
-                remedy="delete the claim, make it anew",
+                remedy="delete the claim and create it again",
                 source=NAME,
                 claim=claim.name,
             )
