@@ -107,7 +107,7 @@ def _profile(device: Device, activity: LoadActivity) -> dict[str, int | float]:
 
 
 def _traffic(device: Device, activity: LoadActivity, links: int) -> dict[str, int | float]:
-    """Bytes a second over bus and links in whole MiB, as GPM measures them of devices that are not divided."""
+    """Bytes a second over bus and links in whole MiB, as GPM measures them of undivided devices."""
     if float(device.compute_capability or 0) < _GPM_SINCE or device.mig_enabled:
         return {}
     linked = round(activity.linked * links * LINK_EACH_WAY / _MIB) * _MIB

@@ -1,4 +1,4 @@
-"""Power, temperature, clocks, traffic and counters that follow from how busy a device is. A model, nothing measured.
+"""Power, heat, clocks, traffic and counters that follow from how busy a device is. A model, nothing measured.
 
 Power goes from a sixth of the limit, as an idle data-centre GPU draws with its clocks up, to the limit; a
 quarter of that depends on whether anything runs, the rest on how much of the device computes. Temperature
