@@ -11,6 +11,7 @@ from benchmarks import (
     agent,
     cdi,
     cluster,
+    cluster_metrics,
     command_line,
     dashboards,
     doctor,
@@ -30,7 +31,7 @@ from benchmarks import (
 from benchmarks.table import Benchmark, print_figures
 
 ROUNDS = 5
-LONG = ("dashboards", "migcrash")
+LONG = ("clustermetrics", "dashboards", "migcrash")
 """Only when they are asked for."""
 
 
@@ -42,6 +43,7 @@ def main() -> int:
         "genuine": genuine.measure,
         "agent": agent.measure,
         "cdi": cdi.measure,
+        "clustermetrics": cluster_metrics.measure,
         "dashboards": dashboards.measure,
         "doctor": doctor.measure,
         "exporter": exporter.measure,

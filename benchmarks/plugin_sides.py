@@ -24,6 +24,8 @@ from tonnage.cli.locations.kubectl import kubectl_binary
 OTHER = "TONNAGE_BENCH_PLUGIN"
 """A program to measure beside ours: NVIDIA's nvidia-device-plugin, or what has its variables and folders."""
 TONNAGE = str(Path(sys.executable).with_name("tonnage"))
+_LEFT_OUT = Path(__file__).with_name("left_out")
+"""Packages of developers that libraries load where they are there; an image has none of them."""
 DEAD_CLUSTER = """apiVersion: v1
 kind: Config
 current-context: dead
@@ -168,7 +170,7 @@ def tonnage(node: Node, *flags: str) -> subprocess.Popen[bytes]:
     command += ["--driver-root-ctr-path", str(node.driver), "--config", str(node.config)]
     command += ["--metrics-address", "127.0.0.1:0"]
     command += flags or ("--kubeconfig", str(node.root / "kubeconfig"))
-    return _started(command, without_cluster())
+    return _started(command, {**without_cluster(), "PYTHONPATH": str(_LEFT_OUT)})
 
 
 @contextmanager

@@ -114,7 +114,8 @@ def _source(field: DeviceField) -> str:
     if field.origin is FieldOrigin.EVENT:
         return "events of the driver"
     if field.origin is FieldOrigin.RATE:
-        return "field values 138 and 139, between two readings"
+        of_link = "" if field.name == "nvlink_bandwidth" else " of the link"
+        return f"field values 138 and 139{of_link}, between two readings"
     if field.gpm is not None:
         return f"GPM metric {field.gpm}"
     if field.field_id is not None:

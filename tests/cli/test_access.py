@@ -25,6 +25,7 @@ from tonnage.model.json import JsonValue
 from tonnage.model.layer import NodeLayer
 from tonnage.reading.command_kinds import COMMAND_KINDS
 from tonnage.reading.documents import READ_KINDS
+from tonnage.wire.reports import AccessAnswer, AccessReview
 
 Objects = list[dict[str, Any]]
 
@@ -287,6 +288,53 @@ def test_check_lists_where_the_server_answers_no_reviews(
     assert extents["pods"] == "in ml"
     assert extents["nodegpustatuses"] == "everywhere", "what is not there is not refused"
     assert "Each kind was listed instead" in said.err
+
+
+class _Reviewed:
+    """An API server that reviews: everything may be listed, and the agents' pages be read or not."""
+
+    namespace = "ml"
+
+    def __init__(self, *, pages: bool) -> None:
+        self._pages = pages
+
+    async def create(self, _: object, body: dict[str, Any]) -> AccessReview:
+        asked = body["spec"]["resourceAttributes"]
+        allowed = self._pages if asked["resource"] == "pods" and asked["verb"] == "get" else True
+        if asked["verb"] == "get":
+            assert (asked["subresource"], asked["namespace"]) == ("proxy", "tonnage-system")
+        return AccessReview(status=AccessAnswer(allowed=allowed))
+
+
+@pytest.mark.parametrize(
+    ("pages", "extent", "status"),
+    [
+        pytest.param(True, "in tonnage-system", 0, id="the agents' pages may be read"),
+        pytest.param(False, "no", 1, id="they may not, and the role that grants it is printed"),
+    ],
+)
+def test_check_of_top_asks_for_the_agents_pages_too(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    pages: bool,
+    extent: str,
+    status: int,
+) -> None:
+    @asynccontextmanager
+    async def connected(_: object) -> AsyncIterator[_Reviewed]:
+        yield _Reviewed(pages=pages)
+
+    monkeypatch.setattr("tonnage.cli.access.command.connected", connected)
+    assert run(["access", "--check", "top", "-o", "json"], "tonnage") == status
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["items"][-1] == {"group": "", "resource": "pods/proxy", "get": extent}
+    assert run(["access", "--check", "top"], "tonnage") == status
+    text = capsys.readouterr().out
+    assert text.splitlines()[4].split() == ["pods/proxy", "(get)", *extent.split()]
+    if not pages:
+        assert answer["lacking"]["kind"] == "Role"
+        assert "namespace: tonnage-system" in text
 
 
 def test_the_lab_hands_out_the_role_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,6 @@ RECORD = json.loads(
 BY_DCGM = {name: field for field in device_fields().values() for name in field.dcgm}
 UNKNOWN = {
     "DCGM_FI_DEV_BRAND": "DCGM's words for NVML's numbers of brands are not known",
-    "DCGM_FI_DEV_NVLINK_BANDWIDTH_L0": "it is of a link, not of a GPU",
 }
 ANOTHER_WAY = {("DCGM_FI_PROF_PCIE_TX_BYTES", "counter"), ("DCGM_FI_PROF_PCIE_RX_BYTES", "counter")}
 """Lines that stand a second time in the file, as what they were before."""

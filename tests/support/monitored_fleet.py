@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,9 @@ from support.prometheus import (
     running_prometheus,
     serving_tonnage,
 )
+from tonnage.cli.locations.folders import runtime_folder
 from tonnage.cli.locations.kubectl import kubectl_binary
+from tonnage.cli.locations.state import RUNTIME
 from tonnage.diagnose.monitoring.rules import rules_file
 from tonnage.diagnose.monitoring.scraping import ScrapeOptions, scrape_config
 
@@ -52,6 +55,7 @@ configs:
         renameByDefault: true
         resources: [{name: nvidia.com/gpu, replicas: 8}]
 """
+_COUNTERS: Final = "etc/tonnage/counters.csv"
 AGENT_NODE: Final = "whole-0"
 """Whose agent serves its own page."""
 QUOTA: Final = {
@@ -62,8 +66,8 @@ QUOTA: Final = {
 }
 
 
-def pod(name: str, resource: str, count: int = 1, node: str = "") -> dict[str, Any]:
-    """A pod that holds so many of a resource and sleeps."""
+def pod(name: str, resource: str, count: int = 1, node: str = "", load: str = "") -> dict[str, Any]:
+    """A pod that holds so many of a resource and sleeps; its GPUs read as if it did the `load`."""
     container = {
         "name": "main",
         "image": "busybox:1.37",
@@ -72,11 +76,12 @@ def pod(name: str, resource: str, count: int = 1, node: str = "") -> dict[str, A
     }
     chosen = {"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}
     spec = {"containers": [container], "terminationGracePeriodSeconds": 0, **chosen}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    marks = {"annotations": {"tonnage.dev/pretended-load": load}} if load else {}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **marks}, "spec": spec}
 
 
 PODS: Final = (
-    pod("training-a", "nvidia.com/gpu", 2),
+    pod("training-a", "nvidia.com/gpu", 2, load="training"),
     pod("training-b", "nvidia.com/gpu", 1),
     pod("service", "nvidia.com/mig-3g.40gb"),
     pod("notebook-1", "nvidia.com/gpu.shared", node="sliced-0"),
@@ -162,12 +167,18 @@ def monitored_fleet() -> Iterator[MonitoredFleet]:
 
 
 def _serve_own_page(fleet: MonitoredFleet, address: str) -> None:
-    """Replace one agent by one that serves its own page, which agents of the twin do at loopback alone."""
+    """Replace one agent by one that serves its own page, which agents of the twin do at loopback alone.
+
+    It has the counters that our alerts read beside the default ones.
+    """
     agent = ("-n", "tonnage-system", "daemonset", "tonnage-agent")
     arguments = json.loads(fleet.kubectl("get", *agent, "-o", "json"))
     place = "/spec/template/spec/containers/0/args"
     words = arguments["spec"]["template"]["spec"]["containers"][0]["args"]
-    served = [*words, f"--metrics-address={address}"]
+    served = [*words, f"--metrics-address={address}", f"--collectors=/{_COUNTERS}", "--collect-interval=1000"]
+    place_on_node = _root_of(fleet, AGENT_NODE) / _COUNTERS
+    place_on_node.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(Path(__file__).parents[2] / "deploy/monitoring/counters.csv", place_on_node)
     patch = [
         {"op": "replace", "path": "/spec/updateStrategy", "value": {"type": "OnDelete"}},
         {"op": "replace", "path": place, "value": served},
@@ -179,6 +190,20 @@ def _serve_own_page(fleet: MonitoredFleet, address: str) -> None:
     while not _answers(f"http://{address}/healthz"):
         assert time.monotonic() < deadline, fleet.kubectl("get", *agent, "-o", "yaml")
         time.sleep(0.1)
+
+
+def _root_of(fleet: MonitoredFleet, node: str) -> Path:
+    """The folder that is `/` to the agent of a node of the twin."""
+    state = fleet.folder / "state"
+    named = state / RUNTIME
+    runtime = (
+        Path(named.read_text())
+        if named.exists()
+        else runtime_folder(fleet.environment, state.absolute(), os.getuid())
+    )
+    return next(
+        file.parents[1] for file in runtime.glob("*/etc/hostname") if file.read_text().strip() == node
+    )
 
 
 def _answers(url: str) -> bool:

@@ -113,6 +113,10 @@ class Informer(Generic[T]):
         # Of a fleet whose server is away, no two nodes ask in step.
         self._spread = 0.75 + zlib.crc32(f"{kind.plural} {field_selector}".encode()) / (1 << 33)
         self._last_heard_s = 0.0
+        self.errors = 0
+        """How often the server refused or could not be reached."""
+        self.lost_s: float | None = None
+        """Since when the copy cannot be kept fresh, by the monotonic clock; None while it is."""
 
     def get(self, name: str, namespace: str = "") -> T | None:
         """The object as last seen, or None."""
@@ -176,6 +180,9 @@ class Informer(Generic[T]):
                 self._count(refused=True)
                 await self._pause(self._failures)
             except ClusterError as error:
+                self.errors += 1
+                if self.lost_s is None:
+                    self.lost_s = self._clock.monotonic()
                 if isinstance(error, ApiError) and error.code != 429 and error.code < 500:
                     self._version = ""  # the server does not like what was asked: start over
                 self._count(refused=isinstance(error, ApiError))
@@ -226,6 +233,7 @@ class Informer(Generic[T]):
         try:
             async for change in stream:
                 self._failures = 0
+                self.lost_s = None
                 self._last_heard_s = self._clock.monotonic()
                 self._apply(change)
         finally:
@@ -244,6 +252,7 @@ class Informer(Generic[T]):
         for key, obj in fresh.items():
             self._set(key, obj)
         self._version = listing.resource_version
+        self.lost_s = None
         self._synced.set()
         self._wake()
 

@@ -42,6 +42,8 @@ COMMAND_KINDS: Final[Mapping[str, tuple[Kind[Any], ...]]] = {
 """By command."""
 AGENTS_NAMESPACE: Final = "tonnage-system"
 """Where the chart installs the agents."""
+WATCHING: Final = frozenset({"metrics cluster"})
+"""Commands that follow what they read."""
 WITH_PAGES: Final = frozenset({"top"})
 """Commands that read what the agents' pods serve, too."""
 

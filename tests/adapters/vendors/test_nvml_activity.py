@@ -21,7 +21,7 @@ from support.nvml.state import (
 )
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
-from tonnage.model.catalog.metrics import device_fields
+from tonnage.model.catalog.metrics import MOST_LINKS, device_fields
 
 
 class HandClock(SystemClock):
@@ -123,12 +123,12 @@ async def test_every_field_of_the_catalogue_is_answered_where_the_driver_has_it(
     numbers = {(0, field.field_id): 5.0 for field in known if field.field_id is not None}
     metrics = {(0, field.gpm): 50.0 for field in known if field.gpm is not None}
     gpu = FakeGpu(0, facts=facts)
-    links = (FakeLink(0, 0, SWITCH), FakeLink(0, 1, SWITCH, active=False), FakeLink(0, 2, SWITCH))
+    links = tuple(FakeLink(0, number, SWITCH, active=number != 1) for number in range(MOST_LINKS))
     driver.become(replace(driver.state, gpus=(gpu,), fields=numbers, metrics=metrics, links=links))
     await timed.sample(READ)
     clock.at += 1
     (sample,) = await timed.sample(READ)
-    assert [*sample.links] == [0, 2], "links that are up"
+    assert [*sample.links] == [0, *range(2, MOST_LINKS)], "links that are up"
     assert {*sample.values, *sample.texts, *sample.links[2]} == {*READ}
     assert sample.links[0]["link_sent_bytes"] == 5
     assert sample.values["retired_pages_corrected"] == 2

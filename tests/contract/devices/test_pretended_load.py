@@ -21,6 +21,16 @@ from tonnage.twin.devices.load.load_file import LoadRun
 from tonnage.twin.devices.scenario import ScenarioBackend
 
 
+class SampledClock(SystemClock):
+    """Waits as long as the machine does; what is measured between two samples is by the virtual time."""
+
+    def __init__(self, virtual: VirtualClock) -> None:
+        self._virtual = virtual
+
+    def monotonic(self) -> float:
+        return self._virtual.monotonic()
+
+
 @pytest.mark.parametrize("text", ["training", "inference rate=60", "leak per-minute=50%", "idle"])
 async def test_the_driver_in_c_reads_what_the_scenario_reads(tmp_path: Path, text: str) -> None:
     clock = VirtualClock(start=datetime(2026, 1, 1, tzinfo=UTC))
@@ -33,8 +43,9 @@ async def test_the_driver_in_c_reads_what_the_scenario_reads(tmp_path: Path, tex
     scenario.begin_load(LoadRun("k", "ml", "p", "c", ("GPU-0",), load, 1, False, clock.now().timestamp()))
     driver = Driver(tmp_path / "driver", DriverState(tuple(FakeGpu(n, uuid=f"GPU-{n}") for n in range(2))))
     with fresh_bindings():
-        nvml = NvmlBackend(SystemClock(), root=driver.root, driver_root=driver.root)
+        nvml = NvmlBackend(SampledClock(clock), root=driver.root, driver_root=driver.root)
         await nvml.scan()
+        await nvml.sample(FIELDS)  # what GPM measures lies between two samples
         for _ in range(3):
             await clock.advance(45)
             expected = await scenario.sample(FIELDS)

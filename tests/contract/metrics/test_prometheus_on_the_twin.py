@@ -12,7 +12,7 @@ import yaml
 
 from support.monitored_fleet import MonitoredFleet, monitored_fleet
 from support.prometheus import PATIENCE_S
-from tonnage.model.catalog.alerts import extra_counters, rule_table
+from tonnage.model.catalog.alerts import rule_table
 from tonnage.model.catalog.dashboards import dashboards
 
 pytestmark = pytest.mark.long
@@ -22,11 +22,10 @@ PANELS: Final = [
     pytest.param(query.expr, id=f"{board.name}: {panel.title}: {query.legend}")
     for board in dashboards()
     for panel in board.panels
-    if not panel.lacking
     for query in panel.queries
 ]
-NOT_HERE: Final = frozenset({"kube_node_status_capacity", "kube_node_status_allocatable", *extra_counters()})
-"""Series of kube-state-metrics, which is never needed, and of counters that no page shows by default."""
+NOT_HERE: Final = frozenset({"kube_node_status_capacity", "kube_node_status_allocatable"})
+"""Series of kube-state-metrics, which is never needed."""
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +112,14 @@ def test_sch_8_idle_gpus_and_a_pod_that_waits(fleet: MonitoredFleet) -> None:
 def test_every_series_that_a_rule_reads_comes_from_a_source_that_runs(
     fleet: MonitoredFleet, alert: Any
 ) -> None:
-    missing = [name for name in alert.series if name not in NOT_HERE and not fleet.prometheus.query(name)]
-    assert missing == []
+    for name in alert.series:
+        if name not in NOT_HERE:
+            assert fleet.prometheus.until(name)
+
+
+def test_links_carry_data_of_a_workload_on_two_gpus(fleet: MonitoredFleet) -> None:
+    moved = 'DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL{node="whole-0",pod="training-a"}'
+    assert len(fleet.prometheus.until(f"{moved} > 0")) == 2
 
 
 def test_kub_2_a_gpu_fails_and_alertmanager_is_told(fleet: MonitoredFleet) -> None:

@@ -71,6 +71,60 @@ def test_tls_and_passwords_are_the_exporters_alone(helm4: Helm) -> None:
     }
 
 
+@pytest.mark.parametrize("honored", [True, False])
+def test_the_pod_of_a_row_is_the_holder_or_the_exporter_as_wanted(helm4: Helm, *, honored: bool) -> None:
+    given = ALL.replace("podMonitor: {", f"podMonitor: {{honorLabels: {str(honored).lower()}, ")
+    for endpoint in helm4.rendered(given).one("PodMonitor")["spec"]["podMetricsEndpoints"]:
+        drops = [rule for rule in endpoint["relabelings"] if rule.get("action") == "labeldrop"]
+        assert (endpoint["honorLabels"], bool(drops)) == (honored, honored)
+
+
+@pytest.mark.parametrize(
+    ("more", "place", "probe"),
+    [
+        pytest.param("", "agent", "httpGet", id="in the agent's pods, which kubelet probes at another port"),
+        pytest.param(
+            "processes: true, ", "exporter", "tcpSocket", id="in pods of its own, without a password"
+        ),
+    ],
+)
+def test_counters_and_web_config_are_mounted_where_the_flags_name_them(
+    helm4: Helm, more: str, place: str, probe: str
+) -> None:
+    values = (
+        f'exporter: {{{more}enabled: true, webConfigSecret: web, counters: "DCGM_FI_DEV_GPU_TEMP, gauge, t"}}'
+    )
+    rendered = helm4.rendered(values + "\nserviceMonitor: {enabled: true, exporterEndpoint: {scheme: https}}")
+    container, volumes = next(
+        (container, pod["volumes"])
+        for pod in (found["spec"]["template"]["spec"] for found in rendered.of("DaemonSet"))
+        for container in pod["containers"]
+        if container["name"] == place
+    )
+    files = {
+        "/etc/tonnage/counters": "--collectors=/etc/tonnage/counters/counters.csv",
+        "/etc/tonnage/web": "--web-config-file=/etc/tonnage/web/web-config.yaml",
+    }
+    assert set(files.values()) <= set(container["args"])
+    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    by_name = {volume["name"]: volume for volume in volumes}
+    counters, web = (by_name[mounts[folder]] for folder in files)
+    config = next(
+        found
+        for found in rendered.of("ConfigMap")
+        if found["metadata"]["name"] == counters["configMap"]["name"]
+    )
+    assert config["data"] == {"counters.csv": "DCGM_FI_DEV_GPU_TEMP, gauge, t"}
+    assert web["secret"] == {"secretName": "web", "defaultMode": 0o400}
+    assert probe in container["livenessProbe"]
+    schemes = {
+        endpoint["port"]: endpoint.get("scheme")
+        for found in rendered.of("ServiceMonitor")
+        for endpoint in found["spec"]["endpoints"]
+    }
+    assert (schemes["exporter"], schemes.get("metrics")) == ("https", None)
+
+
 def test_a_prometheus_rule_has_the_rules_but_those_left_out(helm4: Helm) -> None:
     rule = helm4.rendered(ALL).one("PrometheusRule")
     assert rule["spec"] == rules_file()

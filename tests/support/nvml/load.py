@@ -26,15 +26,31 @@ _WORDS: Final[Mapping[str, tuple[str, float]]] = MappingProxyType(
     }
 )
 """Word of the state file and its unit in ours, by field."""
-FIELDS: Final = tuple(_WORDS)
+_FIELDS: Final[Mapping[str, int]] = MappingProxyType(
+    {"nvlink_sent_kib": 138, "nvlink_received_kib": 139, "throttled_power_ns": 74, "throttled_thermal_ns": 75}
+)
+_METRICS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "pcie_sent_bytes_per_s": 20,
+        "pcie_received_bytes_per_s": 21,
+        "nvlink_sent_bytes_per_s": 61,
+        "nvlink_received_bytes_per_s": 60,
+    }
+)
+_MIB: Final = 1 << 20
+FIELDS: Final = (*_WORDS, *_FIELDS, *_METRICS)
 
 
 def loaded(state: DriverState, samples: Iterable[Sample]) -> DriverState:
     """The state with what those samples read, of GPUs with the same uuids."""
     by_uuid = {sample.uuid: sample.values for sample in samples}
-    gpus = []
+    gpus, fields, metrics = [], {**state.fields}, {**state.metrics}
     for gpu in state.gpus:
         values = by_uuid.get(gpu.identity, {})
         facts = {word: round(values[name] * unit) for name, (word, unit) in _WORDS.items() if name in values}
         gpus.append(replace(gpu, facts={**gpu.facts, **facts}))
-    return replace(state, gpus=tuple(gpus))
+        fields |= {(gpu.slot, number): values[name] for name, number in _FIELDS.items() if name in values}
+        metrics |= {
+            (gpu.slot, number): values[name] / _MIB for name, number in _METRICS.items() if name in values
+        }
+    return replace(state, gpus=tuple(gpus), fields=fields, metrics=metrics)

@@ -17,10 +17,14 @@ from tonnage.model.devices.pretended_load import LoadKind, PretendedLoad
 from tonnage.twin.clock import VirtualClock
 from tonnage.twin.devices.load.activity import RunningLoad, activity
 from tonnage.twin.devices.load.load_file import LoadRun
-from tonnage.twin.devices.load.physics import EnergyCount
+from tonnage.twin.devices.load.physics import LoadCount, LoadTotals
 from tonnage.twin.devices.scenario import ScenarioBackend
 
-FIELDS = ("utilization_percent", "memory_used_mib", "power_w", "temperature_c", "clock_sm_mhz", "energy_mj")
+FIELDS = (
+    *("utilization_percent", "memory_used_mib", "power_w", "temperature_c", "clock_sm_mhz", "energy_mj"),
+    *("throttled_power_ns", "throttled_thermal_ns", "nvlink_sent_kib", "pcie_received_bytes_per_s"),
+    *("nvlink_sent_bytes_per_s", "nvlink_recovery_errors"),
+)
 HALF = PretendedLoad(LoadKind.TRAINING, busy=0.5, width=0.4)
 FULL = PretendedLoad(LoadKind.TRAINING, busy=1.0, width=0.9)
 
@@ -68,16 +72,21 @@ def test_nobody_gets_more_than_there_is(kinds: list[str], mps: bool) -> None:
 
 
 @given(st.lists(st.floats(0, 5000), min_size=1, max_size=20))
-def test_energy_never_falls_and_is_the_same_whoever_reads_it(moments: list[float]) -> None:
-    def power(elapsed_s: float) -> float:
-        return 60 + elapsed_s % 340
+def test_counters_never_fall_and_are_the_same_whoever_reads_them(moments: list[float]) -> None:
+    def second(elapsed_s: float) -> LoadTotals:
+        return LoadTotals(60 + elapsed_s % 340, elapsed_s % 70 < 35, elapsed_s % 90 / 90)
 
-    count, last = EnergyCount(), 0.0
+    count, last = LoadCount(), LoadTotals()
     for moment in sorted(moments):
-        joules = count.joules(moment, power)
-        assert joules >= last
-        last = joules
-    assert last == pytest.approx(EnergyCount().joules(max(moments), power))
+        totals = count.totals(moment, second)
+        assert totals.energy_j >= last.energy_j
+        assert totals.capped_s >= last.capped_s
+        assert totals.linked_s >= last.linked_s
+        last = totals
+    again = LoadCount().totals(max(moments), second)
+    assert (last.energy_j, last.capped_s, last.linked_s) == pytest.approx(
+        (again.energy_j, again.capped_s, again.linked_s)
+    )
 
 
 class Bench:
@@ -143,6 +152,38 @@ async def test_energy_goes_on_over_starts_and_ends_and_is_the_same_in_another_pr
         seen.append((await bench.read())["energy_mj"])
     assert seen == sorted(seen)
     assert seen[-1] > 400 * 300 * 1000
+
+
+@pytest.mark.parametrize(
+    ("ids", "linked"),
+    [
+        pytest.param(("GPU-a", "GPU-b"), True, id="on two GPUs, links carry data"),
+        pytest.param(("GPU-a",), False, id="on one GPU, they carry none"),
+    ],
+)
+async def test_training_moves_data_over_bus_and_links(
+    bench: Bench, ids: tuple[str, ...], *, linked: bool
+) -> None:
+    idle = await bench.read()
+    moved = ("pcie_received_bytes_per_s", "nvlink_sent_kib", "throttled_power_ns")
+    assert [idle[name] for name in moved] == [0, 0, 0]
+    key = bench.begin("training", *ids)
+    await bench.clock.advance(100)
+    busy = await bench.read()
+    assert busy["pcie_received_bytes_per_s"] > 1e9
+    assert (busy["nvlink_sent_bytes_per_s"] > 0, busy["nvlink_sent_kib"] > 0) == (linked, linked)
+    assert (busy["throttled_thermal_ns"], busy["nvlink_recovery_errors"]) == (0, 0)
+    bench.backend.finish_load(key)
+    await bench.clock.advance(100)
+    after = await bench.read()
+    assert after["nvlink_sent_bytes_per_s"] == 0
+    assert after["nvlink_sent_kib"] == busy["nvlink_sent_kib"]
+
+
+async def test_the_power_limit_throttles_what_fills_a_gpu(bench: Bench) -> None:
+    bench.begin("training busy=100% width=100%", "GPU-a")
+    await bench.clock.advance(100)
+    assert (await bench.read())["throttled_power_ns"] > 10e9
 
 
 async def test_a_leak_fills_the_memory(bench: Bench) -> None:

@@ -61,6 +61,37 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 - --kubernetes-enable-pod-uid
 {{- end }}
 - "--series-limit={{ .seriesLimit | int }}"
+{{- if .counters }}
+- --collectors=/etc/tonnage/counters/counters.csv
+{{- end }}
+{{- if .webConfigSecret }}
+- --web-config-file=/etc/tonnage/web/web-config.yaml
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Where it finds the files of those flags: mounts, then volumes. */ -}}
+{{- define "tonnage.exporterMounts" -}}
+{{- with .Values.exporter }}
+{{- if .counters }}
+- {name: counters, mountPath: /etc/tonnage/counters, readOnly: true}
+{{- end }}
+{{- if .webConfigSecret }}
+- {name: web-config, mountPath: /etc/tonnage/web, readOnly: true}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "tonnage.exporterVolumes" -}}
+{{- with .Values.exporter }}
+{{- if .counters }}
+- name: counters
+  configMap: {name: {{ include "tonnage.exporter" $ }}-counters}
+{{- end }}
+{{- with .webConfigSecret }}
+- name: web-config
+  secret: {secretName: {{ quote . }}, defaultMode: 256} # 0400: root's alone
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -225,6 +256,7 @@ spec:
       scrapeTimeout: {{ quote . }}
       {{- end }}
       honorLabels: {{ $root.Values.serviceMonitor.honorLabels }}
+      {{- if eq $port "exporter" }}{{ with $root.Values.serviceMonitor.exporterEndpoint }}{{ toYaml . | nindent 6 }}{{ end }}{{ end }}
       {{- with $root.Values.serviceMonitor.relabelings }}
       relabelings: {{- toYaml . | nindent 8 }}
       {{- end }}

@@ -23,17 +23,22 @@ async def listable(api: KubernetesApi, kinds: Sequence[Kind[Any]], namespace: st
     room = asyncio.Semaphore(_AT_ONCE)
 
     async def allowed(kind: Kind[Any]) -> bool:
-        attributes: JsonObject = {
-            "verb": "list",
-            "group": kind.group,
-            "resource": kind.plural,
-            **({"namespace": namespace} if namespace else {}),
-        }
-        body: JsonObject = {"spec": {"resourceAttributes": attributes}}
+        attributes: JsonObject = {"verb": "list", "group": kind.group, "resource": kind.plural}
         async with room:
-            return (await api.create(ACCESS_REVIEW, body)).status.allowed
+            return await _allowed(api, attributes | ({"namespace": namespace} if namespace else {}))
 
     return tuple(await asyncio.gather(*map(allowed, kinds)))
+
+
+async def pages_readable(api: KubernetesApi, namespace: str) -> bool:
+    """Whether what pods of the namespace serve may be read by the proxy. Raises ApiError, ClusterError."""
+    attributes: JsonObject = {"verb": "get", "group": "", "resource": "pods", "subresource": "proxy"}
+    return await _allowed(api, attributes | {"namespace": namespace})
+
+
+async def _allowed(api: KubernetesApi, attributes: JsonObject) -> bool:
+    body: JsonObject = {"spec": {"resourceAttributes": attributes}}
+    return (await api.create(ACCESS_REVIEW, body)).status.allowed
 
 
 async def listed_one(api: RawApi, kinds: Sequence[Kind[Any]], namespace: str | None) -> tuple[bool, ...]:

@@ -19,6 +19,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.reading.command_kinds import AGENTS_NAMESPACE, COMMAND_KINDS, WITH_PAGES, kinds_of
 
 if TYPE_CHECKING:
+    from tonnage.adapters.kubernetes.http import HttpKubernetes
     from tonnage.wire.kinds import Kind
 
 _NO_REVIEWS: Final = (403, 404, 405)
@@ -31,8 +32,9 @@ _OF_COMMANDS: Final = ", ".join(COMMAND_KINDS)
 @click.command(
     help="Print the ClusterRole that the commands need, or check your own rights.\n\n"
     f"COMMAND is one of {_OF_COMMANDS}; without it the role covers all of them. It grants get and list, "
-    "never on Secrets or ConfigMaps. With --namespace it is a Role for that namespace. For top there is a "
-    "Role with get on pods/proxy, too, for the agents' namespace, which the role of all commands has not.",
+    "never on Secrets or ConfigMaps; of metrics cluster alone watch, too. With --namespace it is a Role for "
+    "that namespace. For top there is a Role with get on pods/proxy, too, for the agents' namespace, which "
+    "the role of all commands has not.",
     epilog=examples(
         "tonnage access | kubectl apply -f -",
         "tonnage access explain --user jane | kubectl apply -f -   # role and binding",
@@ -70,7 +72,7 @@ def command(
     if wrong:
         raise click.UsageError(f"--service-account {wrong[0][:100]}: write NAMESPACE:NAME")
     if check:
-        return _show_check(common, name, asyncio.run(_extents(common, kinds_of(name))))
+        return asyncio.run(_check(common, name))
     _show_role(common, name, Subjects(users, groups, accounts))
     return 0
 
@@ -80,10 +82,7 @@ def _show_role(common: Common, name: str, subjects: Subjects) -> None:
     if name in WITH_PAGES:
         objects += role_objects(f"{role_name(name)}-pages", [PAGES], subjects, AGENTS_NAMESPACE)
     if common.output == "json":
-        items: list[JsonValue] = [*objects]
-        emit(
-            objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": items}, "json"
-        )
+        emit(_as_one(objects), "json")
         return
     for number, obj in enumerate(objects):
         if number:
@@ -96,43 +95,76 @@ def _yaml_lines(obj: JsonObject) -> Sequence[str]:
     return role_lines(obj) if obj["kind"] == "ClusterRole" else yaml_text(obj).rstrip().splitlines()
 
 
-async def _extents(common: Common, kinds: Sequence[Kind[Any]]) -> dict[Kind[Any], str]:
+async def _check(common: Common, name: str) -> int:
+    """What is lacking is shown; exit status 1 where something is."""
+    async with connected(common) as api:
+        extents = await _extents(api, kinds_of(name), common.namespace or api.namespace or "default")
+        pages = await _pages(api) if name in WITH_PAGES else None
+    return _show_check(common, name, extents, pages)
+
+
+async def _pages(api: HttpKubernetes) -> bool | None:
+    """Whether the agents' pages may be read; None where the server answers no reviews."""
+    from tonnage.adapters.kubernetes.access_reviews import pages_readable
+
+    try:
+        return await pages_readable(api, AGENTS_NAMESPACE)
+    except ApiError as error:
+        if error.code not in _NO_REVIEWS:
+            raise
+        return None
+
+
+async def _extents(api: HttpKubernetes, kinds: Sequence[Kind[Any]], namespace: str) -> dict[Kind[Any], str]:
     """How far each kind may be listed: everywhere, in one namespace (its name), or nowhere."""
     from tonnage.adapters.kubernetes.access_reviews import listable, listed_one
 
-    async with connected(common) as api:
-        namespace = common.namespace or api.namespace or "default"
-        may_list: Callable[..., Awaitable[tuple[bool, ...]]] = listable
-        try:
-            allowed = await listable(api, kinds, None)
-        except ApiError as error:
-            if error.code not in _NO_REVIEWS:
-                raise
-            say(f"The API server answers no access reviews: {error.message}", err=True)
-            say("Each kind was listed instead, one object of it.", err=True)
-            may_list = listed_one
-            allowed = await listed_one(api, kinds, None)
-        everywhere = dict(zip(kinds, allowed, strict=True))
-        others = [kind for kind in kinds if kind.namespaced and not everywhere[kind]]
-        within = dict(zip(others, await may_list(api, others, namespace), strict=True))
+    may_list: Callable[..., Awaitable[tuple[bool, ...]]] = listable
+    try:
+        allowed = await listable(api, kinds, None)
+    except ApiError as error:
+        if error.code not in _NO_REVIEWS:
+            raise
+        say(f"The API server answers no access reviews: {error.message}", err=True)
+        say("Each kind was listed instead, one object of it.", err=True)
+        may_list = listed_one
+        allowed = await listed_one(api, kinds, None)
+    everywhere = dict(zip(kinds, allowed, strict=True))
+    others = [kind for kind in kinds if kind.namespaced and not everywhere[kind]]
+    within = dict(zip(others, await may_list(api, others, namespace), strict=True))
     return {
         kind: _EVERYWHERE if everywhere[kind] else f"in {namespace}" if within.get(kind) else _NOWHERE
         for kind in kinds
     }
 
 
-def _show_check(common: Common, name: str, extents: dict[Kind[Any], str]) -> int:
+def _show_check(common: Common, name: str, extents: dict[Kind[Any], str], pages: bool | None) -> int:
+    """`pages`: whether those of the agents may be read; None where nobody asks or the server is silent."""
     lacking = [kind.kind for kind, extent in extents.items() if extent != _EVERYWHERE]
-    (role,) = role_objects(role_name(name), rights_of(name, lacking), Subjects())
+    roles = role_objects(role_name(name), rights_of(name, lacking), Subjects()) if lacking else []
+    if pages is False:
+        roles += role_objects(f"{role_name(name)}-pages", [PAGES], Subjects(), AGENTS_NAMESPACE)
+    of_pages = None if pages is None else f"in {AGENTS_NAMESPACE}" if pages else _NOWHERE
     if common.output != "text":
         items: list[JsonValue] = [
             {"group": kind.group, "resource": kind.plural, "list": extent} for kind, extent in extents.items()
         ]
-        answer: JsonObject = {"items": items, "lacking": role if lacking else None}
+        if of_pages is not None:
+            items.append({"group": "", "resource": PAGES.resource, "get": of_pages})
+        answer: JsonObject = {"items": items, "lacking": _as_one(roles)}
         emit(answer, common.output)
     else:
         rows = [(right.name, extents[kind]) for right, kind in zip(rights_of(name), extents, strict=True)]
+        if of_pages is not None:
+            rows.append((f"{PAGES.resource} (get)", of_pages))
         say(table(("RESOURCE", "LIST"), rows))
-        if lacking:
-            say(lines(["", "This role grants what is missing:", "", *role_lines(role)]))
-    return 1 if lacking else 0
+        for role in roles:
+            say(lines(["", "This role grants what is missing:", "", *_yaml_lines(role)]))
+    return 1 if roles else 0
+
+
+def _as_one(objects: Sequence[JsonObject]) -> JsonValue:
+    """The only object, a List of several, or null."""
+    if len(objects) < 2:
+        return objects[0] if objects else None
+    return {"apiVersion": "v1", "kind": "List", "items": [*objects]}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tonnage.cli.terminal.output import lines, say
-from tonnage.diagnose.access import ReadRight, Subjects, role_lines, role_name, role_objects
+from tonnage.diagnose.access import VERBS, ReadRight, Subjects, role_lines, role_name, role_objects
 from tonnage.diagnose.missing_kinds import unread_remedy, unread_text
 from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.pod.pods import KindNotRead
 from tonnage.model.verdict import Explanation
-from tonnage.reading.command_kinds import kinds_of
+from tonnage.reading.command_kinds import WATCHING, kinds_of
 
 _MOST_NAMED = 4
 
@@ -20,8 +20,9 @@ _MOST_NAMED = 4
 def rights_of(command: str, forbidden: Iterable[str] | None = None) -> tuple[ReadRight, ...]:
     """The rights that a command needs; with `forbidden`, to those kinds alone."""
     names = None if forbidden is None else frozenset(forbidden)
+    verbs = (*VERBS, "watch") if command in WATCHING else VERBS
     return tuple(
-        ReadRight(kind.group, kind.plural, kind.namespaced)
+        ReadRight(kind.group, kind.plural, kind.namespaced, verbs)
         for kind in kinds_of(command)
         if names is None or kind.kind in names
     )

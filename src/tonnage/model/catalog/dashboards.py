@@ -29,10 +29,7 @@ class PanelQuery:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A picture of some queries. `red`: values from here on are bad. `width` is of 24.
-
-    `lacking` says why a twin's fleet has no such series; empty where it has.
-    """
+    """A picture of some queries. `red`: values from here on are bad. `width` is of 24."""
 
     title: str
     kind: str
@@ -41,7 +38,6 @@ class Panel:
     width: int = 12
     description: str = ""
     red: float | None = None
-    lacking: str = ""
 
 
 @dataclass(frozen=True, slots=True)

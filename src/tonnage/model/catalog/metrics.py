@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from tonnage.model.errors import Bug, Problem
+
+MOST_LINKS: Final = 18
+"""NVLinks of a GPU that have counters of their own names."""
 
 
 class FieldKind(StrEnum):
@@ -81,7 +84,8 @@ def device_fields() -> Mapping[str, DeviceField]:
     ('DCGM_FI_DEV_POWER_USAGE', 'DCGM_FI_DEV_BOARD_POWER_WATTS')
     """
     text = resources.files(__package__).joinpath("metrics.toml").read_text(encoding="utf-8")
-    fields = {name: DeviceField(name=name, **_typed(row)) for name, row in tomllib.loads(text).items()}
+    rows = (each for name, row in tomllib.loads(text).items() for each in _by_link(name, row))
+    fields = {name: DeviceField(name=name, **_typed(row)) for name, row in rows}
     names = [name for field in fields.values() for name in field.dcgm]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"listed twice: {', '.join(twice)}")
@@ -94,6 +98,18 @@ def fields_named(names: Sequence[str]) -> tuple[DeviceField, ...]:
     if unknown := [name for name in names if name not in by_name]:
         raise Bug(Problem(f"no device has a field {unknown[0]}", why="it is not in metrics.toml"))
     return tuple(by_name[name] for name in names)
+
+
+def _by_link(name: str, row: dict[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The row, or one for each NVLink where it has values by its number."""
+    values = row.pop("by_link", None)
+    if values is None:
+        yield name, row
+        return
+    for link in range(MOST_LINKS):
+        own = {key: of_links[link] for key, of_links in values.items()}
+        dcgm = [text.format(link) for text in row.get("dcgm", ())]
+        yield name.format(link), {**row, **own, "dcgm": dcgm, "help": row["help"].format(link)}
 
 
 def _typed(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from tonnage.twin.devices.bounded_files import bounded_bytes
 from tonnage.twin.devices.load.load_file import LoadRun
 from tonnage.twin.devices.load.readings import DeviceLoads
 from tonnage.twin.devices.scenario_mig import ScenarioLayout, ScenarioLayouts, part_name
-from tonnage.twin.devices.scenario_readings import samples_of
+from tonnage.twin.devices.scenario_readings import nvlinks_of, samples_of
 
 _POLL_S: Final = 0.2
 _LEVELS: Final = {word: level for level, word in PCI_WORDS.items()}
@@ -213,7 +213,7 @@ def inventory_of(hardware: Hardware, layouts: Mapping[str, ScenarioLayout]) -> I
         hardware.driver_version,
         hardware.cuda_version,
         links=tuple(_links(hardware)),
-        vitals=tuple(_vitals(entry, _nvlinks(hardware, index)) for entry, index in hardware.indexed()),
+        vitals=tuple(_vitals(entry, nvlinks_of(hardware, index)) for entry, index in hardware.indexed()),
         incarnation=hardware.boot,
     )
 
@@ -274,13 +274,6 @@ def _parts(entry: HardwareDevice, model: GpuModel, layout: ScenarioLayout) -> It
                 reason="" if healthy else entry.reason or _REASONS[entry.health],
                 profile_number=kind.number if kind is not None else None,
             )
-
-
-def _nvlinks(hardware: Hardware, index: int) -> int:
-    """NVLinks of one device when none is down."""
-    if hardware.links:
-        return sum(link.nvlinks for link in hardware.links if index in link.gpus)
-    return next(gpu_models()[entry.model].nvswitch_links for entry, i in hardware.indexed() if i == index)
 
 
 def _vitals(entry: HardwareDevice, links: int) -> Vitals:

@@ -11,11 +11,22 @@ from tonnage.model.catalog.metrics import fields_named
 from tonnage.model.devices.health import RecoveryAction
 from tonnage.model.devices.inventory import MEMORY_IN_USE, ComputeMode, Device, Sample
 from tonnage.twin.devices.load.activity import LoadActivity
+from tonnage.twin.devices.load.physics import BUS_RECEIVED, BUS_SENT, LINK_EACH_WAY, LoadTotals
 from tonnage.twin.devices.load.readings import DeviceLoad
 
-_ENERGY: Final = "energy_mj"
+_UNEVENTFUL: Final = tuple(
+    f"throttled_{why}_ns"
+    for why in ("thermal", "sync_boost", "board_limit", "low_utilization", "reliability")
+)
+"""Counters of what never befalls a pretended device: no load makes one too hot, and its board is sound."""
+_COUNTED: Final = frozenset(
+    {"energy_mj", "throttled_power_ns", "nvlink_sent_kib", "nvlink_received_kib", *_UNEVENTFUL}
+)
+_MIB: Final = 1 << 20
 _WARMER_MEMORY_C: Final = 6
 _GPM_SINCE: Final = 9.0
+_NVLINK_5_SINCE: Final = 10.0
+"""Its errors are other fields."""
 _ROWS_SINCE: Final = 8.0
 _TENSOR_PART: Final = 0.55
 """Of the time in which multiprocessors compute, where matrices are multiplied."""
@@ -31,9 +42,13 @@ def samples_of(
 ) -> Iterator[Sample]:
     """The device, then its MIG devices if a field is theirs. Raises Bug: there is no such field."""
     requested = fields_named([*fields])
+    links = max(0, nvlinks_of(hardware, device.index) - entry.nvlinks_down)
     values = {**_readings(entry, device, load), **_states(entry, device), "compute_mode": int(mode)}
-    if _ENERGY in fields and (energy_j := load.energy_j()) is not None:
-        values[_ENERGY] = round(1000 * energy_j)
+    values |= _traffic(device, load.whole, links)
+    if links:
+        values |= _link_errors(entry, device)
+    if not _COUNTED.isdisjoint(fields) and (totals := load.totals()) is not None:
+        values |= _counters(totals, links)
     texts = {"driver_version": hardware.driver_version}
     yield Sample(
         device.uuid,
@@ -91,16 +106,61 @@ def _profile(device: Device, activity: LoadActivity) -> dict[str, int | float]:
     }
 
 
+def _traffic(device: Device, activity: LoadActivity, links: int) -> dict[str, int | float]:
+    """Bytes a second over bus and links in whole MiB, as GPM measures them of undivided devices."""
+    if float(device.compute_capability or 0) < _GPM_SINCE or device.mig_enabled:
+        return {}
+    linked = round(activity.linked * links * LINK_EACH_WAY / _MIB) * _MIB
+    return {
+        "pcie_sent_bytes_per_s": round(activity.active * BUS_SENT / _MIB) * _MIB,
+        "pcie_received_bytes_per_s": round(activity.active * BUS_RECEIVED / _MIB) * _MIB,
+        **({"nvlink_sent_bytes_per_s": linked, "nvlink_received_bytes_per_s": linked} if links else {}),
+    }
+
+
+def _link_errors(entry: HardwareDevice, device: Device) -> dict[str, int | float]:
+    """All errors that the file has are recoveries."""
+    if float(device.compute_capability or 0) >= _NVLINK_5_SINCE:
+        return {}
+    return {
+        "nvlink_crc_flit_errors": 0,
+        "nvlink_crc_data_errors": 0,
+        "nvlink_replay_errors": 0,
+        "nvlink_recovery_errors": entry.nvlink_errors,
+    }
+
+
+def _counters(totals: LoadTotals, links: int) -> dict[str, int | float]:
+    """What has been counted since the node booted."""
+    moved_kib = round(totals.linked_s * links * LINK_EACH_WAY / 1024)
+    return {
+        "energy_mj": round(1000 * totals.energy_j),
+        "throttled_power_ns": round(1e9 * totals.capped_s),
+        **dict.fromkeys(_UNEVENTFUL, 0),
+        **({"nvlink_sent_kib": moved_kib, "nvlink_received_kib": moved_kib} if links else {}),
+    }
+
+
 def _states(entry: HardwareDevice, device: Device) -> dict[str, int | float]:
     divisible = {} if device.mig_enabled is None else {"mig_mode": int(device.mig_enabled)}
     return {
+        "ecc_corrected_volatile": 0,
+        "ecc_corrected_aggregate": 0,
         "ecc_uncorrected_volatile": entry.ecc_uncorrected,
+        "ecc_uncorrected_aggregate": entry.ecc_uncorrected,
         **({"remapped_rows_uncorrected": 0, "remapped_rows_corrected": 0} if _remaps_rows(device) else {}),
         "row_remap_pending": int(entry.row_remap == "pending"),
         "row_remap_failed": int(entry.row_remap == "failed"),
         "recovery_action": int(RecoveryAction[entry.recovery_action.replace("-", "_").upper()]),
         **divisible,
     }
+
+
+def nvlinks_of(hardware: Hardware, index: int) -> int:
+    """NVLinks of one device when none is down."""
+    if hardware.links:
+        return sum(link.nvlinks for link in hardware.links if index in link.gpus)
+    return next(gpu_models()[entry.model].nvswitch_links for entry, i in hardware.indexed() if i == index)
 
 
 def _remaps_rows(device: Device) -> bool:

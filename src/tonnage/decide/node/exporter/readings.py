@@ -22,8 +22,9 @@ from tonnage.model.node.telemetry import (
 )
 
 CLOCK_REASONS: Final = "clock_event_reasons"
-_SENT: Final = "nvlink_sent_kib"
-_RECEIVED: Final = "nvlink_received_kib"
+_RATE: Final = "_bandwidth"
+_MOVED: Final = ("_sent_kib", "_received_kib")
+"""What a rate of links is made of, by the ends of names."""
 _KIB_A_MB: Final = 1000
 _AS_DIVIDED: Final = EntityChoice()
 
@@ -76,7 +77,7 @@ def fields_of(counters: Iterable[ExportedCounter]) -> frozenset[str]:
         if field is None:
             continue
         if field.origin is FieldOrigin.RATE:
-            names |= {_SENT, _RECEIVED}
+            names.update(_parts_of(field))
         elif field.is_sampled:
             names.add(field.name)
     return frozenset(names)
@@ -150,25 +151,30 @@ def _reading(field: DeviceField, timed: TimedSample | None, xid: int) -> Reading
     if field.origin is FieldOrigin.EVENT:
         return xid
     if field.origin is FieldOrigin.RATE:
-        return _link_rate(timed)
+        return _link_rate(_parts_of(field), timed)
     if field.is_text:
         return timed.sample.texts.get(field.name)
     value = timed.sample.values.get(field.name)
     return None if value is None else float(value) if field.double else int(value)
 
 
-def _link_rate(timed: TimedSample) -> int | None:
+def _parts_of(rate: DeviceField) -> tuple[str, ...]:
+    """The fields that a rate is made of: what the link, or all links, sent and received."""
+    return tuple(rate.name.removesuffix(_RATE) + end for end in _MOVED)
+
+
+def _link_rate(parts: Sequence[str], timed: TimedSample) -> int | None:
     """What NVLinks moved between two samples, as DCGM counts it: KiB/s by 1,000; 0 at first."""
-    moved = _moved(timed.sample)
+    moved = _moved(parts, timed.sample)
     if moved is None:
         return None
     before = timed.before
-    earlier = None if before is None else _moved(before.sample)
+    earlier = None if before is None else _moved(parts, before.sample)
     if before is None or earlier is None or moved < earlier or timed.seen_s <= before.seen_s:
         return 0
     return int((moved - earlier) / (timed.seen_s - before.seen_s) / _KIB_A_MB)
 
 
-def _moved(sample: Sample) -> float | None:
-    sent, received = sample.values.get(_SENT), sample.values.get(_RECEIVED)
-    return None if sent is None or received is None else sent + received
+def _moved(parts: Sequence[str], sample: Sample) -> float | None:
+    values = [sample.values.get(name) for name in parts]
+    return None if None in values else sum(value for value in values if value is not None)

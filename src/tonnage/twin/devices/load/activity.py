@@ -29,12 +29,13 @@ _WOBBLE: Final = 0.06
 
 @dataclass(frozen=True, slots=True)
 class RunningLoad:
-    """A workload on a device for `age_s` by now; negative before its start."""
+    """A workload on a device for `age_s` by now; negative before its start. `spans`: on others as well."""
 
     load: PretendedLoad
     age_s: float
     seed: int = 0
     mps: bool = False
+    spans: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class LoadActivity:
     """`busy` is the share of time with a kernel, `active` the share of the device that computes, on average.
 
     `memory` is the share of time in which its memory moves data, `memory_mib` what is allocated. `granted`
-    has the share of time that each workload's kernels get, in the order of the workloads.
+    has the share of time that each workload's kernels get, in the order of the workloads; `linked` is the
+    part of `active` of those that run on several devices.
     """
 
     busy: float = 0.0
@@ -50,6 +52,7 @@ class LoadActivity:
     memory: float = 0.0
     memory_mib: int = 0
     granted: tuple[float, ...] = ()
+    linked: float = 0.0
 
 
 def activity(running: Sequence[RunningLoad], memory_mib: int) -> LoadActivity:
@@ -73,7 +76,8 @@ def activity(running: Sequence[RunningLoad], memory_mib: int) -> LoadActivity:
     busy = 1.0 - math.prod(1.0 - part for part in granted) if mps else min(1.0, sum(granted))
     active = min(1.0, sum(map(operator.mul, granted, widths)))
     held = sum(memory_of(run, memory_mib) for run in running)
-    return LoadActivity(busy, active, 0.6 * active, min(memory_mib, held), granted)
+    linked = sum(part * width for part, width, run in zip(granted, widths, running, strict=True) if run.spans)
+    return LoadActivity(busy, active, 0.6 * active, min(memory_mib, held), granted, min(active, linked))
 
 
 def demand_at(running: RunningLoad) -> float:

@@ -13,6 +13,7 @@ import msgspec
 from tonnage.model.devices.pretended_load import PretendedLoad
 from tonnage.model.json import parsed_json
 from tonnage.twin.devices.bounded_files import bounded_bytes
+from tonnage.twin.devices.load.physics import LoadTotals
 
 _MOST_BYTES: Final = 4 << 20
 _MOST: Final = 1e12
@@ -39,11 +40,11 @@ class LoadRun:
 
 @dataclass(frozen=True, slots=True)
 class NodeLoad:
-    """Everything since `since_s`, up to which each device had used `energy_j`, by uuid, in that `boot`."""
+    """Everything since `since_s`, up to which each device had counted `totals`, by uuid, in that `boot`."""
 
     since_s: float
     boot: str = ""
-    energy_j: Mapping[str, float] = field(default_factory=dict)
+    totals: Mapping[str, LoadTotals] = field(default_factory=dict)
     runs: tuple[LoadRun, ...] = ()
 
     def with_run(self, run: LoadRun) -> NodeLoad:
@@ -96,7 +97,9 @@ def _node_load(content: bytes) -> NodeLoad | None:
 
 
 def _numbers(node: NodeLoad) -> Iterator[float]:
-    yield from (node.since_s, *node.energy_j.values())
+    yield node.since_s
+    for totals in node.totals.values():
+        yield from (totals.energy_j, totals.capped_s, totals.linked_s)
     for run in node.runs:
         load = run.load
         yield from (run.started_s, run.ended_s or 0.0, run.seed, load.memory_mib or 0, load.seed or 0)

@@ -1,9 +1,10 @@
-"""Power, temperature, clocks and energy that follow from how busy a device is. A model, nothing measured.
+"""Power, heat, clocks, traffic and counters that follow from how busy a device is. A model, nothing measured.
 
 Power goes from a sixth of the limit, as an idle data-centre GPU draws with its clocks up, to the limit; a
 quarter of that depends on whether anything runs, the rest on how much of the device computes. Temperature
 follows power as a body does that is warmed and cooled (Newton), within a minute. Clocks are the product's
-highest while kernels run, lower by a twentieth where the power limit holds them.
+highest while kernels run, lower by a twentieth where the power limit holds them. Bus and links carry shares
+of what they can.
 Source: power limits and clocks as in the catalogue; NVML, nvmlClocksEventReasons.
 """
 
@@ -29,7 +30,12 @@ _CLOCK_STEP_MHZ: Final = 15
 IDLE_REASON: Final = 0x1
 POWER_CAP_REASON: Final = 0x4
 STEP_S: Final = 10.0
-"""Energy is summed up in steps of this length, which begin with the count."""
+"""Counters are summed up in steps of this length, which begin with the count."""
+BUS_RECEIVED: Final = 2 << 30
+BUS_SENT: Final = 512 << 20
+"""Bytes a second over PCIe when the whole device computes: batches come, logs and losses go."""
+LINK_EACH_WAY: Final = 2 << 30
+"""The same over each NVLink, a twelfth of what one can, where workloads span several devices."""
 _COUNTED_S: Final = 30 * 86_400.0
 
 
@@ -70,25 +76,48 @@ def physics(model: GpuModel, idle_c: int, device_at: Callable[[float], LoadActiv
     return DevicePhysics(drawn, round(idle_c + warmer), clock, reasons)
 
 
-class EnergyCount:
-    """Energy since a moment: the sum over steps, so that it is the same whoever reads it, and when.
+@dataclass(frozen=True, slots=True)
+class LoadTotals:
+    """What a device has counted: energy, seconds at its power limit, seconds of full use of its NVLinks."""
+
+    energy_j: float = 0.0
+    capped_s: float = 0.0
+    linked_s: float = 0.0
+
+    def plus(self, other: LoadTotals, times: float = 1.0) -> LoadTotals:
+        """Both together, the other so many times."""
+        return LoadTotals(
+            self.energy_j + other.energy_j * times,
+            self.capped_s + other.capped_s * times,
+            self.linked_s + other.linked_s * times,
+        )
+
+
+def counted_each_second(model: GpuModel, device: LoadActivity) -> LoadTotals:
+    """What the device counts in a second in which it is so busy."""
+    drawn = power_w(model, device)
+    return LoadTotals(drawn, float(drawn >= _CAPPED * model.power_limit_w), device.linked)
+
+
+class LoadCount:
+    """Totals since a moment: sums over steps, so that they are the same whoever reads them, and when.
 
     What was summed up is kept, and a later reading goes on from there.
     """
 
     def __init__(self) -> None:
         self._steps = 0
-        self._sum_j = 0.0
+        self._sum = LoadTotals()
 
-    def joules(self, elapsed_s: float, power_at: Callable[[float], float]) -> float:
-        """`power_at` says what was drawn so many seconds after that moment. `elapsed_s` never goes back.
+    def totals(self, elapsed_s: float, second_at: Callable[[float], LoadTotals]) -> LoadTotals:
+        """`second_at` is what a second counted so long after that moment. `elapsed_s` never goes back.
 
         After 30 days it goes on as it was on average, so that a first reading does not take long.
         """
         if elapsed_s > _COUNTED_S:
-            return self.joules(_COUNTED_S, power_at) / _COUNTED_S * elapsed_s
+            return LoadTotals().plus(self.totals(_COUNTED_S, second_at), elapsed_s / _COUNTED_S)
         while (self._steps + 1) * STEP_S <= elapsed_s:
-            self._sum_j += STEP_S * power_at(self._steps * STEP_S)
+            self._sum = self._sum.plus(second_at(self._steps * STEP_S), STEP_S)
             self._steps += 1
         began_s = self._steps * STEP_S
-        return self._sum_j + max(0.0, elapsed_s - began_s) * power_at(began_s)
+        return self._sum.plus(second_at(began_s), max(0.0, elapsed_s - began_s))

@@ -14,7 +14,13 @@ from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.devices.inventory import Device
 from tonnage.twin.devices.load.activity import LoadActivity, RunningLoad, activity
 from tonnage.twin.devices.load.load_file import LoadFile, LoadRun, NodeLoad
-from tonnage.twin.devices.load.physics import DevicePhysics, EnergyCount, idle_power_w, physics, power_w
+from tonnage.twin.devices.load.physics import (
+    DevicePhysics,
+    LoadCount,
+    LoadTotals,
+    counted_each_second,
+    physics,
+)
 
 _SLICES: Final = 7
 
@@ -23,13 +29,13 @@ _SLICES: Final = 7
 class DeviceLoad:
     """How busy a device is, and its MIG devices by uuid, with what follows from it.
 
-    `energy_j` sums up its energy; it gives None where nobody counts it.
+    `totals` sums up its counters; it gives None where nobody counts.
     """
 
     whole: LoadActivity
     physics: DevicePhysics
     parts: Mapping[str, LoadActivity] = field(default_factory=dict)
-    energy_j: Callable[[], float | None] = lambda: None
+    totals: Callable[[], LoadTotals | None] = lambda: None
 
 
 class DeviceLoads:
@@ -37,7 +43,7 @@ class DeviceLoads:
 
     def __init__(self, file: Path) -> None:
         self._file = LoadFile(file)
-        self._counts: dict[tuple[str, float], EnergyCount] = {}
+        self._counts: dict[tuple[str, float], LoadCount] = {}
 
     def of(self, hardware: Hardware, device: Device, idle_c: int, now_s: float) -> DeviceLoad:
         """The device's load now."""
@@ -47,7 +53,7 @@ class DeviceLoads:
         felt = physics(model, idle_c, lambda lag_s: at(now_s - lag_s)[0])
         if node is None:
             return DeviceLoad(whole, felt, parts)
-        return DeviceLoad(whole, felt, parts, partial(self._energy_j, hardware, node, device, model, now_s))
+        return DeviceLoad(whole, felt, parts, partial(self._totals, hardware, node, device, model, now_s))
 
     def begin(self, hardware: Hardware, devices: tuple[Device, ...], run: LoadRun, now_s: float) -> None:
         """A workload begins to run."""
@@ -58,37 +64,37 @@ class DeviceLoads:
         self._file.write(self._counted(hardware, devices, now_s).without_run(key))
 
     def start(self, boot: str, now_s: float) -> None:
-        """The node has booted: energy is counted from here on."""
+        """The node has booted: counters begin here."""
         self._file.write(NodeLoad(now_s, boot))
 
     def _counted(self, hardware: Hardware, devices: tuple[Device, ...], now_s: float) -> NodeLoad:
-        """The load with all energy up to now."""
+        """The load with all counters up to now."""
         node = self._file.read() or NodeLoad(now_s, hardware.boot)
-        energy = {
-            device.uuid: self._energy_j(hardware, node, device, _model_of(hardware, device), now_s)
+        totals = {
+            device.uuid: self._totals(hardware, node, device, _model_of(hardware, device), now_s)
             for device in devices
         }
-        return NodeLoad(now_s, hardware.boot, energy, node.runs)
+        return NodeLoad(now_s, hardware.boot, totals, node.runs)
 
-    def _energy_j(
+    def _totals(
         self, hardware: Hardware, node: NodeLoad, device: Device, model: GpuModel, now_s: float
-    ) -> float:
+    ) -> LoadTotals:
         key = device.uuid, node.since_s
         if key not in self._counts:
             stale = [old for old in self._counts if old[0] == device.uuid]
             for old in stale:
                 del self._counts[old]
-        count = self._counts.setdefault(key, EnergyCount())
+        count = self._counts.setdefault(key, LoadCount())
         runs = _runs_on(node, device)
 
-        def power_at(elapsed_s: float) -> float:
-            return power_w(model, _activities(runs, device, node.since_s + elapsed_s)[0])
+        def second_at(elapsed_s: float) -> LoadTotals:
+            return counted_each_second(model, _activities(runs, device, node.since_s + elapsed_s)[0])
 
         elapsed_s = max(0.0, now_s - node.since_s)
-        before = node.energy_j.get(device.uuid, 0.0) if node.boot == hardware.boot else 0.0
+        before = node.totals.get(device.uuid, LoadTotals()) if node.boot == hardware.boot else LoadTotals()
         if not runs:
-            return before + elapsed_s * idle_power_w(model)
-        return before + count.joules(elapsed_s, power_at)
+            return before.plus(second_at(0.0), elapsed_s)
+        return before.plus(count.totals(elapsed_s, second_at))
 
 
 def _model_of(hardware: Hardware, device: Device) -> GpuModel:
@@ -133,9 +139,14 @@ def _activities(
     ), parts
 
 
+def _spans(run: LoadRun) -> bool:
+    """Whether the workload runs on several devices, which then exchange data."""
+    return len(run.ids) > 1 or run.ids == ("all",)
+
+
 def _running(runs: tuple[LoadRun, ...], at_s: float) -> list[RunningLoad]:
     return [
-        RunningLoad(run.load, at_s - run.started_s, run.seed, run.mps)
+        RunningLoad(run.load, at_s - run.started_s, run.seed, run.mps, _spans(run))
         for run in runs
         if run.started_s <= at_s and (run.ended_s is None or at_s < run.ended_s)
     ]

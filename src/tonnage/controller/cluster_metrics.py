@@ -1,0 +1,165 @@
+"""Metrics of a cluster out of copies of its objects, which watches keep fresh: nothing is listed twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from tonnage.loop.informer import Informer
+from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.metric_families import Metric, MetricFamily, MetricKind
+from tonnage.ports.clock import Clock
+from tonnage.ports.kubernetes import KubernetesReader
+from tonnage.reading.cluster import snapshot_from
+from tonnage.reading.command_kinds import CLUSTER_METRICS_KINDS
+from tonnage.reading.coverage import OF_CLAIMS, Coverage, with_coverage
+from tonnage.reading.documents import READ_KINDS
+from tonnage.wire.kinds import Kind
+
+STALE: Final = 3
+"""Intervals after which a copy that cannot be kept fresh is shown no longer."""
+_ASK_AGAIN: Final = 10
+"""Intervals after which kinds that could not be listed are asked for again."""
+_NOBODY: Final = "metadata.name=tonnage-may-list"
+_FORBIDDEN: Final = 403
+_NO_SUCH_KIND: Final = 404
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSource:
+    """The cluster that is followed. Where lists of all namespaces are refused, `namespace` is."""
+
+    api: KubernetesReader
+    version: str
+    namespace: str = ""
+
+
+class ClusterCollector:
+    """Follows a cluster and works out its metrics each interval, as `families_of` does of a snapshot."""
+
+    def __init__(
+        self,
+        source: ClusterSource,
+        clock: Clock,
+        interval_s: float,
+        families_of: Callable[[Snapshot], Iterable[MetricFamily]],
+    ) -> None:
+        self._source = source
+        self._clock = clock
+        self._interval_s = interval_s
+        self._families_of = families_of
+        self._copies: dict[str, Informer[Any]] = {}
+        self._scopes: dict[str, str] = {}
+        self._refusals: dict[str, ApiError] = {}
+        self._failures = 0
+        self._why = "the cluster has not been read yet"
+        self._families: tuple[MetricFamily, ...] = ()
+
+    def families(self) -> tuple[MetricFamily, ...]:
+        """What the page shows: nothing of a cluster that has not answered for three intervals."""
+        failures = self._failures + sum(copy.errors for copy in self._copies.values())
+        counted = Metric(
+            MetricKind.COUNTER,
+            "tonnage_cluster_read_failures",
+            "Readings of the cluster that failed.",
+            (),
+            (((), float(failures)),),
+        )
+        return (*(() if self.problems() else self._families), counted)
+
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong, a line for each kind of object."""
+        if self._why:
+            return (self._why,)
+        now, most_s = self._clock.monotonic(), STALE * self._interval_s
+        return tuple(
+            f"{copy.kind.plural}: the API server has not answered for {now - copy.lost_s:.0f} s"
+            for copy in self._copies.values()
+            if copy.lost_s is not None and now - copy.lost_s > most_s
+        )
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        turn = 0
+        async with asyncio.TaskGroup() as group:
+            while True:
+                if turn % _ASK_AGAIN == 0 or self._why:
+                    await self._follow(group)
+                turn += 1
+                if not self._why:
+                    await self._work_out()
+                await self._clock.sleep(self._interval_s)
+
+    async def _follow(self, group: asyncio.TaskGroup) -> None:
+        """Begin to copy every kind that may be listed and is not copied yet."""
+        try:
+            begun = [
+                copy
+                for kind in CLUSTER_METRICS_KINDS
+                if kind.kind not in self._copies and (copy := await self._begin(kind)) is not None
+            ]
+        except ClusterError as error:
+            self._fail(str(error))
+            return
+        for copy in begun:
+            group.create_task(copy.run())
+        if not {"Node", "Pod"} & self._copies.keys():
+            self._fail(str(self._refusals.get("Pod", "pods cannot be listed")))
+            return
+        for copy in self._copies.values():
+            await copy.synced()
+        self._why = ""
+
+    async def _begin(self, kind: Kind[Any]) -> Informer[Any] | None:
+        """A copy of the kind, else of its objects in the namespace; None where neither may be listed."""
+        source = self._source
+        scopes: list[str | None] = [None]
+        if kind.namespaced and source.namespace:
+            scopes.append(source.namespace)
+        for scope in scopes:
+            try:
+                await source.api.list(kind, namespace=scope, field_selector=_NOBODY)
+            except ApiError as error:
+                if error.code not in (_FORBIDDEN, _NO_SUCH_KIND):
+                    raise
+                self._refusals[kind.kind] = error
+                continue
+            if scope is None:
+                self._refusals.pop(kind.kind, None)
+            else:
+                self._scopes[kind.kind] = scope
+            copy = self._copies[kind.kind] = Informer(source.api, kind, self._clock, namespace=scope)
+            return copy
+        return None
+
+    def _fail(self, why: str) -> None:
+        self._failures += 1
+        self._why = why
+
+    async def _work_out(self) -> None:
+        """A thread does it: of thousands of pods it takes a while."""
+        objects = [obj for copy in self._copies.values() for obj in copy]
+        self._families = await asyncio.to_thread(self._worked_out, objects)
+
+    def _worked_out(self, objects: Sequence[Any]) -> tuple[MetricFamily, ...]:
+        source = self._source
+        now = self._clock.now() + timedelta(seconds=source.api.server_ahead_s)
+        snapshot = snapshot_from(objects, server_version=source.version, now=now)
+        return tuple(self._families_of(with_coverage(snapshot, self._coverage())))
+
+    def _coverage(self) -> Coverage:
+        unserved = frozenset(
+            kind for kind, refusal in self._refusals.items() if refusal.code == _NO_SUCH_KIND
+        )
+        read = frozenset(self._copies) | unserved
+        return Coverage(
+            read=read,
+            missing=frozenset(kind.kind for kind in READ_KINDS) - read,
+            scopes=self._scopes,
+            forbidden=frozenset(self._refusals) - unserved,
+            unserved=unserved & OF_CLAIMS,
+        )
