@@ -28,6 +28,7 @@ CHANGES: Final[Mapping[str, frozenset[str]]] = {
 READS: Final = frozenset(
     {
         *("Clock", "KubernetesReader", "DeviceReader", "CheckpointReader", "MpsView", "CdiView", "HostView"),
+        "ImageRegistry",
         *("KubeletHolds", "RuntimeView", "SoftwareView", "MachineFacts", "PluginService", "AgentConfigFile"),
         *("ClaimService", "ProcessView", "KubeletDevices"),
     }

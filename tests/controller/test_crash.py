@@ -8,13 +8,24 @@ from typing import Any
 
 from controller.test_operator import OPTIONS, Bench
 from tonnage.controller.main import run_controller
-from tonnage.model.actions.cluster import ApplyConfigMap, ApplyObject, DeleteObject, PatchPolicyStatus
+from tonnage.model.actions.cluster import (
+    ApplyConfigMap,
+    ApplyObject,
+    DeleteObject,
+    PatchDriverStatus,
+    PatchPolicyStatus,
+)
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, DAEMON_SET
 
-ACTIONS_OF_THE_CONTROLLER = {ApplyConfigMap, ApplyObject, DeleteObject, PatchPolicyStatus}
+DRIVERS_ACTIONS = {PatchDriverStatus}
+"""Killed at in test_driver_crash."""
+ACTIONS_OF_THE_CONTROLLER = {
+    *(ApplyConfigMap, ApplyObject, DeleteObject, PatchPolicyStatus),
+    *DRIVERS_ACTIONS,
+}
 """Those that no agent performs; the others are killed at in the agents' own run."""
-_WRITES = frozenset(("create", "patch", "replace", "delete"))
+_WRITES = frozenset(("create", "patch", "replace", "create_subresource", "delete"))
 _OPTIONS = replace(OPTIONS, operand_image="registry.example.com/tonnage:1")
 _BEFORE: Any = {
     "metadata": {
@@ -87,7 +98,7 @@ async def _life(at: int | None, *, after: bool = False) -> tuple[list[str], dict
     if at is None:
         first.cancel()
     [ended] = await asyncio.gather(first, return_exceptions=True)
-    assert at is None or _is_killed(ended), ended
+    assert at is None or is_killed(ended), ended
     bench.start(replace(_OPTIONS, identity="next"))
     await bench.clock.advance(40)
     policy = (await bench.api.get(CLUSTER_POLICY, "cluster-policy")).status
@@ -106,9 +117,10 @@ async def _life(at: int | None, *, after: bool = False) -> tuple[list[str], dict
     return writes, end
 
 
-def _is_killed(error: object) -> bool:
+def is_killed(error: object) -> bool:
+    """Whether a task ended in the kill."""
     if isinstance(error, BaseExceptionGroup):
-        return any(_is_killed(inner) for inner in error.exceptions)
+        return any(is_killed(inner) for inner in error.exceptions)
     return isinstance(error, Killed)
 
 

@@ -159,7 +159,7 @@ async def test_no_field_that_is_set_is_silently_ignored(bench: Bench) -> None:
     lines = condition["message"].splitlines()
     [driver] = [line for line in lines if line.startswith("driver.")]
     assert "driver.version" in driver
-    assert "Tonnage does not install drivers yet" in driver
+    assert "the controller installs no drivers" in driver
     [plugin] = [line for line in lines if line.startswith("devicePlugin.")]
     assert "devicePlugin.enabled" in plugin
     assert "devicePlugin.config" not in plugin

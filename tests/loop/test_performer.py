@@ -22,6 +22,7 @@ from tonnage.model.actions.cluster import (
     DeleteObject,
     DeleteSlice,
     EvictPod,
+    PatchDriverStatus,
     PatchNode,
     PatchNodeGpuStatus,
     PatchNodeStatus,
@@ -60,6 +61,7 @@ from tonnage.wire.kinds import (
     NODE,
     NODE_FEATURE,
     NODE_GPU_STATUS,
+    NVIDIA_DRIVER,
     POD,
     RESOURCE_SLICE,
 )
@@ -126,6 +128,7 @@ EFFECTS: list[tuple[Action, tuple[object, ...], dict[str, object]]] = [
     ),
     (ApplyObject.of(DAEMONS), ("patch", DAEMON_SET, "d", DAEMONS), {"patch_type": PatchType.APPLY, **IN_NS}),
     (DeleteObject("DaemonSet", "d", "u", "ns"), ("delete", DAEMON_SET, "d"), {"uid": "u", **IN_NS}),
+    (PatchDriverStatus("p", {"status": {}}), ("patch", NVIDIA_DRIVER, "p", {"status": {}}), STATUS),
     (CreateEvent("ns", {"a": 1}), ("create", EVENT, {"a": 1}), IN_NS),
     (CountEvent("ns", "e", {"count": 2}), ("patch", EVENT, "e", {"count": 2}), IN_NS),
     (RUN_HOOK, ("run", "/bin/hook", ("-v",)), GIVEN),

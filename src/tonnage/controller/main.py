@@ -8,7 +8,7 @@ import platform
 import socket
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tonnage import __version__
 from tonnage.adapters.http.address import Address, listen, parse_address
@@ -23,13 +23,17 @@ from tonnage.controller.operator.policies import PolicyLoop
 from tonnage.controller.options import ControllerOptions
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.events import EventRecorder
-from tonnage.loop.informer import Informers, following
+from tonnage.loop.informer import Informer, Informers, following
 from tonnage.loop.leadership import Leadership, LeaseName
 from tonnage.loop.performer import ActionRecord, Performer, log_record
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
+from tonnage.ports.registry import ImageRegistry
+from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER
+
+if TYPE_CHECKING:
+    from tonnage.controller.operator.drivers import DriverLoop
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -41,15 +45,18 @@ async def run_controller(
     clock: Clock,
     counters: ControllerCounters | None = None,
     withheld: Callable[[ActionRecord], None] = log_record,
+    registry: ImageRegistry | None = None,
 ) -> None:
     """Run until cancelled. In a dry run every action is told to `withheld` and none is performed.
+
+    `registry` says whether drivers' images exist; None: nobody is asked.
 
     Raises ConfigError: the address cannot be used.
     """
     address = parse_address(options.metrics_address) if options.metrics_address else None
     if isinstance(address, Problem):
         raise ConfigError(address)
-    controller = _Controller(options, api, clock, counters or ControllerCounters(), withheld)
+    controller = _Controller(options, api, clock, counters or ControllerCounters(), withheld, registry)
     with listen(address) if address else nullcontext() as listening:
         try:
             async with asyncio.TaskGroup() as group:
@@ -74,7 +81,9 @@ class _Controller:
         clock: Clock,
         counters: ControllerCounters,
         withheld: Callable[[ActionRecord], None],
+        registry: ImageRegistry | None,
     ) -> None:
+        self._registry = registry
         self._options = options
         self._api = api
         self._clock = clock
@@ -92,18 +101,33 @@ class _Controller:
     async def _lead(self) -> None:
         """Run the loops, from fresh copies on: the leader before has written since."""
         world = self._world()
-        labels, policies = NodeLabelLoop(world), PolicyLoop(world)
-        followed = [world.copies.of(kind) for kind in (NODE, CLUSTER_POLICY, NODE_GPU_STATUS)]
+        drivers = self._driver_loop(world)
+        policies = PolicyLoop(world, drivers)
+        loops: list[NodeLabelLoop | PolicyLoop | DriverLoop] = [NodeLabelLoop(world)]
+        loops += [policies] if drivers is None else [drivers, policies]
+        kinds = [NODE, CLUSTER_POLICY, NODE_GPU_STATUS, *([] if drivers is None else [NVIDIA_DRIVER])]
+        followed: list[Informer[Any]] = [world.copies.of(kind) for kind in kinds]
         self._unlisted = tuple(copy.kind.plural for copy in followed)
-        async with following(*followed, *policies.copies) as group:
+        own: tuple[Informer[Any], ...] = () if drivers is None else drivers.copies
+        async with following(*followed, *policies.copies, *own) as group:
             self._unlisted = ()
             if not self._options.once:
-                group.create_task(labels.run())
-                group.create_task(policies.run())
+                for loop in loops:
+                    group.create_task(loop.run())
                 return
-            await labels.look_once()
-            await policies.look_once()
+            for loop in loops:
+                await loop.look_once()
             raise _LookedOnceError
+
+    def _driver_loop(self, world: ControllerWorld) -> DriverLoop | None:
+        if not self._options.drivers:
+            return None
+        # Loaded where drivers are asked for, which is seldom.
+        from tonnage.controller.operator.driver_images import ImageBook
+        from tonnage.controller.operator.drivers import DriverLoop
+
+        images = ImageBook(self._registry, self._api, self._clock, world.operator_namespace)
+        return DriverLoop(world, images)
 
     def _world(self) -> ControllerWorld:
         options, leadership = self._options, self._leadership

@@ -21,3 +21,7 @@ class ControllerOptions:
     once: bool = False
     metrics_address: str = ""
     operand_image: str = ""
+    drivers: bool = False
+    """Whether it installs and upgrades drivers."""
+    registries: tuple[str, ...] = ()
+    """Hosts that may be asked whether an image exists."""

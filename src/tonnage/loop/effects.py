@@ -22,6 +22,7 @@ from tonnage.model.actions.cluster import (
     DeleteObject,
     DeleteSlice,
     EvictPod,
+    PatchDriverStatus,
     PatchNode,
     PatchNodeGpuStatus,
     PatchNodeStatus,
@@ -56,6 +57,7 @@ from tonnage.wire.kinds import (
     NODE,
     NODE_FEATURE,
     NODE_GPU_STATUS,
+    NVIDIA_DRIVER,
     POD,
     RESOURCE_SLICE,
     RUNTIME_CLASS,
@@ -203,6 +205,8 @@ async def _on_objects(api: KubernetesApi, action: ControllerAction) -> None:
     match action:
         case PatchPolicyStatus(name, patch):
             await api.patch(CLUSTER_POLICY, name, patch, subresource="status")
+        case PatchDriverStatus(name, patch):
+            await api.patch(NVIDIA_DRIVER, name, patch, subresource="status")
         case ApplyConfigMap(namespace, name):
             await api.patch(
                 CONFIG_MAP, name, _config_map(action), namespace=namespace, patch_type=PatchType.APPLY

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from tonnage.documents.yaml.reader import parse_yaml_all
-from tonnage.model.catalog.policy_effects import policy_effects
+from tonnage.model.catalog.policy_effects import PolicyEffects, policy_effects
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.gpu_policy import (
     ConfigMapChoice,
@@ -50,8 +50,8 @@ def policies_in(content: str, source: str) -> list[ClusterPolicy]:
         raise ConfigError(Problem(str(error), where=source, remedy="run tonnage lint on it")) from None
 
 
-def gpu_policy_from(policy: ClusterPolicy) -> GpuPolicy:
-    """What a policy wants."""
+def gpu_policy_from(policy: ClusterPolicy, *, drivers: bool = False) -> GpuPolicy:
+    """What a policy wants; `drivers`: the controller installs them."""
     spec: JsonObject = policy.spec
     return GpuPolicy(
         policy.metadata.name,
@@ -63,7 +63,7 @@ def gpu_policy_from(policy: ClusterPolicy) -> GpuPolicy:
         sandbox_mode=text(spec, "sandboxWorkloads", "mode") or "kubevirt",
         plugin_config=_choice(spec, "devicePlugin"),
         operands=_operands(spec),
-        without_effect=tuple(_without_effect(spec)),
+        without_effect=tuple(fields_without_effect(spec, policy_effects(drivers=drivers))),
         status=dict(policy.status),
     )
 
@@ -122,10 +122,10 @@ def _choice(spec: JsonObject, section: str) -> ConfigMapChoice:
     return ConfigMapChoice(text(config, "name"), text(config, "default"))
 
 
-def _without_effect(spec: JsonObject) -> Iterator[FieldWithoutEffect]:
+def fields_without_effect(spec: JsonObject, effects: PolicyEffects) -> Iterator[FieldWithoutEffect]:
     """The fields that are set and change nothing, sections whole where none of their fields does."""
     for path in _leaves(spec, (), [_MOST_FIELDS]):
-        why = policy_effects().why_without(path)
+        why = effects.why_without(path)
         if why is not None:
             yield FieldWithoutEffect(path, why)
 

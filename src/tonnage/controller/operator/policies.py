@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from tonnage.controller.context import ControllerWorld
 from tonnage.controller.operator.operand_sets import OperandLoop
@@ -19,6 +20,9 @@ from tonnage.reading.gpu_policy import config_map_from, gpu_policy_from, operate
 from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, NODE, NODE_GPU_STATUS
 from tonnage.wire.objects import ClusterPolicy, ConfigMap
 
+if TYPE_CHECKING:
+    from tonnage.controller.operator.drivers import DriverLoop
+
 _ALL: Final = "all"
 _SOON_S: Final = 0.25
 _AGAIN_S: Final = 30.0
@@ -28,8 +32,11 @@ _AGAIN_S: Final = 30.0
 class PolicyLoop:
     """Looks at all policies and nodes soon after something changed, and every half minute."""
 
-    def __init__(self, world: ControllerWorld) -> None:
+    def __init__(self, world: ControllerWorld, drivers: DriverLoop | None = None) -> None:
         self._world = world
+        self._drivers = drivers
+        if drivers is not None:
+            drivers.on_report = lambda: self._queue.add_after(_ALL, _SOON_S)
         self._queue: WorkQueue[str] = WorkQueue(world.clock)
         self._policies = world.copies.of(CLUSTER_POLICY, self._changed)
         self._nodes = world.copies.of(NODE, self._changed)
@@ -38,7 +45,6 @@ class PolicyLoop:
         self._agents = (
             self._named if world.namespace == world.operator_namespace else self._config_maps(world.namespace)
         )
-
         self._operands = OperandLoop(world, self._changed)
 
     @property
@@ -68,16 +74,22 @@ class PolicyLoop:
         world.counters.turned("policies")
         nodes = self.nodes()
         world.counters.judged(nodes)
-        read = {policy.metadata.name: gpu_policy_from(policy) for policy in self._policies}
+        drivers = self._drivers is not None
+        read = {p.metadata.name: gpu_policy_from(p, drivers=drivers) for p in self._policies}
         winner = in_force(read.values())
         if winner is not None:
             problem = await self._configure(winner) or await self._operands.follow(winner)
             for name, policy in read.items():
                 judgement = judged(policy, winner, nodes, problem)
-                status = status_of(policy, judgement, world.operator_namespace, world.clock.now())
+                more = self._of_drivers(name) if policy is winner else ()
+                status = status_of(policy, judgement, world.operator_namespace, world.clock.now(), more)
                 if status is not None:
                     await self._tell(name, policy, status)
         return _AGAIN_S
+
+    def _of_drivers(self, policy: str) -> Sequence[JsonObject]:
+        """The conditions of the drivers that a policy asks for."""
+        return () if self._drivers is None else self._drivers.conditions(policy)
 
     async def _configure(self, policy: GpuPolicy) -> str:
         """Have the agents' ConfigMap follow the policy; why it cannot."""

@@ -177,6 +177,22 @@ class KubeletStatus(Document):
     reason: Annotated[str, Field(description="why a policy is unknown, or not what is configured")]
 
 
+class HostStatus(Document):
+    """What a driver needs of the host, as far as the agent's pod can see it; absent: it cannot."""
+
+    system_id: Annotated[str, Field(alias="systemID", description="ID of its os-release")] = ""
+    system_version: Annotated[str, Field(description="VERSION_ID of its os-release")] = ""
+    kernel: Annotated[str, Field(description="the running kernel's release")] = ""
+    kernel_headers: Annotated[bool | None, Field(description="whether a module can be built for it")] = None
+    nouveau_bound: Annotated[int | None, Field(description="GPUs that the driver nouveau holds")] = None
+    secure_boot: bool | None = None
+    module_version: Annotated[str, Field(description="of NVIDIA's module that is loaded")] = ""
+    driver_owner: Annotated[
+        Literal["", "host", "container", "none"], Field(description="whose NVIDIA's libraries are")
+    ] = ""
+    driver_version: str = ""
+
+
 class NodeGPUStatusBody(Document):
     """What the agent of a node knows and no core object carries."""
 
@@ -201,6 +217,7 @@ class NodeGPUStatusBody(Document):
     claims: Annotated[ClaimsStatus | None, Field(description="absent where no device is offered so")] = None
     runtime: RuntimeStatus
     kubelet: KubeletStatus
+    host: HostStatus | None = None
     problems: list[str] = Field(default_factory=list)
 
     def to_json(self) -> JsonObject:

@@ -147,6 +147,16 @@ class DeleteObject(LooksFirst):
         return object_subject(self.kind, self.namespace, self.name)
 
 
+@dataclass(frozen=True, slots=True)
+class PatchDriverStatus:
+    """Merge this into the status of an NVIDIADriver, if it still is the one that was seen."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    name: str
+    patch: JsonObject = field(repr=False)
+
+
 class _SliceWrite(LooksFirst):
     """Changes one of the node's slices."""
 
@@ -213,5 +223,7 @@ ClusterAction: TypeAlias = (
     | CreateEvent
     | CountEvent
 )
-ControllerAction: TypeAlias = PatchPolicyStatus | ApplyConfigMap | ApplyObject | DeleteObject
+ControllerAction: TypeAlias = (
+    PatchPolicyStatus | PatchDriverStatus | ApplyConfigMap | ApplyObject | DeleteObject
+)
 """Those of the cluster controller alone."""

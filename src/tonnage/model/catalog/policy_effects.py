@@ -1,4 +1,4 @@
-"""What becomes of each field of a ClusterPolicy, out of `policy_fields.toml`."""
+"""What becomes of each field of a ClusterPolicy or an NVIDIADriver, out of `policy_fields.toml`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,33 @@ class PolicyEffects:
 
 
 @cache
-def policy_effects() -> PolicyEffects:
-    """Read once."""
-    text = resources.files(__package__).joinpath("policy_fields.toml").read_text(encoding="utf-8")
-    table = tomllib.loads(text)
-    return PolicyEffects(
-        MappingProxyType(table["honoured"]),
-        MappingProxyType(table["without_effect"]),
+def policy_effects(*, drivers: bool = False) -> PolicyEffects:
+    """Of a ClusterPolicy, where the controller installs `drivers` or does not; read once."""
+    table = _table()
+    own = table["drivers"] if drivers else {"honoured": {}, "without_effect": {}}
+    return _effects(
+        {**table["honoured"], **own["honoured"]},
+        # What is honoured may be a part of a section that is not, and the reverse; the section itself is one.
+        {
+            k: v
+            for k, v in {**table["without_effect"], **own["without_effect"]}.items()
+            if k not in own["honoured"]
+        },
     )
+
+
+@cache
+def nvidia_driver_effects() -> PolicyEffects:
+    """Of an NVIDIADriver; read once."""
+    table = _table()["nvidia_driver"]
+    return _effects(table["honoured"], table["without_effect"])
+
+
+def _effects(honoured: dict[str, str], without_effect: dict[str, str]) -> PolicyEffects:
+    return PolicyEffects(MappingProxyType(honoured), MappingProxyType(without_effect))
+
+
+@cache
+def _table() -> dict[str, Any]:
+    text = resources.files(__package__).joinpath("policy_fields.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)

@@ -13,7 +13,7 @@ from typing import Final
 
 from tonnage.decide.cluster.operate.node_readiness import NodePart, NodeReadiness
 from tonnage.model.gpu_policy import FieldWithoutEffect, GpuPolicy, PolicyState
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mappings, text
 from tonnage.model.kubernetes.timestamps import timestamp
 
@@ -75,39 +75,51 @@ def _of_nodes(waiting: Sequence[NodeReadiness], total: int) -> str:
 
 
 def status_of(
-    policy: GpuPolicy, judgement: PolicyJudgement, namespace: str, now: datetime
+    policy: GpuPolicy,
+    judgement: PolicyJudgement,
+    namespace: str,
+    now: datetime,
+    more: Sequence[JsonObject] = (),
 ) -> JsonObject | None:
-    """The status to write, as a merge patch; None where it stands already."""
+    """The status to write, as a merge patch, with `more` conditions; None where it stands already."""
     ready = judgement.state is PolicyState.READY
     message = judgement.message[:_LONGEST]
     reason = judgement.reason or "Reconciled"
     conditions = [
         _condition(_READY, ready, "Ready" if ready and not judgement.reason else reason, message),
         _condition(_ERROR, not ready, "Ready" if ready else reason, "" if ready else message),
-        _of_fields(policy.without_effect),
+        of_fields(policy.without_effect),
+        *more,
     ]
-    before = {text(old, "type"): old for old in mappings(policy.status, "conditions")}
+    status: JsonObject = {
+        "state": judgement.state.value,
+        "namespace": namespace,
+        "conditions": stamped(policy.status, conditions, policy.generation, now),
+    }
+    return None if all(policy.status.get(key) == value for key, value in status.items()) else status
+
+
+def stamped(
+    status: JsonObject, conditions: Sequence[JsonObject], generation: int, now: datetime
+) -> list[JsonValue]:
+    """Conditions beside those of others, each with the time at which its status last changed."""
+    before = {text(old, "type"): old for old in mappings(status, "conditions")}
     for condition in conditions:
         old = before.get(text(condition, "type"), {})
         same = old.get("status") == condition["status"]
         changed = old.get("lastTransitionTime") if same else None
         condition["lastTransitionTime"] = changed or timestamp(now)
-        condition["observedGeneration"] = policy.generation
+        condition["observedGeneration"] = generation
     ours = {text(condition, "type") for condition in conditions}
     others = [old for kind, old in before.items() if kind not in ours]
-    status: JsonObject = {
-        "state": judgement.state.value,
-        "namespace": namespace,
-        "conditions": [*others, *conditions],
-    }
-    return None if all(policy.status.get(key) == value for key, value in status.items()) else status
+    return [*others, *conditions]
 
 
 def _condition(kind: str, holds: bool, reason: str, message: str) -> JsonObject:
     return {"type": kind, "status": "True" if holds else "False", "reason": reason, "message": message}
 
 
-def _of_fields(fields: Sequence[FieldWithoutEffect]) -> JsonObject:
+def of_fields(fields: Sequence[FieldWithoutEffect]) -> JsonObject:
     """A line for each reason, with the fields that it is for."""
     by_why = sorted(fields, key=lambda field: (field.path.partition(".")[0], field.why, field.path))
     lines = [

@@ -1,0 +1,259 @@
+"""Drivers: DaemonSets for item group of nodes, their preflight, and their upgrade node by node."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from tonnage.controller.context import ControllerWorld
+from tonnage.controller.operator.driver_images import ImageBook
+from tonnage.controller.operator.leaving_pods import LeavingPods
+from tonnage.decide.cluster.operate.drivers.daemon_set import (
+    COMPONENT,
+    DRIVER_COMPONENT,
+    MANAGED_BY,
+    MANAGER_NAME,
+)
+from tonnage.decide.cluster.operate.drivers.node_upgrade import NodeStep, UpgradingNode
+from tonnage.decide.cluster.operate.drivers.report import DriverReport, conditions_of, driver_status
+from tonnage.decide.cluster.operate.drivers.rollout import (
+    DriverCluster,
+    DriverRollout,
+    members_by_owner,
+    needed_images,
+    rollout,
+)
+from tonnage.decide.cluster.operate.drivers.states import FAILURE, UNDER_WAY, UpgradeState
+from tonnage.decide.cluster.operate.drivers.upgrade import left_paused, upgrade_steps
+from tonnage.decide.cluster.operate.node_readiness import gpu_nodes, readiness
+from tonnage.decide.cluster.operate.policy_status import in_force
+from tonnage.loop.informer import Informer, Key
+from tonnage.loop.refusals import passing_over
+from tonnage.loop.work_queue import WorkQueue, work
+from tonnage.model.actions.cluster import PatchDriverStatus, PatchNode
+from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy, UpgradePolicy
+from tonnage.model.errors import ApiError
+from tonnage.model.json import JsonObject
+from tonnage.reading.driver_policy import (
+    cluster_driver_policy,
+    driver_node_from,
+    driver_pod_from,
+    nvidia_driver_policy,
+    standing_daemon_set,
+)
+from tonnage.reading.gpu_policy import gpu_policy_from, operated_node_from
+from tonnage.wire.kinds import CLUSTER_POLICY, DAEMON_SET, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER, POD
+from tonnage.wire.objects import DaemonSet, Pod
+
+_ALL: Final = "all"
+_SOON_S: Final = 0.25
+_UNDER_WAY_S: Final = 5.0
+_AT_REST_S: Final = 30.0
+_DISABLED: Final = "no ClusterPolicy sets driver.useNvidiaDriverCRD"
+_LOG: Final = logging.getLogger(__name__)
+
+
+class DriverLoop:
+    """Looks at all drivers soon after something changed, and now and then: time alone ends some waits."""
+
+    def __init__(self, world: ControllerWorld, images: ImageBook) -> None:
+        self._world = world
+        self._images = images
+        self._queue: WorkQueue[str] = WorkQueue(world.clock)
+        self._cluster_policies = world.copies.of(CLUSTER_POLICY, self._changed)
+        self._drivers = world.copies.of(NVIDIA_DRIVER, self._changed)
+        self._nodes = world.copies.of(NODE, self._changed)
+        self._reports = world.copies.of(NODE_GPU_STATUS, self._changed)
+        namespace = world.operator_namespace
+        self._sets: Informer[DaemonSet] = Informer(
+            *(world.api, DAEMON_SET, world.clock),
+            namespace=namespace,
+            label_selector=f"{COMPONENT}={DRIVER_COMPONENT},{MANAGED_BY}={MANAGER_NAME}",
+            on_change=self._changed,
+        )
+        self._pods: Informer[Pod] = Informer(
+            *(world.api, POD, world.clock),
+            namespace=namespace,
+            label_selector=f"{COMPONENT}={DRIVER_COMPONENT}",
+            on_change=self._changed,
+        )
+        self._leaving = LeavingPods(world)
+        self._refusals: dict[str, str] = {}
+        self._reports_by_owner: dict[str, DriverReport] = {}
+        self.on_report: Callable[[], None] = lambda: None
+        """Called when what is to be said of a ClusterPolicy's drivers has changed."""
+
+    @property
+    def copies(self) -> tuple[Informer[DaemonSet] | Informer[Pod], ...]:
+        """The copies that nobody else keeps fresh."""
+        return self._sets, self._pods
+
+    def conditions(self, policy: str) -> list[JsonObject]:
+        """The conditions of a ClusterPolicy's own drivers."""
+        report = self._reports_by_owner.get(f"{DriverOwnerKind.CLUSTER_POLICY} {policy}")
+        return [] if report is None else conditions_of(report)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        self._queue.add(_ALL)
+        await work(self._queue, self._reconcile)
+
+    async def look_once(self) -> None:
+        """Look at all drivers."""
+        await self._reconcile(_ALL)
+
+    def _changed(self, _key: Key) -> None:
+        self._queue.add_after(_ALL, _SOON_S)
+
+    async def _reconcile(self, _key: str) -> float:
+        self._world.counters.turned("drivers")
+        disabled = ""
+        winner = in_force(gpu_policy_from(policy) for policy in self._cluster_policies)
+        policies: list[DriverPolicy] = []
+        current = None if winner is None else self._cluster_policies.get(winner.name)
+        if current is not None:
+            own = cluster_driver_policy(current)
+            disabled = "" if own is None else _DISABLED
+            policies = [nvidia_driver_policy(driver) for driver in self._drivers] if own is None else [own]
+        else:
+            disabled = _DISABLED
+        cluster = self._cluster(policies)
+        cluster = replace(cluster, images=await self._images.answers(needed_images(cluster)))
+        plan = rollout(cluster)
+        await self._write(plan)
+        under_way = await self._upgrade(cluster, plan)
+        if disabled:
+            policies = [nvidia_driver_policy(driver) for driver in self._drivers]
+        await self._say(policies, disabled)
+        return _UNDER_WAY_S if under_way else _AT_REST_S
+
+    def _cluster(self, policies: list[DriverPolicy]) -> DriverCluster:
+        now = self._world.clock.now()
+        nodes = []
+        operated = (operated_node_from(node, self._reports.get(node.metadata.name)) for node in self._nodes)
+        for operated_node in gpu_nodes(operated):
+            node = self._nodes.get(operated_node.name)
+            assert node is not None  # it was just read of the same copy
+            judged = readiness(operated_node, now)
+            nodes.append(driver_node_from(node, self._reports.get(operated_node.name), judged.why))
+        pods = [driver_pod_from(pod) for pod in self._pods]
+        # Of two on a node, one of which ends, the other counts.
+        ordered = sorted(pods, key=lambda pod: not pod.terminating)
+        return DriverCluster(
+            policies,
+            nodes,
+            pods={pod.node: pod for pod in ordered if pod.node},
+            standing={daemons.metadata.name: standing_daemon_set(daemons) for daemons in self._sets},
+            namespace=self._world.operator_namespace,
+        )
+
+    async def _write(self, plan: DriverRollout) -> None:
+        """DaemonSets before labels: a node that is labelled for none that exists waits for nothing."""
+        perform = self._world.performer.perform
+        for applied in plan.apply:
+            await perform(applied)
+        for change in plan.labels:
+            node = self._nodes.get(change.node)
+            if node is not None:
+                metadata: JsonObject = {
+                    "labels": dict(change.labels),
+                    "resourceVersion": node.metadata.resource_version,
+                }
+                await self._on_node(change.node, PatchNode(change.node, {"metadata": metadata}))
+        for deleted in plan.delete:
+            with passing_over(404, 409):  # it is gone, or another one by now
+                reading = self._world.api.get(DAEMON_SET, deleted.name, deleted.namespace)
+                _, sight = await self._world.performer.look(deleted.subject, reading)
+                await perform(deleted, sight)
+
+    async def _upgrade(self, cluster: DriverCluster, plan: DriverRollout) -> bool:
+        """One step of item node; whether any upgrade is under way."""
+        now = self._world.clock.now()
+        reports: dict[str, DriverReport] = {}
+        under_way = False
+        labelled = {change.node for change in plan.labels}
+        for policy, bare in members_by_owner(cluster, plan):
+            upgrades = UpgradePolicy() if policy is None else policy.upgrades
+            members = [await self._leaving.of(member, upgrades) for member in bare]
+            disabled = "" if policy is None else policy.upgrades_disabled
+            steps = upgrade_steps(members, upgrades, now, disabled=disabled)
+            waits: dict[str, str] = {}
+            for member, step in zip(sorted(members, key=lambda member: member.node.name), steps, strict=True):
+                under_way = under_way or member.state in UNDER_WAY
+                if member.node.name not in labelled:  # what was judged is changed already
+                    await self._step(member, step)
+                refused = self._refusals.get(member.node.name, "")
+                waits[member.node.name] = f"{step.waits}; {refused}" if refused else step.waits
+            if policy is not None:
+                problems = (p for member in members for p in plan.problems.get(member.node.name, ()))
+                problem = policy.problem or plan.assigned.problems.get(policy.owner.name, "")
+                reports[str(policy.owner)] = DriverReport(tuple(members), tuple(problems), waits, problem)
+        for policy in cluster.policies:
+            if policy.enabled and str(policy.owner) not in reports:
+                problem = policy.problem or plan.assigned.problems.get(policy.owner.name, "")
+                reports[str(policy.owner)] = DriverReport(problem=problem)
+        if reports != self._reports_by_owner:
+            self._reports_by_owner = reports
+            self.on_report()
+        return under_way
+
+    async def _step(self, member: UpgradingNode, step: NodeStep) -> None:
+        name = member.node.name
+        self._refusals.pop(name, None)
+        patch = step.patch(member.node.resource_version)
+        if patch is not None and await self._on_node(name, PatchNode(name, patch)):
+            await self._tell(member, step)
+        for pod in step.evict:
+            await self._evict(name, pod.namespace, pod.name)
+        if step.restart is not None:
+            await self._evict(name, step.restart.namespace, step.restart.name)
+        paused = left_paused(member)
+        if paused is not None and patch is None:
+            labels: JsonObject = dict.fromkeys(paused.labels, "true")
+            metadata: JsonObject = {"labels": labels, "resourceVersion": member.node.resource_version}
+            await self._on_node(name, PatchNode(name, {"metadata": metadata}))
+
+    async def _on_node(self, name: str, action: PatchNode) -> bool:
+        """Whether it was done. A node whose write is refused holds up no other."""
+        try:
+            return await self._world.performer.perform(action)
+        except ApiError as error:
+            if error.code == 409:
+                self._queue.add_after(_ALL, _SOON_S)  # it has changed since; look again
+            elif error.code != 404:
+                self._refusals[name] = f"the API server refuses to change it: {error.message[:300]}"
+                _LOG.warning("node not changed: node=%s error=%s", name, error)
+            return False
+
+    async def _evict(self, node: str, namespace: str, name: str) -> None:
+        refused = await self._leaving.evict(namespace, name)
+        if refused:
+            self._refusals[node] = f"{namespace}/{name} is not evicted: {refused}"
+
+    async def _tell(self, member: UpgradingNode, step: NodeStep) -> None:
+        """Say on the Node where its upgrade stands."""
+        node = self._nodes.get(member.node.name)
+        if node is None or step.to is None or (step.to is UpgradeState.DONE and not member.state):
+            return
+        failed = step.to is UpgradeState.FAILED
+        message = str(step.annotations.get(FAILURE) or f"the driver's upgrade is at {step.to}")
+        reason = "DriverUpgradeFailed" if failed else "DriverUpgrade"
+        await self._world.events.emit(node, "Warning" if failed else "Normal", reason, message)
+
+    async def _say(self, policies: list[DriverPolicy], disabled: str) -> None:
+        """The status of every NVIDIADriver; a ClusterPolicy's is written with the rest of it."""
+        now = self._world.clock.now()
+        for policy in policies:
+            if policy.owner.kind is not DriverOwnerKind.NVIDIA_DRIVER:
+                continue
+            report = self._reports_by_owner.get(str(policy.owner), DriverReport(problem=policy.problem))
+            namespace = self._world.operator_namespace
+            status = driver_status(policy, report, namespace, now, disabled=disabled)
+            current = self._drivers.get(policy.owner.name)
+            if status is None or current is None:
+                continue
+            metadata: JsonObject = {"resourceVersion": current.metadata.resource_version}
+            action = PatchDriverStatus(policy.owner.name, {"metadata": metadata, "status": status})
+            await self._world.performer.perform(action)

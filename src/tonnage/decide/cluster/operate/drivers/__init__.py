@@ -1,0 +1,1 @@
+"""Which driver each node gets, what stands against it, and how drivers are upgraded node by node."""

@@ -1,0 +1,94 @@
+"""The image of a driver for a system and a kernel, named as NVIDIA's operator does.
+
+Source: NVIDIA/gpu-operator v26.7, api/nvidia/v1 (ImagePath) and internal/state/driver.go.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tonnage.model.catalog.gpu_operator import operator_releases
+from tonnage.model.drivers.node import DriverNode
+from tonnage.model.drivers.policy import DriverPolicy, ImageFields
+
+_ID: Final = "feature.node.kubernetes.io/system-os_release.ID"
+_VERSION_ID: Final = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
+_MAJOR_ONLY: Final = frozenset({"rhel", "rocky", "ol"})
+_IDS_BY_NAME: Final = (
+    *(("ubuntu", "ubuntu"), ("debian", "debian"), ("red hat enterprise linux coreos", "rhcos")),
+    *(("red hat enterprise linux", "rhel"), ("rocky", "rocky"), ("oracle linux", "ol")),
+    *(("suse linux enterprise", "sles"), ("amazon linux", "amzn"), ("flatcar", "flatcar")),
+)
+"""By how a Node's `osImage` begins; the longer first."""
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)*")
+_SAFE: Final = re.compile(r"[A-Za-z0-9._-]{1,60}")
+_NVCR: Final = "nvcr.io/nvidia"
+_MANAGER: Final = ImageFields("nvcr.io/nvidia/cloud-native", "k8s-driver-manager", "v0.12.0")
+
+
+def system_tag(node: DriverNode) -> str:
+    """The system in a driver's tag, such as `ubuntu22.04` or `rhel9`; empty where nobody says it.
+
+    The agent's report counts before node feature discovery, and both before the Node's `osImage`.
+    """
+    host = node.host
+    if host is not None and host.system_id and host.system_version:
+        return _tag(host.system_id, host.system_version)
+    if node.labels.get(_ID) and node.labels.get(_VERSION_ID):
+        return _tag(node.labels[_ID], node.labels[_VERSION_ID])
+    image = node.system_image.lower()
+    system = next((tag_id for name, tag_id in _IDS_BY_NAME if image.startswith(name)), "")
+    version = _NUMBER.search(image)
+    if not system or version is None:
+        return ""
+    # Ubuntu's third number is a point release, which no tag has.
+    return _tag(system, ".".join(version[0].split(".")[:2]))
+
+
+def _tag(system: str, version: str) -> str:
+    system = system.lower()
+    tag = f"{system}{version.partition('.')[0] if system in _MAJOR_ONLY else version}"
+    return tag if _SAFE.fullmatch(tag) else ""
+
+
+def image_path(fields: ImageFields) -> str:
+    """repository/image:version, with `@` before a digest; `image` alone where it stands alone.
+
+    >>> image_path(ImageFields("nvcr.io/nvidia", "driver", "580.95.05"))
+    'nvcr.io/nvidia/driver:580.95.05'
+    >>> image_path(ImageFields("", "registry.example.com/driver:1", ""))
+    'registry.example.com/driver:1'
+    """
+    if not fields.repository and not fields.version:
+        return fields.image
+    name = "/".join(filter(None, (fields.repository.rstrip("/"), fields.image)))
+    if not fields.version:
+        return name
+    return f"{name}{'@' if fields.version.startswith('sha256:') else ':'}{fields.version}"
+
+
+def manager_image(policy: DriverPolicy) -> str:
+    """The image of `k8s-driver-manager`, NVIDIA's default where the policy names none."""
+    return image_path(policy.manager) or image_path(_MANAGER)
+
+
+def driver_fields(policy: DriverPolicy) -> ImageFields:
+    """The fields of the driver's image, those of the newest release known where the policy has none."""
+    fields = policy.image
+    if fields.repository or fields.image or fields.version:
+        return fields
+    newest = list(operator_releases().values())[-1]
+    return ImageFields(_NVCR, "driver", newest.driver)
+
+
+def driver_image(policy: DriverPolicy, system: str, kernel: str) -> str:
+    """The driver's image for nodes with this system, and with precompiled drivers this kernel."""
+    path = image_path(driver_fields(policy))
+    if "@" in path:
+        return path
+    name, colon, tag = path.rpartition(":")
+    if not colon or "/" in tag:
+        return path
+    parts = (tag, kernel, system) if policy.precompiled else (tag, system)
+    return f"{name}:{'-'.join(filter(None, parts))}"

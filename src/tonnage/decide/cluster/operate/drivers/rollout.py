@@ -1,0 +1,175 @@
+"""What the drivers of a cluster come to: groups, DaemonSets, labels and the members of item upgrade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tonnage.decide.cluster.operate.drivers.daemon_set import daemon_set, group_digest
+from tonnage.decide.cluster.operate.drivers.groups import DriverAssignment, DriverGroup, assignment
+from tonnage.decide.cluster.operate.drivers.node_upgrade import UpgradingNode
+from tonnage.decide.cluster.operate.drivers.preflight import PreflightProblem, problems_of
+from tonnage.decide.cluster.operate.drivers.states import STATE_LABEL, UNDER_WAY, state_of
+from tonnage.model.actions.cluster import ApplyObject, DeleteObject
+from tonnage.model.drivers.daemon_set import StandingDaemonSet
+from tonnage.model.drivers.images import ImageAnswer, TagState
+from tonnage.model.drivers.node import GROUP_LABEL, OWNER_LABEL, DriverNode, DriverPod
+from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class DriverCluster:
+    """What there is: policies, GPU nodes, driver pods by node, and the DaemonSets that stand, by name."""
+
+    policies: Sequence[DriverPolicy]
+    nodes: Sequence[DriverNode]
+    pods: Mapping[str, DriverPod] = field(default_factory=dict)
+    standing: Mapping[str, StandingDaemonSet] = field(default_factory=dict)
+    images: Mapping[str, ImageAnswer] = field(default_factory=dict)
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelChange:
+    """Labels of one node to set, or with None to remove."""
+
+    node: str
+    labels: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class DriverRollout:
+    """What follows from what is operated_node; `problems` by node, and those of policies by their names."""
+
+    assigned: DriverAssignment
+    problems: Mapping[str, tuple[PreflightProblem, ...]]
+    apply: tuple[ApplyObject, ...]
+    delete: tuple[DeleteObject, ...]
+    labels: tuple[LabelChange, ...]
+
+    def blocked(self, node: str) -> PreflightProblem | None:
+        """What keeps a driver container off a node."""
+        return next((problem for problem in self.problems.get(node, ()) if problem.blocks), None)
+
+
+def needed_images(cluster: DriverCluster) -> dict[str, DriverGroup]:
+    """The images that groups need, for a registry to be asked, item with a group that needs it."""
+    assigned = assignment(cluster.policies, cluster.nodes)
+    return {group.image: group for group in assigned.groups.values()}
+
+
+def rollout(cluster: DriverCluster) -> DriverRollout:
+    """DaemonSets and labels. A group whose image does not exist keeps the DaemonSet that it has."""
+    assigned = assignment(cluster.policies, cluster.nodes)
+    problems: dict[str, tuple[PreflightProblem, ...]] = {}
+    for node in cluster.nodes:
+        group = assigned.groups.get(node.name)
+        if group is not None:
+            pod = cluster.pods.get(node.name)
+            problems[node.name] = tuple(problems_of(node, group, pod, cluster.images))
+    plan = DriverRollout(assigned, problems, (), (), ())
+    labels = tuple(_label_changes(cluster, plan))
+    needed = _needed_groups(cluster, plan)
+    apply = []
+    for name, group in sorted(needed.items()):
+        answer = cluster.images.get(group.image)
+        if answer is not None and answer.state is TagState.MISSING:
+            continue
+        standing = cluster.standing.get(name)
+        body = daemon_set(group, cluster.namespace, standing)
+        if standing is None or _differs(standing, group):
+            apply.append(ApplyObject.of(body))
+    carried = {node.group for node in cluster.nodes}
+    delete = tuple(
+        DeleteObject("DaemonSet", name, standing.uid, cluster.namespace)
+        for name, standing in sorted(cluster.standing.items())
+        if name not in needed and name not in carried
+    )
+    return DriverRollout(assigned, problems, tuple(apply), delete, labels)
+
+
+def _differs(standing: StandingDaemonSet, group: DriverGroup) -> bool:
+    owner = group.policy.owner
+    return standing.digest != group_digest(group) or standing.owner != f"{owner.kind} {owner.uid}"
+
+
+def _needed_groups(cluster: DriverCluster, plan: DriverRollout) -> dict[str, DriverGroup]:
+    """Groups with a node that may have the driver, or that carries the group's label already."""
+    needed: dict[str, DriverGroup] = {}
+    for node in cluster.nodes:
+        group = plan.assigned.groups.get(node.name)
+        if group is not None and (plan.blocked(node.name) is None or node.group == group.name):
+            needed[group.name] = group
+    return needed
+
+
+def _label_changes(cluster: DriverCluster, plan: DriverRollout) -> Iterator[LabelChange]:
+    for node in cluster.nodes:
+        changes: dict[str, str | None] = {}
+        group = plan.assigned.groups.get(node.name)
+        pod = cluster.pods.get(node.name)
+        target = _target_label(node, group, pod, plan)
+        if target != node.group and not _is_for_the_upgrade(node, group, pod):
+            changes[GROUP_LABEL] = target or None
+        owner = ""
+        if group is not None and group.policy.owner.kind is DriverOwnerKind.NVIDIA_DRIVER:
+            owner = group.policy.owner.name
+        if owner != node.labels.get(OWNER_LABEL, "") and node.name not in plan.assigned.unknown:
+            changes[OWNER_LABEL] = owner or None
+        if changes:
+            yield LabelChange(node.name, changes)
+
+
+def _target_label(
+    node: DriverNode, group: DriverGroup | None, pod: DriverPod | None, plan: DriverRollout
+) -> str:
+    """The group that the node's label should name; a driver that runs is never taken off by a preflight."""
+    if node.name in plan.assigned.unknown:
+        return node.group
+    if group is None:
+        return ""
+    if plan.blocked(node.name) is not None:
+        return node.group if pod is not None else ""
+    return group.name
+
+
+def _is_for_the_upgrade(node: DriverNode, group: DriverGroup | None, pod: DriverPod | None) -> bool:
+    """Whether the label may change only when the node is drained: there is a driver that runs."""
+    if group is None:
+        return False
+    under_way = state_of(node.labels.get(STATE_LABEL, "")) in UNDER_WAY
+    return under_way or (pod is not None and pod.ready and bool(node.group))
+
+
+def members_by_owner(
+    cluster: DriverCluster, plan: DriverRollout
+) -> list[tuple[DriverPolicy | None, list[UpgradingNode]]]:
+    """The nodes of item policy; last, under None, those of nobody whose upgrade has begun."""
+    members: dict[str, list[UpgradingNode]] = {}
+    policies = {str(policy.owner): policy for policy in cluster.policies}
+    strays: list[UpgradingNode] = []
+    for node in cluster.nodes:
+        group, pod = plan.assigned.groups.get(node.name), cluster.pods.get(node.name)
+        if group is not None:
+            standing = cluster.standing.get(group.name)
+            problem = plan.blocked(node.name)
+            member = UpgradingNode(
+                node,
+                digest=standing.digest if standing is not None else "",
+                group=group.name,
+                pod=pod,
+                held=f"for you: {problem.message}; {problem.remedy}" if problem is not None else "",
+            )
+            members.setdefault(str(group.policy.owner), []).append(member)
+        elif node.name not in plan.assigned.unknown and _has_begun(node):
+            strays.append(UpgradingNode(node, pod=pod, assigned=False))
+    parts: list[tuple[DriverPolicy | None, list[UpgradingNode]]] = [
+        (policies[owner], nodes) for owner, nodes in members.items()
+    ]
+    return [*parts, (None, strays)] if strays else parts
+
+
+def _has_begun(node: DriverNode) -> bool:
+    return bool(node.labels.get(STATE_LABEL)) or any(
+        key.startswith("tonnage.dev/driver-upgrade") for key in node.annotations
+    )

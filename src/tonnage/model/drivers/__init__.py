@@ -1,0 +1,1 @@
+"""Drivers that run as containers: what policies ask for, and the nodes that get one."""

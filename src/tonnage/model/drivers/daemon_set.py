@@ -1,0 +1,24 @@
+"""The DaemonSets of drivers, as they stand in a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+IMAGE_NOTE: Final = "tonnage.dev/driver-image"
+"""On a DaemonSet: the image fields of its policy, as JSON."""
+PREVIOUS_NOTE: Final = "tonnage.dev/previous-driver-image"
+"""On a DaemonSet: those before the last change."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandingDaemonSet:
+    """A DaemonSet that this controller has written."""
+
+    name: str
+    uid: str
+    digest: str = ""
+    image: str = ""
+    previous: str = ""
+    owner: str = ""
+    """The kind and name that it refers to."""

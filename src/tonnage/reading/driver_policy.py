@@ -1,0 +1,238 @@
+"""What ClusterPolicies and NVIDIADrivers ask of drivers. A field of the wrong shape counts as absent."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from tonnage.model.catalog.policy_effects import nvidia_driver_effects
+from tonnage.model.drivers.daemon_set import IMAGE_NOTE, PREVIOUS_NOTE, StandingDaemonSet
+from tonnage.model.drivers.node import DIGEST, GROUP_LABEL, DriverNode, DriverPod, HostSystem
+from tonnage.model.drivers.policy import (
+    DrainLimits,
+    DriverOwner,
+    DriverOwnerKind,
+    DriverPolicy,
+    ImageFields,
+    UpgradePolicy,
+)
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import at, flag, mapping, number, text
+from tonnage.model.kubernetes.selectors import NodeSelectorTerm
+from tonnage.reading.gpu_policy import fields_without_effect
+from tonnage.reading.object_parts import affinity_of
+from tonnage.wire.objects import Affinity, ClusterPolicy, DaemonSet, Node, NodeGPUStatus, NvidiaDriver, Pod
+
+_POD_FIELDS: Final = (
+    *("env", "args", "resources", "imagePullSecrets", "imagePullPolicy", "startupProbe", "livenessProbe"),
+    *("readinessProbe", "tolerations", "labels", "annotations", "priorityClassName", "podSecurityContext"),
+    *("hostNetwork", "secretEnv", "rdma", "kernelModuleConfig", "manager"),
+)
+_OF_DAEMON_SETS: Final = ("labels", "annotations", "tolerations", "priorityClassName", "podSecurityContext")
+_UNFINISHED: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
+_LONGEST: Final = 300
+
+
+def cluster_driver_policy(policy: ClusterPolicy) -> DriverPolicy | None:
+    """What a ClusterPolicy asks for itself; None where it leaves drivers to NVIDIADrivers."""
+    spec: JsonObject = policy.spec
+    driver = mapping(spec, "driver")
+    if flag(driver, "useNvidiaDriverCRD"):
+        return None
+    common: JsonObject = {key: value for key in _OF_DAEMON_SETS if (value := at(spec, "daemonsets", key))}
+    problem = ""
+    upgrades = mapping(driver, "upgradePolicy")
+    if "podDeletion" in upgrades and "gpuPodDeletion" in upgrades:
+        problem = (
+            "spec.driver.upgradePolicy: podDeletion and gpuPodDeletion are one thing; remove gpuPodDeletion"
+        )
+    return DriverPolicy(
+        DriverOwner(DriverOwnerKind.CLUSTER_POLICY, policy.metadata.name, policy.metadata.uid),
+        enabled=driver.get("enabled") is not False,
+        precompiled=flag(driver, "usePrecompiled"),
+        image=_image(driver),
+        manager=_image(mapping(driver, "manager")),
+        kernel_module_type=text(driver, "kernelModuleType") or "auto",
+        upgrades=_upgrades(upgrades, automatic=False),
+        upgrades_disabled=_SANDBOXES if flag(spec, "sandboxWorkloads", "enabled") else "",
+        pod={**common, **_pod_fields(driver)},
+        generation=policy.metadata.generation,
+        problem=problem,
+    )
+
+
+_SANDBOXES: Final = (
+    "drivers are not upgraded while sandboxWorkloads.enabled is set, as with NVIDIA's operator"
+)
+
+
+def nvidia_driver_policy(driver: NvidiaDriver) -> DriverPolicy:
+    """What an NVIDIADriver asks for."""
+    spec: JsonObject = driver.spec
+    kind = text(spec, "driverType") or "gpu"
+    selector = {key: value for key, value in mapping(spec, "nodeSelector").items() if isinstance(value, str)}
+    return DriverPolicy(
+        DriverOwner(DriverOwnerKind.NVIDIA_DRIVER, driver.metadata.name, driver.metadata.uid),
+        precompiled=flag(spec, "usePrecompiled"),
+        image=_image(spec),
+        manager=_image(mapping(spec, "manager")),
+        kernel_module_type=text(spec, "kernelModuleType") or "auto",
+        upgrades=_upgrades(mapping(spec, "upgradePolicy"), automatic=True),
+        selector=selector,
+        terms=_terms(mapping(spec, "nodeAffinity")),
+        default=flag(spec, "default"),
+        pod=_pod_fields(spec),
+        generation=driver.metadata.generation,
+        without_effect=tuple(fields_without_effect(spec, nvidia_driver_effects())),
+        problem=""
+        if kind == "gpu"
+        else f"spec.driverType: {kind}: Tonnage runs nothing for virtual machines",
+        status=dict(driver.status),
+    )
+
+
+def _pod_fields(section: JsonObject) -> dict[str, JsonValue]:
+    return {key: section[key] for key in _POD_FIELDS if section.get(key) not in (None, "", [], {})}
+
+
+def _image(section: JsonObject) -> ImageFields:
+    return ImageFields(*(text(section, key) for key in ("repository", "image", "version")))
+
+
+def _upgrades(policy: JsonObject, *, automatic: bool) -> UpgradePolicy:
+    switch, drain = policy.get("autoUpgrade"), mapping(policy, "drain")
+    unavailable = policy.get("maxUnavailable", "25%")
+    deletion = mapping(policy, "podDeletion") or mapping(policy, "gpuPodDeletion")
+    return UpgradePolicy(
+        automatic=switch if isinstance(switch, bool) else automatic,
+        max_parallel=max(number(policy, "maxParallelUpgrades", default=1), 0),
+        max_unavailable=unavailable
+        if isinstance(unavailable, int | str) and not isinstance(unavailable, bool)
+        else "25%",
+        jobs=text(policy, "waitForCompletion", "podSelector"),
+        jobs_timeout_s=max(number(policy, "waitForCompletion", "timeoutSeconds"), 0),
+        pod_deletion=_limits(deletion),
+        drain=_limits(drain) if flag(drain, "enable") else None,
+    )
+
+
+def _limits(section: JsonObject) -> DrainLimits:
+    return DrainLimits(
+        force=flag(section, "force"),
+        delete_empty_dir=flag(section, "deleteEmptyDir"),
+        timeout_s=max(number(section, "timeoutSeconds", default=300), 0),
+        selector=text(section, "podSelector"),
+    )
+
+
+def _terms(affinity: JsonObject) -> tuple[NodeSelectorTerm, ...] | None:
+    if not mapping(affinity, "requiredDuringSchedulingIgnoredDuringExecution"):
+        return None
+    try:
+        read = msgspec.convert({"nodeAffinity": affinity}, Affinity)
+    except msgspec.ValidationError:
+        return ()  # what cannot be read selects nothing
+    return affinity_of(read, {}).node
+
+
+def driver_node_from(node: Node, report: NodeGPUStatus | None, waits: str) -> DriverNode:
+    """A node with its agent's report; `waits` is why its GPUs are not ready."""
+    status: JsonObject = report.status if report is not None else {}
+    conditions = {condition.type: condition.status for condition in node.status.conditions}
+    host, devices = mapping(status, "host"), status.get("devices")
+    return DriverNode(
+        node.metadata.name,
+        labels=node.metadata.labels,
+        annotations=node.metadata.annotations,
+        unschedulable=node.spec.unschedulable,
+        ready=conditions.get("Ready", "True") == "True",
+        kernel=text(node.status.node_info, "kernelVersion"),
+        system_image=text(node.status.node_info, "osImage"),
+        host=host_system_from(host) if host else None,
+        devices=len(devices) if isinstance(devices, list) else None,
+        waits=waits,
+        resource_version=node.metadata.resource_version,
+    )
+
+
+def host_system_from(host: JsonObject) -> HostSystem:
+    """What an agent reports of its host."""
+    bound, headers, boot = host.get("nouveauBound"), host.get("kernelHeaders"), host.get("secureBoot")
+    return HostSystem(
+        system_id=text(host, "systemID")[:_LONGEST],
+        system_version=text(host, "systemVersion")[:_LONGEST],
+        kernel=text(host, "kernel")[:_LONGEST],
+        headers=headers if isinstance(headers, bool) else None,
+        nouveau_bound=bound if isinstance(bound, int) and not isinstance(bound, bool) else None,
+        secure_boot=boot if isinstance(boot, bool) else None,
+        module=text(host, "moduleVersion")[:_LONGEST],
+        driver_owner=text(host, "driverOwner"),
+        driver_version=text(host, "driverVersion")[:_LONGEST],
+    )
+
+
+def driver_pod_from(pod: Pod) -> DriverPod:
+    """A pod of a driver's DaemonSet."""
+    statuses: list[JsonObject] = [*pod.status.init_container_statuses, *pod.status.container_statuses]
+    ready = any(
+        condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions
+    )
+    return DriverPod(
+        pod.metadata.namespace,
+        pod.metadata.name,
+        pod.metadata.uid,
+        pod.spec.node_name,
+        group=pod.metadata.labels.get(GROUP_LABEL, ""),
+        digest=pod.metadata.annotations.get(DIGEST, ""),
+        ready=ready,
+        restarts=max((number(status, "restartCount") for status in statuses), default=0),
+        terminating=pod.metadata.deletion_timestamp is not None,
+        trouble=next(filter(None, map(_trouble, statuses)), "") or pod.status.message[:_LONGEST],
+    )
+
+
+def _trouble(status: JsonObject) -> str:
+    """Why a container does not run: what it waits for, and how it ended before."""
+    waiting = mapping(status, "state", "waiting")
+    reason = text(waiting, "reason")
+    ended = mapping(status, "state", "terminated") or mapping(status, "lastState", "terminated")
+    if reason in _UNFINISHED and not (ended and number(ended, "exitCode")):
+        return ""
+    last = text(ended, "message").strip().splitlines()[-1:]
+    words = [reason, *(last or [text(waiting, "message")])]
+    if ended and not last:
+        words = [reason, f"exit status {number(ended, 'exitCode')}"]
+    return ": ".join(word for word in words if word)[:_LONGEST]
+
+
+def uses_gpu(pod: Pod) -> bool:
+    """Whether a pod holds GPUs of the node: by resource, or by a claim."""
+    if pod.spec.resource_claims:
+        return True
+    containers = [*pod.spec.containers, *pod.spec.init_containers]
+    for container in containers:
+        limits = {**container.resources.requests, **container.resources.limits}
+        if any(name.startswith(("nvidia.com/gpu", "nvidia.com/mig-")) for name in limits):
+            return True
+    return False
+
+
+def keeps_files(pod: Pod) -> bool:
+    """Whether it has an emptyDir, whose files go with it."""
+    volumes: list[JsonValue] = list(pod.spec.volumes)
+    return any(isinstance(volume, dict) and "emptyDir" in volume for volume in volumes)
+
+
+def standing_daemon_set(daemon_set: DaemonSet) -> StandingDaemonSet:
+    """A DaemonSet that the controller has written."""
+    metadata = daemon_set.metadata
+    owners = [f"{owner.kind} {owner.uid}" for owner in metadata.owner_references if owner.controller]
+    return StandingDaemonSet(
+        metadata.name,
+        metadata.uid,
+        digest=metadata.annotations.get(DIGEST, ""),
+        image=metadata.annotations.get(IMAGE_NOTE, ""),
+        previous=metadata.annotations.get(PREVIOUS_NOTE, ""),
+        owner=owners[0] if owners else "",
+    )
