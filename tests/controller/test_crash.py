@@ -78,7 +78,8 @@ async def _life(at: int | None, *, after: bool = False) -> tuple[list[str], dict
     await bench.configs("sharing", any="version: v1")
     off = {"enabled": False}
     sections: Any = {"gfd": off, "dcgmExporter": off, "migManager": off, "toolkit": off}
-    await bench.policy(devicePlugin={"config": {"name": "sharing", "default": "any"}}, **sections)
+    plugin = {"config": {"name": "sharing", "default": "any"}}
+    await bench.policy(devicePlugin=plugin, mig={"strategy": "none"}, **sections)
     await bench.api.create(DAEMON_SET, _BEFORE, namespace="gpu-operator")
     fuse = Fuse(bench.api, at, after=after)
     first = asyncio.create_task(run_controller(_OPTIONS, api=fuse, clock=bench.clock))

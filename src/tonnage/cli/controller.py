@@ -169,7 +169,9 @@ def words_of(action: Action) -> str:
     """An action of the controller's in a line, what it changes at the end."""
     match action:
         case PatchNode(node, patch):
-            return f"label node {node}: {label_words(mapping(patch, 'metadata', 'labels').items())}"
+            metadata = mapping(patch, "metadata")
+            changes = {**mapping(metadata, "labels"), **mapping(metadata, "annotations")}
+            return f"label node {node}: {label_words(changes.items())}"
         case ApplyConfigMap(namespace, name, contents, source):
             keys = ", ".join(sorted(contents)) or "no key"
             return f"fill ConfigMap {namespace}/{name} from {source or 'nothing'}: {keys}"
