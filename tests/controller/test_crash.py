@@ -8,11 +8,17 @@ from typing import Any
 
 from controller.test_operator import OPTIONS, Bench
 from tonnage.controller.main import run_controller
-from tonnage.model.actions.cluster import ApplyConfigMap, ApplyObject, DeleteObject, PatchPolicyStatus
+from tonnage.model.actions.cluster import (
+    ApplyConfigMap,
+    ApplyObject,
+    ApplyValidation,
+    DeleteObject,
+    PatchPolicyStatus,
+)
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, DAEMON_SET
 
-ACTIONS_OF_THE_CONTROLLER = {ApplyConfigMap, ApplyObject, DeleteObject, PatchPolicyStatus}
+ACTIONS_OF_THE_CONTROLLER = {ApplyConfigMap, ApplyObject, ApplyValidation, DeleteObject, PatchPolicyStatus}
 """Those that no agent performs; the others are killed at in the agents' own run."""
 _WRITES = frozenset(("create", "patch", "replace", "delete"))
 _OPTIONS = replace(OPTIONS, operand_image="registry.example.com/tonnage:1")
@@ -115,7 +121,9 @@ def _is_killed(error: object) -> bool:
 
 async def test_killed_at_any_write_the_next_controller_ends_it() -> None:
     writes, whole = await _life(None)
-    assert {"Lease", "Node", "ConfigMap", "ClusterPolicy", "DaemonSet", "Event"} == set(writes)
+    assert {"Lease", "Node", "ConfigMap", "ClusterPolicy", "DaemonSet", "Event", "NodeGPUStatus"} == set(
+        writes
+    )
     assert whole["sets"] == ["nvidia-device-plugin-daemonset", "nvidia-operator-validator"]
     assert whole["state"] == "ready"
     assert whole["configs"]["default"] == "version: v1"

@@ -33,6 +33,8 @@ from tonnage.wire.kinds import (
     NAMESPACE,
     NODE,
     NODE_GPU_STATUS,
+    POD,
+    PRIORITY_CLASS,
     RUNTIME_CLASS,
 )
 
@@ -372,6 +374,49 @@ async def test_there_are_nvidia_s_runtime_classes(bench: Bench) -> None:
     await bench.api.patch(CLUSTER_POLICY, "cluster-policy", nri)
     await bench.clock.advance(3)
     assert [found.metadata.name for found in (await bench.api.list(RUNTIME_CLASS)).items] == ["nvidia-legacy"]
+
+
+async def test_a_pod_tries_the_devices_of_a_node(bench: Bench) -> None:
+    """OPR-2."""
+    gpu = {"name": "nvidia.com/gpu", "devices": 1, "replicas": 1, "capacity": 1, "allocatable": 1}
+    await bench.node("a")
+    await bench.report("a", resources=[{**gpu, "allocated": 0}])
+    await bench.api.create(PRIORITY_CLASS, {"metadata": {"name": "tonnage-validation"}, "value": -1})
+    await bench.policy()
+    bench.start(replace(OPTIONS, operand_image="registry.example.com/tonnage:1"))
+    await bench.clock.advance(3)
+    [pod] = (await bench.api.list(POD, namespace="gpu-operator")).items
+    assert pod.metadata.labels["app"] == "nvidia-cuda-validator"
+    assert "a: a pod is tried" in (await bench.condition("Ready"))["message"]
+    ended: Any = {
+        "status": {
+            "phase": "Failed",
+            "containerStatuses": [
+                {"name": "workload", "state": {"terminated": {"exitCode": 1, "message": "cuInit: x"}}}
+            ],
+        }
+    }
+    await bench.api.patch(POD, pod.metadata.name, ended, namespace="gpu-operator", subresource="status")
+    await bench.clock.advance(3)
+    assert not (await bench.api.list(POD, namespace="gpu-operator")).items
+    ready = await bench.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "OperandNotReady")
+    assert "a: cuInit: x" in ready["message"]
+    await bench.clock.advance(650)
+    await bench.report("a", resources=[{**gpu, "allocated": 0}])
+    await bench.clock.advance(65)
+    [pod] = (await bench.api.list(POD, namespace="gpu-operator")).items
+    ended["status"] = {
+        "phase": "Succeeded",
+        "containerStatuses": [{"state": {"terminated": {"exitCode": 0}}}],
+    }
+    await bench.api.patch(POD, pod.metadata.name, ended, namespace="gpu-operator", subresource="status")
+    await bench.clock.advance(3)
+    assert (await bench.status())["state"] == "ready"
+    assert (await bench.api.get(NODE, "a")).metadata.annotations["tonnage.dev/validated"] == "true"
+    report = (await bench.api.get(NODE_GPU_STATUS, "a")).status
+    assert report["deviceCount"] == 1, "the agent's own fields stay"
+    assert [stage["outcome"] for stage in report["validation"]["stages"]] == ["passed"] * 4
 
 
 async def test_operands_have_the_names_that_people_type(bench: Bench) -> None:

@@ -20,6 +20,7 @@ from tonnage.cli.terminal.output import say
 from tonnage.model.actions.cluster import (
     ApplyConfigMap,
     ApplyObject,
+    ApplyValidation,
     CreateEvent,
     DeleteObject,
     PatchNode,
@@ -177,6 +178,11 @@ def words_of(action: Action) -> str:
             return f"fill ConfigMap {namespace}/{name} from {source or 'nothing'}: {keys}"
         case ApplyObject(kind=kind, name=name, namespace=namespace):
             return f"apply {object_subject(kind, namespace, name)}"
+        case ApplyValidation(node, validation):
+            stages = ", ".join(
+                f"{text(found, 'stage')} {text(found, 'outcome')}" for found in mappings(validation, "stages")
+            )
+            return f"set the validation of node {node}: {stages}"
         case DeleteObject(kind=kind, name=name, namespace=namespace):
             return f"delete {object_subject(kind, namespace, name)}"
         case PatchPolicyStatus(name, patch):

@@ -20,6 +20,7 @@ from tonnage.controller.counters import ControllerCounters
 from tonnage.controller.families import controller_families
 from tonnage.controller.operator.node_labels import NodeLabelLoop
 from tonnage.controller.operator.policies import PolicyLoop
+from tonnage.controller.operator.validations import ValidationLoop
 from tonnage.controller.options import ControllerOptions
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.events import EventRecorder
@@ -92,17 +93,19 @@ class _Controller:
     async def _lead(self) -> None:
         """Run the loops, from fresh copies on: the leader before has written since."""
         world = self._world()
-        labels, policies = NodeLabelLoop(world), PolicyLoop(world)
+        labels, policies, validations = NodeLabelLoop(world), PolicyLoop(world), ValidationLoop(world)
         followed = [world.copies.of(kind) for kind in (NODE, CLUSTER_POLICY, NODE_GPU_STATUS)]
         self._unlisted = tuple(copy.kind.plural for copy in followed)
-        async with following(*followed, *policies.copies) as group:
+        async with following(*followed, *policies.copies, *validations.copies) as group:
             self._unlisted = ()
             if not self._options.once:
                 group.create_task(labels.run())
                 group.create_task(policies.run())
+                group.create_task(validations.run())
                 return
             await labels.look_once()
             await policies.look_once()
+            await validations.look_once()
             raise _LookedOnceError
 
     def _world(self) -> ControllerWorld:

@@ -90,6 +90,7 @@ class OperatedNode:
     labels: Mapping[str, str]
     allocatable: Mapping[str, int]
     report: GpuStatus | None = None
+    boot: str = ""
 
     @property
     def devices(self) -> int | None:

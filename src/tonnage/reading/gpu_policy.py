@@ -77,7 +77,8 @@ def operated_node_from(node: Node, report: NodeGPUStatus | None) -> OperatedNode
     allocatable = {
         name: int(count) for name, count in node.status.allocatable.items() if str(count).isdigit()
     }
-    return OperatedNode(node.metadata.name, node.metadata.labels, allocatable, status)
+    boot = text(node.status.node_info, "bootID")
+    return OperatedNode(node.metadata.name, node.metadata.labels, allocatable, status, boot)
 
 
 def config_map_from(config_map: ConfigMap) -> SeenConfigMap:

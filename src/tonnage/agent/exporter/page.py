@@ -77,7 +77,7 @@ class ExporterPage:
             await self._meter.count()
 
     def text(self, counters: Sequence[ExportedCounter]) -> str:
-        """The page now; empty where it is switched off. Raises what our own failures raise; they are counted."""
+        """The page now; empty where it is switched off. Raises what our failures raise; they are counted."""
         if "dcgm-exporter" in self._board.parts_off.value:
             return ""
         try:

@@ -147,6 +147,16 @@ class DeleteObject(LooksFirst):
         return object_subject(self.kind, self.namespace, self.name)
 
 
+@dataclass(frozen=True, slots=True)
+class ApplyValidation:
+    """Have this validation in the status of a node's NodeGPUStatus; all else there is its agent's."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    node: str
+    validation: JsonObject = field(repr=False)
+
+
 class _SliceWrite(LooksFirst):
     """Changes one of the node's slices."""
 
@@ -213,5 +223,7 @@ ClusterAction: TypeAlias = (
     | CreateEvent
     | CountEvent
 )
-ControllerAction: TypeAlias = PatchPolicyStatus | ApplyConfigMap | ApplyObject | DeleteObject
+ControllerAction: TypeAlias = (
+    PatchPolicyStatus | ApplyConfigMap | ApplyObject | ApplyValidation | DeleteObject
+)
 """Those of the cluster controller alone."""
