@@ -49,7 +49,7 @@ class NodeMigConfig:
         self._denied = False
         self._parsed_last: tuple[str, MigConfigs, str] = ("", {}, "")
         """(mig-parted's YAML, its configurations, what is wrong with it): nothing is parsed twice."""
-        for topic in (board.node, board.parts_off):
+        for topic in (board.node, board.parts_off, board.restarts):
             topic.subscribe(self._wake.set)
 
     async def run(self) -> None:
