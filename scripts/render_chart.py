@@ -41,7 +41,7 @@ CONTROLLER_VALUES: Final = (
 _TWIN_KINDS: Final = (
     *("CustomResourceDefinition", "ServiceAccount"),
     *("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
-    *("DeviceClass", "DaemonSet", "Deployment", "PodDisruptionBudget"),
+    *("DeviceClass", "PriorityClass", "DaemonSet", "Deployment", "PodDisruptionBudget"),
 )
 """In the order in which they can be created."""
 _RELEASE_LABELS: Final = frozenset({"app.kubernetes.io/instance", "app.kubernetes.io/version"})
@@ -61,9 +61,13 @@ def files() -> dict[Path, str]:
     texts["kustomization.yaml"] = _dumped(kustomization)
     agents = [for_kubectl(found) for found in rendered(*TWIN_VALUES)]
     both = [for_kubectl(found) for found in rendered(*CONTROLLER_VALUES)]
-    controller = [found for found in both if "-controller" in found["metadata"]["name"]]
+    controller = [found for found in both if _is_of_controller(found)]
     for_the_twin = {TWIN: _for_the_twin(agents), TWIN_CONTROLLER: _for_the_twin(controller)}
     return for_the_twin | {BASE / name: _HEAD + text for name, text in texts.items()}
+
+
+def _is_of_controller(found: dict[str, Any]) -> bool:
+    return "-controller" in found["metadata"]["name"] or found["kind"] == "PriorityClass"
 
 
 def _for_the_twin(chart: list[dict[str, Any]]) -> str:

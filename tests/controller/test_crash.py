@@ -11,6 +11,7 @@ from tonnage.controller.main import run_controller
 from tonnage.model.actions.cluster import (
     ApplyConfigMap,
     ApplyObject,
+    ApplyValidation,
     DeleteObject,
     PatchDriverStatus,
     PatchPolicyStatus,
@@ -21,7 +22,7 @@ from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, DAEMON_SET
 DRIVERS_ACTIONS = {PatchDriverStatus}
 """Killed at in test_driver_crash."""
 ACTIONS_OF_THE_CONTROLLER = {
-    *(ApplyConfigMap, ApplyObject, DeleteObject, PatchPolicyStatus),
+    *(ApplyConfigMap, ApplyObject, ApplyValidation, DeleteObject, PatchPolicyStatus),
     *DRIVERS_ACTIONS,
 }
 """Those that no agent performs; the others are killed at in the agents' own run."""
@@ -89,7 +90,8 @@ async def _life(at: int | None, *, after: bool = False) -> tuple[list[str], dict
     await bench.configs("sharing", any="version: v1")
     off = {"enabled": False}
     sections: Any = {"gfd": off, "dcgmExporter": off, "migManager": off, "toolkit": off}
-    await bench.policy(devicePlugin={"config": {"name": "sharing", "default": "any"}}, **sections)
+    plugin = {"config": {"name": "sharing", "default": "any"}}
+    await bench.policy(devicePlugin=plugin, mig={"strategy": "none"}, **sections)
     await bench.api.create(DAEMON_SET, _BEFORE, namespace="gpu-operator")
     fuse = Fuse(bench.api, at, after=after)
     first = asyncio.create_task(run_controller(_OPTIONS, api=fuse, clock=bench.clock))
@@ -126,7 +128,9 @@ def is_killed(error: object) -> bool:
 
 async def test_killed_at_any_write_the_next_controller_ends_it() -> None:
     writes, whole = await _life(None)
-    assert {"Lease", "Node", "ConfigMap", "ClusterPolicy", "DaemonSet", "Event"} == set(writes)
+    assert {"Lease", "Node", "ConfigMap", "ClusterPolicy", "DaemonSet", "Event", "NodeGPUStatus"} == set(
+        writes
+    )
     assert whole["sets"] == ["nvidia-device-plugin-daemonset", "nvidia-operator-validator"]
     assert whole["state"] == "ready"
     assert whole["configs"]["default"] == "version: v1"

@@ -33,6 +33,9 @@ from tonnage.wire.kinds import (
     NAMESPACE,
     NODE,
     NODE_GPU_STATUS,
+    POD,
+    PRIORITY_CLASS,
+    RUNTIME_CLASS,
 )
 
 CHART_DEFAULTS = Path(__file__).parents[1] / "data/cluster-policy-26.7.yaml"
@@ -151,7 +154,7 @@ async def test_the_chart_s_own_policy_is_reconciled_as_it_is(bench: Bench) -> No
 
 async def test_no_field_that_is_set_is_silently_ignored(bench: Bench) -> None:
     config = {"name": "time-slicing-config", "default": "any"}
-    await bench.policy(devicePlugin={**POLICY["spec"]["devicePlugin"], "config": config})
+    await bench.policy(devicePlugin={**POLICY["spec"]["devicePlugin"], "config": config, "args": ["-v"]})
     bench.start()
     await bench.clock.advance(5)
     condition = await bench.condition("tonnage.dev/FieldsWithoutEffect")
@@ -161,8 +164,9 @@ async def test_no_field_that_is_set_is_silently_ignored(bench: Bench) -> None:
     assert "driver.version" in driver
     assert "the controller installs no drivers" in driver
     [plugin] = [line for line in lines if line.startswith("devicePlugin.")]
-    assert "devicePlugin.enabled" in plugin
+    assert "devicePlugin.args" in plugin
     assert "devicePlugin.config" not in plugin
+    assert "devicePlugin.enabled" not in plugin
 
 
 async def test_without_gpu_nodes_the_policy_is_ready_and_says_so(bench: Bench) -> None:
@@ -237,7 +241,7 @@ async def test_a_node_that_is_not_ready_says_what_it_waits_for(
 
 async def test_time_slicing_by_policy_reaches_the_agents(bench: Bench) -> None:
     """SHR-1: the ConfigMap first, then the policy's patch that names it."""
-    await bench.policy()
+    await bench.policy(mig={"strategy": "none"})
     bench.start()
     await bench.clock.advance(2)
     assert await bench.agents_configs() is None
@@ -276,6 +280,143 @@ async def test_of_two_policies_the_older_counts(bench: Bench) -> None:
     await bench.api.delete(CLUSTER_POLICY, "first")
     await bench.clock.advance(5)
     assert (await bench.status("another"))["state"] == "ready"
+
+
+async def test_the_mig_strategy_of_the_policy_reaches_every_configuration(bench: Bench) -> None:
+    await bench.policy(mig={"strategy": "mixed"})
+    bench.start()
+    await bench.clock.advance(3)
+    assert await bench.agents_configs() == {"default": "version: v1\nflags:\n  migStrategy: mixed\n"}
+    await bench.configs("sharing", any="version: v1 # mine\n")
+    named: Any = {"spec": {"devicePlugin": {"config": {"name": "sharing"}}}}
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", named)
+    await bench.clock.advance(3)
+    assert await bench.agents_configs() == {"any": "version: v1 # mine\nflags:\n  migStrategy: mixed\n"}
+    none: Any = {"spec": {"mig": {"strategy": "none"}, "devicePlugin": {"config": None}}}
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", none)
+    await bench.clock.advance(3)
+    assert await bench.agents_configs() == {}
+
+
+async def test_layouts_by_policy_reach_the_agents(bench: Bench) -> None:
+    """MIG-4: the ConfigMap of migManager.config, and the default of nodes without a label."""
+    await bench.node("a", **{"nvidia.com/mig.capable": "true"})
+    await bench.node("divided", **{"nvidia.com/mig.capable": "true"})
+    await bench.report("a")
+    await bench.report("divided", devices=[{**DEVICE, "migEnabled": True}])
+    await bench.configs("layouts", **{"config.yaml": "version: v1"})
+    await bench.policy(migManager={"config": {"name": "layouts", "default": "all-disabled"}})
+    bench.start()
+    await bench.clock.advance(3)
+    agents = await bench.api.get(CONFIG_MAP, "default-mig-parted-config", "tonnage-system")
+    assert agents.data == {"config.yaml": "version: v1"}
+    assert (await bench.labels("a"))["nvidia.com/mig.config"] == "all-disabled"
+    assert "nvidia.com/mig.config" not in await bench.labels("divided"), "nobody asked to undo a layout"
+    gone: Any = {"spec": {"migManager": {"config": {"name": "no-such"}}}}
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", gone)
+    await bench.clock.advance(3)
+    agents = await bench.api.get(CONFIG_MAP, "default-mig-parted-config", "tonnage-system")
+    assert agents.data == {"config.yaml": "version: v1"}, "the last good one stays"
+    error = await bench.condition("Error")
+    assert "spec.migManager.config.name: ConfigMap gpu-operator/no-such does not exist" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("sections", "labels", "off"),
+    [
+        pytest.param({}, {}, "", id="all run"),
+        pytest.param({"gfd": {"enabled": False}}, {}, "gpu-feature-discovery", id="a section off"),
+        pytest.param(
+            {}, {"nvidia.com/gpu.deploy.device-plugin": "false"}, "device-plugin", id="a label of a user"
+        ),
+        pytest.param({}, {"nvidia.com/gpu.deploy.device-plugin": "paused-for-mig-change"}, "", id="a pause"),
+        pytest.param(
+            {},
+            {"nvidia.com/gpu.deploy.operands": "false"},
+            "dcgm-exporter,device-plugin,gpu-feature-discovery,mig-manager",
+            id="no operand at all",
+        ),
+        pytest.param(
+            {"sandboxWorkloads": {"enabled": True}},
+            {"nvidia.com/gpu.workload.config": "vm-passthrough"},
+            "dcgm-exporter,device-plugin,gpu-feature-discovery,mig-manager",
+            id="a node for virtual machines",
+        ),
+    ],
+)
+async def test_parts_are_switched_off_by_section_and_by_label(
+    bench: Bench, sections: dict[str, Any], labels: dict[str, str], off: str
+) -> None:
+    await bench.node("a", **labels)
+    await bench.policy(**sections)
+    bench.start()
+    await bench.clock.advance(3)
+    node = await bench.api.get(NODE, "a")
+    assert node.metadata.annotations.get("tonnage.dev/parts-off", "") == off
+    await bench.api.delete(CLUSTER_POLICY, "cluster-policy")
+    await bench.clock.advance(3)
+    assert "tonnage.dev/parts-off" not in (await bench.api.get(NODE, "a")).metadata.annotations
+
+
+async def test_there_are_nvidia_s_runtime_classes(bench: Bench) -> None:
+    other: Any = {"metadata": {"name": "nvidia-legacy"}, "handler": "other"}
+    await bench.api.create(RUNTIME_CLASS, other)
+    await bench.policy(operator={"runtimeClass": "nvidia-own"})
+    bench.start()
+    await bench.clock.advance(3)
+    classes = (await bench.api.list(RUNTIME_CLASS)).items
+    assert {found.metadata.name: found.handler for found in classes} == {
+        "nvidia-own": "nvidia-own",
+        "nvidia-cdi": "nvidia-cdi",
+        "nvidia-legacy": "other",
+    }
+    nri: Any = {"spec": {"cdi": {"nriPluginEnabled": True}}}
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", nri)
+    await bench.clock.advance(3)
+    assert [found.metadata.name for found in (await bench.api.list(RUNTIME_CLASS)).items] == ["nvidia-legacy"]
+
+
+async def test_a_pod_tries_the_devices_of_a_node(bench: Bench) -> None:
+    """OPR-2."""
+    gpu = {"name": "nvidia.com/gpu", "devices": 1, "replicas": 1, "capacity": 1, "allocatable": 1}
+    await bench.node("a")
+    await bench.report("a", resources=[{**gpu, "allocated": 0}])
+    await bench.api.create(PRIORITY_CLASS, {"metadata": {"name": "tonnage-validation"}, "value": -1})
+    await bench.policy()
+    bench.start(replace(OPTIONS, operand_image="registry.example.com/tonnage:1"))
+    await bench.clock.advance(3)
+    [pod] = (await bench.api.list(POD, namespace="gpu-operator")).items
+    assert pod.metadata.labels["app"] == "nvidia-cuda-validator"
+    assert "a: a pod is tried" in (await bench.condition("Ready"))["message"]
+    ended: Any = {
+        "status": {
+            "phase": "Failed",
+            "containerStatuses": [
+                {"name": "workload", "state": {"terminated": {"exitCode": 1, "message": "cuInit: x"}}}
+            ],
+        }
+    }
+    await bench.api.patch(POD, pod.metadata.name, ended, namespace="gpu-operator", subresource="status")
+    await bench.clock.advance(3)
+    assert not (await bench.api.list(POD, namespace="gpu-operator")).items
+    ready = await bench.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "OperandNotReady")
+    assert "a: cuInit: x" in ready["message"]
+    await bench.clock.advance(650)
+    await bench.report("a", resources=[{**gpu, "allocated": 0}])
+    await bench.clock.advance(65)
+    [pod] = (await bench.api.list(POD, namespace="gpu-operator")).items
+    ended["status"] = {
+        "phase": "Succeeded",
+        "containerStatuses": [{"state": {"terminated": {"exitCode": 0}}}],
+    }
+    await bench.api.patch(POD, pod.metadata.name, ended, namespace="gpu-operator", subresource="status")
+    await bench.clock.advance(3)
+    assert (await bench.status())["state"] == "ready"
+    assert (await bench.api.get(NODE, "a")).metadata.annotations["tonnage.dev/validated"] == "true"
+    report = (await bench.api.get(NODE_GPU_STATUS, "a")).status
+    assert report["deviceCount"] == 1, "the agent's own fields stay"
+    assert [stage["outcome"] for stage in report["validation"]["stages"]] == ["passed"] * 4
 
 
 async def test_operands_have_the_names_that_people_type(bench: Bench) -> None:
@@ -354,6 +495,8 @@ async def test_a_dry_run_says_what_it_would_do_and_changes_nothing(bench: Bench)
     assert {type(record.action).__name__ for record in withheld} == {
         "PatchNode",
         "PatchPolicyStatus",
+        "ApplyConfigMap",
+        "ApplyObject",
         "CreateEvent",
     }
     assert "nvidia.com/gpu.present" not in await bench.labels("a")

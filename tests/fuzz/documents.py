@@ -18,6 +18,7 @@ from tonnage.diagnose.lint.lint import LintContext, lint
 from tonnage.diagnose.lint.repair import repaired_texts
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
+from tonnage.documents.device_plugin.mig_strategy import with_mig_strategy
 from tonnage.documents.lab.command import parse_command
 from tonnage.documents.lab.steps import parse_lab
 from tonnage.documents.scenario import parse_scenario
@@ -46,10 +47,20 @@ def text_of(data: bytes) -> str:
 
 
 def device_plugin_config(data: bytes) -> None:
+    under_strategy(text_of(data))
     for lenient in (False, True):
         with suppress(ConfigError):
             config = parse_device_plugin_config(text_of(data), source="x", lenient=lenient)
             check_plan(share(INVENTORY, config), OWN_IDS)
+
+
+def under_strategy(text: str) -> None:
+    """Under another MIG strategy a configuration that can be read says the same but for that."""
+    other = with_mig_strategy(text, "mixed")
+    assert with_mig_strategy(other, "mixed") == other
+    with suppress(ConfigError):
+        parse_device_plugin_config(text, source="x", lenient=True)
+        assert parse_device_plugin_config(other, source="x", lenient=True).mig_strategy == "mixed"
 
 
 def check_plan(plan: NodePlan, uuids: set[str]) -> None:

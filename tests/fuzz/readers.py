@@ -121,7 +121,10 @@ OWN: Final[dict[str, str]] = {
             ),
             "twin/controllers/pod_templates.py:kept_template",
             *("twin/kubelet/programs/file_commands.py:_pack", "cli/up/programs.py:_own_kubeconfig"),
-            "twin/apiserver/storage/database.py:Database._objects",
+            *(
+                "twin/apiserver/storage/database.py:Database._objects",
+                "agent/operands/follower.py:OperandFollower.restore",
+            ),
         ),
         _HERE,
     ),

@@ -14,6 +14,7 @@ from tonnage.model.actions.checkpoints import AddRow, SaveCheckpoint
 from tonnage.model.actions.cluster import (
     ApplyConfigMap,
     ApplyObject,
+    ApplyValidation,
     CountEvent,
     CreateEvent,
     CreateNodeFeature,
@@ -94,6 +95,7 @@ APPLIED = {
     "metadata": {"name": "c", "namespace": "ns", "annotations": {"tonnage.dev/copied-from": "o/s"}},
     "data": {"k": "v"},
 }
+VALIDATED: Any = {"validation": {"a": 1}}
 DAEMONS: Any = {"kind": "DaemonSet", "metadata": {"name": "d", "namespace": "ns"}}
 FRESH = {"apiVersion": "tonnage.dev/v1alpha1", "kind": "NodeGPUStatus", "metadata": {"name": "n"}}
 EFFECTS: list[tuple[Action, tuple[object, ...], dict[str, object]]] = [
@@ -127,6 +129,10 @@ EFFECTS: list[tuple[Action, tuple[object, ...], dict[str, object]]] = [
         {"patch_type": PatchType.APPLY, **IN_NS},
     ),
     (ApplyObject.of(DAEMONS), ("patch", DAEMON_SET, "d", DAEMONS), {"patch_type": PatchType.APPLY, **IN_NS}),
+    (
+        *(ApplyValidation("n", {"a": 1}), ("patch", NODE_GPU_STATUS, "n", {**FRESH, "status": VALIDATED})),
+        {"patch_type": PatchType.APPLY, **STATUS},
+    ),
     (DeleteObject("DaemonSet", "d", "u", "ns"), ("delete", DAEMON_SET, "d"), {"uid": "u", **IN_NS}),
     (PatchDriverStatus("p", {"status": {}}), ("patch", NVIDIA_DRIVER, "p", {"status": {}}), STATUS),
     (CreateEvent("ns", {"a": 1}), ("create", EVENT, {"a": 1}), IN_NS),

@@ -142,6 +142,8 @@ class NodeBoard:
     """Devices that the node's pods ask for, by resource; None while that is not known. Of `Holders`."""
     labels: Topic[PublishedLabels | None]
     """The labels that are published; None until then. Of `NodeFeatures`."""
+    parts_off: Topic[frozenset[str]]
+    """Parts that are switched off on this node, of `model.operands.SWITCHED`. Of `OperandFollower`."""
     restarts: Topic[Mapping[str, str]]
     """Pods that asked for a part's restart, the last one's uid by part. Of `OperandFollower`."""
     claims: Topic[ClaimOffer | None]
@@ -176,6 +178,7 @@ class NodeBoard:
             pods=Topic(clock, MappingProxyType({})),
             requested=Topic(clock, None),
             labels=Topic(clock, None),
+            parts_off=Topic(clock, frozenset()),
             restarts=Topic(clock, MappingProxyType({})),
             claims=Topic(clock, None),
         )

@@ -89,6 +89,7 @@ class BoardFacts(msgspec.Struct, frozen=True):
     pods: DumpedFact[Mapping[str, PodIdentity]]
     requested: DumpedFact[Mapping[str, int] | None]
     labels: DumpedFact[PublishedLabels | None]
+    parts_off: DumpedFact[frozenset[str]] = DumpedFact(frozenset())
     restarts: DumpedFact[Mapping[str, str]] = DumpedFact({})
     claims: DumpedFact[ClaimOffer | None] = DumpedFact(None)
     claim_daemons: DumpedFact[tuple[MpsDaemon, ...]] = DumpedFact(())
@@ -159,6 +160,7 @@ def _topics(board: NodeBoard) -> dict[str, Topic[Any]]:
         "pods": board.pods,
         "requested": board.requested,
         "labels": board.labels,
+        "parts_off": board.parts_off,
         "restarts": board.restarts,
         "claims": board.claims,
         "claim_daemons": board.claim_daemons,

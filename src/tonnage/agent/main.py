@@ -204,7 +204,7 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
     holders, specs = Holders(world, board, kubelet_holds, ledger), CdiSpecs(world, board, spec_folder)
     plugin = DevicePlugin(world, board, sockets, ledger, holders, specs)
     cdi, mps = NodeCdi(world, board, specs), NodeMps(world, board, daemons)
-    conditions, operands = NodeConditions(world, board), operands_of(options, world, board)
+    conditions, operands = NodeConditions(world, board), await operands_of(options, world, board)
     features = NodeFeatures(world, board, MachineFiles(options.root), sinks_of(options, world))
     layout = await layout_of(_mig_permits(options, ports), world, board, backend, devices, ledger)
     claims = await claims_of(options.claims, world, board, ledger, lambda: _claim_ports(options, spec_folder))

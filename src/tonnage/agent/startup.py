@@ -75,13 +75,15 @@ def status_files_of(options: AgentOptions) -> StatusFiles | None:
     return NodeStatusFiles(options.root)
 
 
-def operands_of(options: AgentOptions, world: AgentWorld, board: NodeBoard) -> OperandFollower | None:
-    """What tells them."""
+async def operands_of(options: AgentOptions, world: AgentWorld, board: NodeBoard) -> OperandFollower | None:
+    """What tells them; it knows which parts were switched off last."""
     if not options.operands:
         return None
     from tonnage.agent.operands.follower import OperandFollower
 
-    return OperandFollower(world, board)
+    follower = OperandFollower(world, board)
+    await follower.restore()
+    return follower
 
 
 def part_logs(options: AgentOptions) -> AbstractContextManager[None]:

@@ -20,6 +20,7 @@ from tonnage.cli.terminal.output import say
 from tonnage.model.actions.cluster import (
     ApplyConfigMap,
     ApplyObject,
+    ApplyValidation,
     CreateEvent,
     DeleteObject,
     PatchNode,
@@ -169,12 +170,19 @@ def words_of(action: Action) -> str:
     """An action of the controller's in a line, what it changes at the end."""
     match action:
         case PatchNode(node, patch):
-            return f"label node {node}: {label_words(mapping(patch, 'metadata', 'labels').items())}"
+            metadata = mapping(patch, "metadata")
+            changes = {**mapping(metadata, "labels"), **mapping(metadata, "annotations")}
+            return f"label node {node}: {label_words(changes.items())}"
         case ApplyConfigMap(namespace, name, contents, source):
             keys = ", ".join(sorted(contents)) or "no key"
             return f"fill ConfigMap {namespace}/{name} from {source or 'nothing'}: {keys}"
         case ApplyObject(kind=kind, name=name, namespace=namespace):
             return f"apply {object_subject(kind, namespace, name)}"
+        case ApplyValidation(node, validation):
+            stages = ", ".join(
+                f"{text(found, 'stage')} {text(found, 'outcome')}" for found in mappings(validation, "stages")
+            )
+            return f"set the validation of node {node}: {stages}"
         case DeleteObject(kind=kind, name=name, namespace=namespace):
             return f"delete {object_subject(kind, namespace, name)}"
         case PatchPolicyStatus(name, patch):

@@ -20,6 +20,7 @@ from tonnage.controller.counters import ControllerCounters
 from tonnage.controller.families import controller_families
 from tonnage.controller.operator.node_labels import NodeLabelLoop
 from tonnage.controller.operator.policies import PolicyLoop
+from tonnage.controller.operator.validations import ValidationLoop
 from tonnage.controller.options import ControllerOptions
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.events import EventRecorder
@@ -102,14 +103,15 @@ class _Controller:
         """Run the loops, from fresh copies on: the leader before has written since."""
         world = self._world()
         drivers = self._driver_loop(world)
-        policies = PolicyLoop(world, drivers)
-        loops: list[NodeLabelLoop | PolicyLoop | DriverLoop] = [NodeLabelLoop(world)]
+        policies, validations = PolicyLoop(world, drivers), ValidationLoop(world)
+        loops: list[NodeLabelLoop | PolicyLoop | DriverLoop | ValidationLoop] = [NodeLabelLoop(world)]
         loops += [policies] if drivers is None else [drivers, policies]
+        loops.append(validations)
         kinds = [NODE, CLUSTER_POLICY, NODE_GPU_STATUS, *([] if drivers is None else [NVIDIA_DRIVER])]
         followed: list[Informer[Any]] = [world.copies.of(kind) for kind in kinds]
         self._unlisted = tuple(copy.kind.plural for copy in followed)
         own: tuple[Informer[Any], ...] = () if drivers is None else drivers.copies
-        async with following(*followed, *policies.copies, *own) as group:
+        async with following(*followed, *policies.copies, *validations.copies, *own) as group:
             self._unlisted = ()
             if not self._options.once:
                 for loop in loops:

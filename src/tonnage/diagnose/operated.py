@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tonnage.decide.cluster.operate.node_readiness import NodeReadiness, gpu_nodes, readiness
@@ -91,7 +91,8 @@ def operated(cluster: OperatedCluster, now: datetime) -> OperatedView | None:
         for node in gpu_nodes(cluster.nodes)
     ]
     source = next((config for config in cluster.configs if config.name == policy.plugin_config.name), None)
-    configs = config_copy(policy.plugin_config, source, cluster.agents, cluster.operator_namespace)
+    configs = config_copy(policy, source, cluster.agents, cluster.operator_namespace)
+    policy = replace(policy, without_effect=(*policy.without_effect, *configs.without_effect))
     judgement = judged(policy, policy, [node.readiness for node in nodes], configs.problem)
     others = sorted(other.name for other in cluster.policies if other.name != policy.name)
     return OperatedView(policy, judgement, tuple(others), tuple(nodes), configs)

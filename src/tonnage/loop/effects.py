@@ -12,6 +12,7 @@ from tonnage.model.actions.checkpoints import AddRow, CheckpointAction, SaveChec
 from tonnage.model.actions.cluster import (
     ApplyConfigMap,
     ApplyObject,
+    ApplyValidation,
     ClusterAction,
     ControllerAction,
     CountEvent,
@@ -68,7 +69,7 @@ from tonnage.wire.objects import Object
 
 _T = TypeVar("_T")
 _APPLIED: Final[Mapping[str, Kind[Object]]] = {
-    kind.kind: kind for kind in (DAEMON_SET, RUNTIME_CLASS, SERVICE)
+    kind.kind: kind for kind in (DAEMON_SET, POD, RUNTIME_CLASS, SERVICE)
 }
 """Kinds of which the controller keeps whole objects."""
 _HOOK_S: Final = 300.0
@@ -217,10 +218,24 @@ async def _on_objects(api: KubernetesApi, action: ControllerAction) -> None:
                 namespace=namespace or None,
                 patch_type=PatchType.APPLY,
             )
+        case ApplyValidation(node, validation):
+            body = _validated(node, validation)
+            await api.patch(*(NODE_GPU_STATUS, node, body), patch_type=PatchType.APPLY, subresource="status")
         case DeleteObject(kind_name, name, uid, namespace):
             await api.delete(_APPLIED[kind_name], name, namespace=namespace or None, uid=uid)
         case _:
             assert_never(action)
+
+
+def _validated(node: str, validation: JsonObject) -> JsonObject:
+    kind = NODE_GPU_STATUS
+    status: JsonObject = {"validation": validation}
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": node},
+        "status": status,
+    }
 
 
 def _config_map(action: ApplyConfigMap) -> JsonObject:

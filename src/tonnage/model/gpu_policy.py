@@ -74,6 +74,9 @@ class GpuPolicy:
     default_workload: str = "container"
     sandbox_mode: str = "kubevirt"
     plugin_config: ConfigMapChoice = ConfigMapChoice()
+    mig_strategy: str = ""
+    mig_config: ConfigMapChoice = ConfigMapChoice()
+    runtime_classes: tuple[str, ...] = ()
     operands: OperandSettings = OperandSettings()
     without_effect: tuple[FieldWithoutEffect, ...] = ()
     status: JsonObject = field(default_factory=dict, repr=False)
@@ -87,6 +90,7 @@ class OperatedNode:
     labels: Mapping[str, str]
     allocatable: Mapping[str, int]
     report: GpuStatus | None = None
+    boot: str = ""
 
     @property
     def devices(self) -> int | None:

@@ -12,6 +12,10 @@ from typing import Final
 
 OPERAND_LABEL: Final = "tonnage.dev/operand"
 """On DaemonSets and pods that follow a part of the agent: the part."""
+PARTS_OFF: Final = "tonnage.dev/parts-off"
+"""Annotation of a Node: parts that a ClusterPolicy or a label switched off there, with commas."""
+SWITCHED: Final = ("device-plugin", "gpu-feature-discovery", "mig-manager", "dcgm-exporter")
+"""Parts that an agent stops when they are switched off."""
 OPERAND_LOGS: Final = "/run/tonnage/operands"
 """On the host, the folder of each part: its `log`, and `ready` as long as it is."""
 LOG_FILE: Final = "log"

@@ -62,6 +62,9 @@ def gpu_policy_from(policy: ClusterPolicy, *, drivers: bool = False) -> GpuPolic
         default_workload=text(spec, "sandboxWorkloads", "defaultWorkload") or "container",
         sandbox_mode=text(spec, "sandboxWorkloads", "mode") or "kubevirt",
         plugin_config=_choice(spec, "devicePlugin"),
+        mig_strategy=text(spec, "mig", "strategy"),
+        mig_config=_choice(spec, "migManager") if _is_on(spec, "migManager") else ConfigMapChoice(),
+        runtime_classes=tuple(_runtime_classes(spec)),
         operands=_operands(spec),
         without_effect=tuple(fields_without_effect(spec, policy_effects(drivers=drivers))),
         status=dict(policy.status),
@@ -74,7 +77,8 @@ def operated_node_from(node: Node, report: NodeGPUStatus | None) -> OperatedNode
     allocatable = {
         name: int(count) for name, count in node.status.allocatable.items() if str(count).isdigit()
     }
-    return OperatedNode(node.metadata.name, node.metadata.labels, allocatable, status)
+    boot = text(node.status.node_info, "bootID")
+    return OperatedNode(node.metadata.name, node.metadata.labels, allocatable, status, boot)
 
 
 def config_map_from(config_map: ConfigMap) -> SeenConfigMap:
@@ -101,6 +105,16 @@ def _operands(spec: JsonObject) -> OperandSettings:
         priority_class=text(sets, "priorityClassName") or "system-node-critical",
         update_strategy=strategy,
     )
+
+
+def _runtime_classes(spec: JsonObject) -> Iterator[str]:
+    """Those of NVIDIA's runtime; with its plugin for NRI there is none."""
+    if not _is_on(spec, "toolkit") or flag(spec, "cdi", "nriPluginEnabled"):
+        return
+    yield text(spec, "operator", "runtimeClass") or "nvidia"
+    if _is_on(spec, "cdi"):
+        yield "nvidia-cdi"
+        yield "nvidia-legacy"
 
 
 def _is_on(spec: JsonObject, section: str) -> bool:

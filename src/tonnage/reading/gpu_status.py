@@ -15,11 +15,14 @@ from tonnage.model.node.gpu_status import (
     GpuStatus,
 )
 from tonnage.model.node.software import UNKNOWN, KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
+from tonnage.model.validation import NodeValidation, Outcome, Stage, StageResult
 from tonnage.reading.object_parts import moment
 from tonnage.wire import objects as w
 
 _LEVELS: Final = {word: level for level, word in PCI_WORDS.items()}
 _SWITCHES: Final = {switch.value: switch for switch in Switch}
+_STAGES: Final = frozenset(stage.value for stage in Stage)
+_OUTCOMES: Final = frozenset(outcome.value for outcome in Outcome)
 _MOST_NVLINKS: Final = 64
 
 
@@ -39,6 +42,8 @@ def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
         ),
         mps={_text(r.get("name")): _silence(r) for r in resources if r.get("sharing") == "mps"},
         software=_software(body.get("runtime"), body.get("kubelet")),
+        free={_text(r.get("name")): _free(r) for r in resources},
+        validation=_validation(body.get("validation")),
         config=_source(body.get("config")),
         driver=_text(body.get("driverVersion")),
         cuda=_text(body.get("cudaVersion")),
@@ -93,6 +98,22 @@ def _silence(resource: Mapping[str, object]) -> str:
     if not isinstance(mps, dict):
         return "not started yet"
     return "" if mps.get("ready") is True else _text(mps.get("reason")) or "not ready"
+
+
+def _free(resource: Mapping[str, object]) -> int:
+    return (_whole(resource.get("allocatable")) or 0) - (_whole(resource.get("allocated")) or 0)
+
+
+def _validation(value: object) -> NodeValidation:
+    """What the controller wrote; a stage or an outcome of another release counts as absent."""
+    body: Mapping[str, object] = value if isinstance(value, dict) else {}
+    stages = tuple(
+        StageResult(Stage(stage), Outcome(outcome), _text(found.get("message")))
+        for found in _objects(body.get("stages"))
+        if (stage := _text(found.get("stage"))) in _STAGES
+        and (outcome := _text(found.get("outcome"))) in _OUTCOMES
+    )
+    return NodeValidation(_text(body.get("subject")), stages, moment(_text(body.get("ranAt"))))
 
 
 def _refused_config(config: object) -> Iterator[str]:

@@ -20,6 +20,7 @@ from tonnage.wire.kinds import (
     DEVICE_CLASS,
     DISRUPTION_BUDGET,
     NAMESPACE,
+    PRIORITY_CLASS,
     ROLE,
     ROLE_BINDING,
     SERVICE_ACCOUNT,
@@ -39,7 +40,7 @@ _KINDS: Final[Mapping[str, Kind[Object]]] = {
     for kind in (
         *(CUSTOM_RESOURCE, SERVICE_ACCOUNT),
         *(CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING),
-        *(DEVICE_CLASS, DAEMON_SET, DEPLOYMENT, DISRUPTION_BUDGET),
+        *(DEVICE_CLASS, PRIORITY_CLASS, DAEMON_SET, DEPLOYMENT, DISRUPTION_BUDGET),
     )
 }
 _FIELDS_LEFT_OUT: Final = frozenset(

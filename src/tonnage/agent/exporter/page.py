@@ -77,7 +77,9 @@ class ExporterPage:
             await self._meter.count()
 
     def text(self, counters: Sequence[ExportedCounter]) -> str:
-        """The page now. Raises what a failure of ours raises, which is counted."""
+        """The page now; empty where it is switched off. Raises what our failures raise; they are counted."""
+        if "dcgm-exporter" in self._board.parts_off.value:
+            return ""
         try:
             page = self._device_metrics(counters)
             page += self._pods.text(series_in(page))

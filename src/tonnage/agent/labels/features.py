@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from tonnage.decide.node.labels.node_labels import PublishedLabels
 
 _LOG: Final = logging.getLogger(__name__)
+_PART: Final = "gpu-feature-discovery"
 _NOT_OFTENER_S: Final = 1.0
 
 
 class NodeFeatures:
     """Publishes after every change, and again at the configuration's interval: others may write them.
 
-    While the devices cannot be read the labels stay as they are; they go with the hardware, not with the
-    driver, and not with the agent. `sink_for` is None where nothing is published.
+    While the devices cannot be read, or this part is switched off, the labels stay as they are; they go with
+    the hardware, not with the driver, and not with the agent. `sink_for` is None where nothing is published.
     """
 
     def __init__(
@@ -55,13 +56,13 @@ class NodeFeatures:
         self._restarted = ""
         self._complaint = ""
         self._retries = Retries()
-        for topic in (board.inventory, board.devices_error, board.configuration):
+        for topic in (board.inventory, board.devices_error, board.configuration, board.parts_off):
             topic.subscribe(self._dirty.set)
         board.restarts.subscribe(self._restart)
 
     def _restart(self) -> None:
         """Publish all labels again, whether they changed or not."""
-        if (asked := self._board.restarts.value.get("gpu-feature-discovery", "")) == self._restarted:
+        if (asked := self._board.restarts.value.get(_PART, "")) == self._restarted:
             return
         self._restarted, self._done, self._due = asked, None, 0.0
         self._dirty.set()
@@ -87,7 +88,7 @@ class NodeFeatures:
 
     async def _look(self, sink_for: Callable[[FeatureSettings], LabelSink]) -> None:
         inventory, config = self._board.inventory.value, self._board.configuration.value
-        if inventory is None or config is None:
+        if inventory is None or config is None or _PART in self._board.parts_off.value:
             return
         now = inventory, config, self._board.devices_error.value
         settings = config.config.features

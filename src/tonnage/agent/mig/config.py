@@ -49,7 +49,8 @@ class NodeMigConfig:
         self._denied = False
         self._parsed_last: tuple[str, MigConfigs, str] = ("", {}, "")
         """(mig-parted's YAML, its configurations, what is wrong with it): nothing is parsed twice."""
-        board.node.subscribe(self._wake.set)
+        for topic in (board.node, board.parts_off, board.restarts):
+            topic.subscribe(self._wake.set)
 
     async def run(self) -> None:
         """Follow the label and the ConfigMap until cancelled."""
@@ -65,7 +66,12 @@ class NodeMigConfig:
                 self._wake.clear()
 
     def _label(self) -> str:
-        """The label's value. A Node object that is away for a moment asks for nothing new."""
+        """The label's value. A Node object that is away for a moment asks for nothing new.
+
+        Empty where the MIG manager is switched off.
+        """
+        if "mig-manager" in self._board.parts_off.value:
+            return ""
         node, wish = self._board.node.value, self._board.mig_wish.value
         if node is None:
             return "" if wish is None else wish.config

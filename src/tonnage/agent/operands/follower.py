@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentWorld
 from tonnage.decide.node.operand_standing import PartFacts, StatusFileSet, status_files, waits
+from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.actions.status_files import ShowStatusFiles
-from tonnage.model.errors import HardwareError
+from tonnage.model.errors import ConfigError, HardwareError
+from tonnage.model.json import parsed_json
 from tonnage.model.names import VALIDATED
-from tonnage.model.operands import OPERAND_LABEL, OPERANDS
+from tonnage.model.operands import OPERAND_LABEL, OPERANDS, PARTS_OFF, SWITCHED
 
 _LOG: Final = logging.getLogger(__name__)
+CHECKPOINT: Final = "parts-off"
 _LOOK_S: Final = 60.0
 _RETRY_S: Final = 5.0
 
@@ -29,6 +33,7 @@ class OperandFollower:
     def __init__(self, world: AgentWorld, board: NodeBoard) -> None:
         self._node = world.node
         self._clock = world.clock
+        self._checkpoints = world.checkpoints
         self._performer = world.performer
         self._board = board
         self._wake = asyncio.Event()
@@ -38,10 +43,21 @@ class OperandFollower:
         """The pod that followed each part last, by its uid."""
         for topic in (
             *(board.inventory, board.devices_error, board.configuration, board.offer, board.node),
-            *(board.software, board.labels),
+            *(board.software, board.labels, board.parts_off),
         ):
             topic.subscribe(self._wake.set)
         board.pods.subscribe(self._see_pods)
+
+    async def restore(self) -> None:
+        """Keep what was switched off last so: kubelet is served before the Node object is seen."""
+        try:
+            saved = await self._checkpoints.load(CHECKPOINT)
+            parts = parsed_json(saved) if saved is not None else []
+        except (HardwareError, ConfigError, ValueError) as error:
+            _LOG.warning("parts that are off not known: node=%s error=%s", self._node, error)
+            return
+        if isinstance(parts, list):
+            self._board.parts_off.publish(frozenset(str(part) for part in parts) & frozenset(SWITCHED))
 
     async def run(self) -> None:
         """Follow the board until cancelled; somebody who removes a file gets it back."""
@@ -51,6 +67,7 @@ class OperandFollower:
             group.create_task(self._tick())
             while True:
                 self._wake.clear()
+                await self._switch()
                 await self._show()
                 await self._wake.wait()
 
@@ -59,6 +76,25 @@ class OperandFollower:
             await self._clock.sleep(_RETRY_S if self._shown is None else _LOOK_S)
             self._shown = None
             self._wake.set()
+
+    async def _switch(self) -> None:
+        """Have the parts off that the Node says; one that is away for a moment says nothing new."""
+        node = self._board.node.value
+        if node is None:
+            return
+        words = node.metadata.annotations.get(PARTS_OFF, "").split(",")
+        off = frozenset(words) & frozenset(SWITCHED)
+        before = self._board.parts_off.value
+        if off == before:
+            return
+        for part in sorted(off ^ before):
+            log = logging.getLogger(_LOGGERS[part])
+            log.info("switched %s: part=%s node=%s", "off" if part in off else "on", part, self._node)
+        try:
+            await self._performer.perform(SaveCheckpoint(CHECKPOINT, json.dumps(sorted(off)).encode()))
+        except HardwareError as error:
+            _LOG.warning("parts that are off not kept on disk: node=%s error=%s", self._node, error)
+        self._board.parts_off.publish(off)
 
     async def _show(self) -> None:
         facts = self._facts()
@@ -95,6 +131,7 @@ class OperandFollower:
             driver_root=config.config.driver_root if config is not None else "/",
             runtime=board.software.value.runtime.name,
             device_list=config.device_list if config is not None else "the configuration is not known yet",
+            off=board.parts_off.value,
             offered=offered,
             lacking=[name for name in offered if name not in there],
             labelled=board.labels.value is not None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
@@ -43,6 +43,7 @@ from tonnage.model.reasons.reason import Reason
 from tonnage.ports.node import PluginSockets
 
 _LOG: Final = logging.getLogger(__name__)
+_PART: Final = "device-plugin"
 _LOOK_S: Final = 0.2
 """Where nobody tells that sockets vanished or kubelet restarted."""
 _BACK_OFF_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -93,19 +94,21 @@ class DevicePlugin:
         self._topologies = Topologies(world.node)
         self._wake = asyncio.Event()
         self._stale = True
+        self._off = False
+        """Whether nothing was offered last, since this part is switched off."""
         self._restarted = ""
         """The pod that asked for it last."""
         self._used: tuple[NodePlan, tuple[Hold, ...], Uses] | None = None
         self._group: asyncio.TaskGroup | None = None
         self._standing: dict[ResourceName, _Standing] = {}
         self._trouble: dict[ResourceName, _Trouble] = {}
-        for topic in (board.inventory, board.configuration, board.holds, board.mps):
+        for topic in (board.inventory, board.configuration, board.holds, board.mps, board.parts_off):
             topic.subscribe(self._refresh)
         board.restarts.subscribe(self._restart)
 
     def _restart(self) -> None:
         """Introduce every resource to kubelet again, as a plugin does that starts."""
-        if (asked := self._board.restarts.value.get("device-plugin", "")) == self._restarted:
+        if (asked := self._board.restarts.value.get(_PART, "")) == self._restarted:
             return
         self._restarted = asked
         for standing in self._standing.values():
@@ -254,7 +257,9 @@ class DevicePlugin:
             return
         self._stale = False
         mps, old = board.mps.value, board.offer.value
-        plan = plan_of(inventory, config, mps, old)
+        off = _PART in board.parts_off.value
+        plan = plan_of(inventory, config, mps, old if off is self._off else None)
+        plan, self._off = replace(plan, resources=()) if off else plan, off
         if old is None or not old.is_of(inventory, config):
             self._topologies.follow(plan, inventory)
         board.offer.publish(offer_of(inventory, config, plan, held, mps, uses=self._uses(plan, held)))

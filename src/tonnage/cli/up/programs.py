@@ -24,15 +24,18 @@ from tonnage.cli.terminal.failure import USAGE
 from tonnage.cli.up.pretended_options import exporter_port, told_on_the_twin
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import parsed_json
+from tonnage.model.validation import FAILED, PASSED
 from tonnage.twin.host_programs import PretendedPrograms
 from tonnage.twin.kubelet.containers.runtime_port import ContainerContext, Program, Stdio
 from tonnage.twin.kubelet.node_disk import LocalDisk
+from tonnage.twin.kubelet.programs.gpus import sees_gpus
 from tonnage.twin.kubelet.programs.program_table import find_command
 from tonnage.twin.platform import AGENT_IMAGE
 
 _CONTROLLER: Final = "controller"
 _FOLLOWS: Final = "tail"
 """The one other program that the image has: it follows logs."""
+_WORKLOAD: Final = "tonnage.adapters.workload"
 _SHARED_MEMORY: Final = "tonnage.adapters.mps.shared_memory"
 _STDIO: Final[ContextVar[Stdio | None]] = ContextVar("the streams of the running container", default=None)
 
@@ -50,6 +53,8 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
     """
     if _SHARED_MEMORY in context.argv:
         return 0
+    if _WORKLOAD in context.argv:
+        return _pretend_workload(context)
     if context.argv[:1] == (_FOLLOWS,):
         tail = find_command(context)
         assert tail is not None
@@ -72,6 +77,15 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
             async with connect(own, program="tonnage-agent", on_answer=metrics.api_answered) as api:
                 await run_agent(options, api=api, clock=clock, metrics=metrics, host=host)
     return 0
+
+
+def _pretend_workload(context: ContainerContext) -> int:
+    """What the workload says where devices are pretended: whether the container got one."""
+    if sees_gpus(context):
+        context.stdio.write(b"vectorAdd passed on a pretended device\n")
+        return PASSED
+    context.stdio.write(b"the container got no device\n")
+    return FAILED
 
 
 async def _run_cluster_controller(context: ContainerContext, kubeconfig: Path) -> int:

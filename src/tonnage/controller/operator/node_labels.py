@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.controller.context import ControllerWorld
-from tonnage.decide.cluster.operate.operand_labels import label_changes
+from tonnage.decide.cluster.operate.operand_labels import has_gpu, label_changes, parts_off
 from tonnage.decide.cluster.operate.policy_status import in_force
 from tonnage.loop.informer import Delta, Key, key_of
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.actions.cluster import PatchNode
+from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.model.json import JsonObject
+from tonnage.model.json_access import mappings
+from tonnage.model.operands import PARTS_OFF
 from tonnage.reading.gpu_policy import gpu_policy_from
 from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
-from tonnage.wire.objects import NodeGPUStatus
+from tonnage.wire.objects import Node, NodeGPUStatus
 
 _WORKERS: Final = 4
 
@@ -54,17 +57,33 @@ class NodeLabelLoop:
         self._world.counters.turned("node-labels")
         node = self._nodes.get(name)
         policy = in_force(gpu_policy_from(policy) for policy in self._policies)
-        if node is None or policy is None:
+        if node is None:
             return
-        changes = label_changes(node.metadata.labels, policy, devices=_devices(self._reports.get(name)))
-        if changes:
-            labels: JsonObject = dict(changes)
+        metadata = self._changes(node, policy)
+        if metadata:
             # With the version that was judged: what a user wrote since then is looked at first.
-            metadata: JsonObject = {
-                "labels": labels,
-                "resourceVersion": node.metadata.resource_version,
-            }
+            metadata["resourceVersion"] = node.metadata.resource_version
             await self._world.performer.perform(PatchNode(name, {"metadata": metadata}))
+
+    def _changes(self, node: Node, policy: GpuPolicy | None) -> JsonObject:
+        """What to write to the Node's metadata; without a policy, that no part is switched off."""
+        labels, report = node.metadata.labels, self._reports.get(node.metadata.name)
+        devices = _devices(report)
+        changes: JsonObject = {}
+        if policy is not None:
+            changes |= label_changes(labels, policy, devices=devices, divided=_is_divided(report))
+        off = parts_off(labels, policy) if has_gpu(labels, devices) else ""
+        metadata: JsonObject = {"labels": changes} if changes else {}
+        if node.metadata.annotations.get(PARTS_OFF, "") != off:
+            metadata["annotations"] = {PARTS_OFF: off or None}
+        return metadata
+
+
+def _is_divided(report: NodeGPUStatus | None) -> bool:
+    """Whether a GPU is in MIG mode, or nobody knows."""
+    if report is None or not report.status:
+        return True
+    return any(device.get("migEnabled") for device in mappings(report.status, "devices"))
 
 
 def _devices(report: NodeGPUStatus | None) -> int | None:

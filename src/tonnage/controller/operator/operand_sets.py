@@ -1,57 +1,74 @@
-"""The DaemonSets under the names of NVIDIA's operands, as long as a policy asks for them."""
+"""DaemonSets under the names of NVIDIA's operands, and its RuntimeClasses, as a policy asks for them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 from tonnage.controller.context import ControllerWorld
-from tonnage.decide.cluster.operate.operand_sets import APPLIED_HASH, OperandSets, SeenObject, operand_sets
+from tonnage.decide.cluster.operate.operand_sets import (
+    APPLIED_HASH,
+    OperandSets,
+    SeenObject,
+    operand_sets,
+    runtime_classes,
+)
 from tonnage.loop.informer import Informer, Key
 from tonnage.model.errors import ApiError
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.model.operands import OPERAND_LABEL
-from tonnage.wire.kinds import DAEMON_SET
-from tonnage.wire.objects import DaemonSet
+from tonnage.wire.kinds import DAEMON_SET, RUNTIME_CLASS, Kind
+from tonnage.wire.objects import Object
+
+T = TypeVar("T", bound=Object)
 
 
 class OperandLoop:
-    """Keeps them like the policy; without an image for their pods it leaves all alone."""
+    """Keeps them like the policy; without an image for pods there are no DaemonSets."""
 
     def __init__(self, world: ControllerWorld, changed: Callable[[Key], None]) -> None:
         self._world = world
         self._sets = Informer(
             world.api, DAEMON_SET, world.clock, namespace=world.operator_namespace, on_change=changed
         )
+        self._classes = Informer(world.api, RUNTIME_CLASS, world.clock, on_change=changed)
 
     @property
-    def copies(self) -> tuple[Informer[DaemonSet], ...]:
+    def copies(self) -> tuple[Informer[Any], ...]:
         """What has to be kept fresh for it."""
-        return (self._sets,) if self._world.operand_image else ()
+        return (self._sets, self._classes) if self._world.operand_image else (self._classes,)
 
     async def follow(self, policy: GpuPolicy) -> str:
-        """Have the DaemonSets be as the policy says; why one cannot."""
+        """Have them be as the policy says; why one cannot."""
         world = self._world
+        classes = runtime_classes(policy, map(_seen, self._classes))
+        problem = await self._perform(classes, RUNTIME_CLASS, "RuntimeClasses")
         if not world.operand_image:
-            return ""
-        seen = [_seen(found) for found in self._sets]
-        wanted = operand_sets(policy, world.operand_image, world.operator_namespace, seen)
-        try:
-            await self._perform(wanted)
-        except ApiError as error:
-            return f"the DaemonSets in {world.operator_namespace} are not as the policy says: {error.message}"
-        return wanted.problem
+            return problem
+        namespace = world.operator_namespace
+        wanted = operand_sets(policy, world.operand_image, namespace, map(_seen, self._sets))
+        refused = await self._perform(wanted, DAEMON_SET, f"DaemonSets in {namespace}")
+        return problem or refused or wanted.problem
 
-    async def _perform(self, wanted: OperandSets) -> None:
-        performer = self._world.performer
+    async def _perform(self, wanted: OperandSets, kind: Kind[T], what: str) -> str:
+        """Why it is not done; empty: it is. What is refused keeps nothing else from being done."""
+        performer, problem = self._world.performer, ""
         for action in wanted.applied:
-            await performer.perform(action)
+            try:
+                await performer.perform(action)
+            except ApiError as error:
+                problem = problem or f"{what} are not as the policy says: {error.message}"
         for gone in wanted.deleted:
-            reading = self._world.api.get(DAEMON_SET, gone.name, gone.namespace)
-            _, sight = await performer.look(gone.subject, reading)
-            await performer.perform(gone, sight)
+            reading = self._world.api.get(kind, gone.name, gone.namespace or None)
+            try:
+                _, sight = await performer.look(gone.subject, reading)
+                await performer.perform(gone, sight)
+            except ApiError as error:
+                problem = problem or f"{what} are not as the policy says: {error.message}"
+        return problem
 
 
-def _seen(found: DaemonSet) -> SeenObject:
+def _seen(found: Object) -> SeenObject:
     meta = found.metadata
     part = meta.labels.get(OPERAND_LABEL, "")
     return SeenObject(meta.name, meta.uid, part, meta.annotations.get(APPLIED_HASH, ""))

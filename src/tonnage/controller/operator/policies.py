@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tonnage.controller.context import ControllerWorld
 from tonnage.controller.operator.operand_sets import OperandLoop
 from tonnage.decide.cluster.operate.node_readiness import NodeReadiness, gpu_nodes, readiness
-from tonnage.decide.cluster.operate.plugin_configs import config_copy
+from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy, config_copy, layouts_copy
 from tonnage.decide.cluster.operate.policy_status import in_force, judged, status_of
 from tonnage.loop.informer import Informer, Key
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.actions.cluster import PatchPolicyStatus
-from tonnage.model.gpu_policy import GpuPolicy, PolicyState, SeenConfigMap
+from tonnage.model.gpu_policy import ConfigMapChoice, GpuPolicy, PolicyState, SeenConfigMap
 from tonnage.model.json import JsonObject
-from tonnage.model.names import AGENTS_CONFIG
+from tonnage.model.names import AGENTS_CONFIG, AGENTS_LAYOUTS
 from tonnage.reading.gpu_policy import config_map_from, gpu_policy_from, operated_node_from
 from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, NODE, NODE_GPU_STATUS
 from tonnage.wire.objects import ClusterPolicy, ConfigMap
@@ -78,7 +79,11 @@ class PolicyLoop:
         read = {p.metadata.name: gpu_policy_from(p, drivers=drivers) for p in self._policies}
         winner = in_force(read.values())
         if winner is not None:
-            problem = await self._configure(winner) or await self._operands.follow(winner)
+            configs = await self._configure(winner)
+            problem = await self._operands.follow(winner)
+            problem = configs.problem or problem
+            effects = (*winner.without_effect, *configs.without_effect)
+            read[winner.name] = winner = replace(winner, without_effect=effects)
             for name, policy in read.items():
                 judgement = judged(policy, winner, nodes, problem)
                 more = self._of_drivers(name) if policy is winner else ()
@@ -91,20 +96,28 @@ class PolicyLoop:
         """The conditions of the drivers that a policy asks for."""
         return () if self._drivers is None else self._drivers.conditions(policy)
 
-    async def _configure(self, policy: GpuPolicy) -> str:
-        """Have the agents' ConfigMap follow the policy; why it cannot."""
-        world, choice = self._world, policy.plugin_config
-        agents = self._agents.get(AGENTS_CONFIG, world.namespace)
-        named = self._named.get(choice.name, world.operator_namespace)
-        copy = config_copy(
-            choice,
-            None if named is None else config_map_from(named),
-            SeenConfigMap(world.namespace, AGENTS_CONFIG, {}) if agents is None else config_map_from(agents),
-            world.operator_namespace,
+    async def _configure(self, policy: GpuPolicy) -> ConfigCopy:
+        """Have the agents' ConfigMaps follow the policy; what is without effect, or why they cannot."""
+        world, operator = self._world, self._world.operator_namespace
+        copies = (
+            config_copy(
+                policy, self._source(policy.plugin_config), self._agents_own(AGENTS_CONFIG), operator
+            ),
+            layouts_copy(policy, self._source(policy.mig_config), self._agents_own(AGENTS_LAYOUTS), operator),
         )
-        if copy.action is not None:
-            await world.performer.perform(copy.action)
-        return copy.problem
+        for copy in copies:
+            if copy.action is not None:
+                await world.performer.perform(copy.action)
+        problem = next((copy.problem for copy in copies if copy.problem), "")
+        return ConfigCopy(problem=problem, without_effect=copies[0].without_effect)
+
+    def _source(self, choice: ConfigMapChoice) -> SeenConfigMap | None:
+        named = self._named.get(choice.name, self._world.operator_namespace)
+        return None if named is None else config_map_from(named)
+
+    def _agents_own(self, name: str) -> SeenConfigMap:
+        found = self._agents.get(name, self._world.namespace)
+        return SeenConfigMap(self._world.namespace, name, {}) if found is None else config_map_from(found)
 
     async def _tell(self, name: str, policy: GpuPolicy, status: JsonObject) -> None:
         """Write the status, and an Event where the state has changed."""

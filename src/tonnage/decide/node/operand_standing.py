@@ -21,7 +21,8 @@ _HOST: Final = "/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartFacts:
-    """What is known of the parts. `lacking`: resources that are offered and that the Node does not have yet.
+    """What is known of the parts. `lacking`: resources that are offered and that the Node does not have yet;
+    `off`: parts that are switched off.
 
     `driver_error` is why the devices cannot be read, `device_list` why containers would get none.
     """
@@ -31,6 +32,7 @@ class PartFacts:
     driver_root: str = _HOST
     runtime: str = UNKNOWN
     device_list: str = ""
+    off: Collection[str] = ()
     offered: Collection[str] = ()
     lacking: Collection[str] = ()
     labelled: bool = False
@@ -56,7 +58,7 @@ def waits(facts: PartFacts) -> dict[str, str]:
         plugin = "no resource is offered"
     if not plugin and facts.lacking:
         plugin = f"the node does not have {', '.join(sorted(facts.lacking))} yet"
-    return {
+    standing = {
         "container-toolkit": toolkit,
         "operator-validator": toolkit or plugin,
         "device-plugin": plugin,
@@ -65,6 +67,7 @@ def waits(facts: PartFacts) -> dict[str, str]:
         "mig-manager": driver,
         "node-status-exporter": "",
     }
+    return standing | dict.fromkeys(facts.off, "it is switched off")
 
 
 def status_files(facts: PartFacts) -> StatusFileSet:

@@ -193,6 +193,29 @@ class HostStatus(Document):
     driver_version: str = ""
 
 
+class ValidationStage(Document):
+    """A stage of the node's validation."""
+
+    stage: Literal["driver", "runtime", "plugin", "workload"]
+    outcome: Literal["passed", "failed", "waiting", "skipped"]
+    message: str = ""
+
+
+class ValidationStatus(Document):
+    """Whether the node's parts work, as the cluster controller found it; the agent does not write it."""
+
+    subject: Annotated[str, Field(description="of what: another boot, driver or set of resources is new")] = (
+        ""
+    )
+    stages: Annotated[
+        list[ValidationStage], Field(description="in the order in which one needs the one before")
+    ] = Field(default_factory=list)
+    ran_at: Annotated[
+        str | None,
+        Field(json_schema_extra={"format": "date-time"}, description="when a pod last tried a device"),
+    ] = None
+
+
 class NodeGPUStatusBody(Document):
     """What the agent of a node knows and no core object carries."""
 
@@ -219,6 +242,9 @@ class NodeGPUStatusBody(Document):
     kubelet: KubeletStatus
     host: HostStatus | None = None
     problems: list[str] = Field(default_factory=list)
+    validation: Annotated[
+        ValidationStatus | None, Field(description="absent where no controller validates nodes")
+    ] = None
 
     def to_json(self) -> JsonObject:
         """As it stands in the object's `status`."""

@@ -157,6 +157,16 @@ class PatchDriverStatus:
     patch: JsonObject = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class ApplyValidation:
+    """Have this validation in the status of a node's NodeGPUStatus; all else there is its agent's."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    node: str
+    validation: JsonObject = field(repr=False)
+
+
 class _SliceWrite(LooksFirst):
     """Changes one of the node's slices."""
 
@@ -224,6 +234,6 @@ ClusterAction: TypeAlias = (
     | CountEvent
 )
 ControllerAction: TypeAlias = (
-    PatchPolicyStatus | PatchDriverStatus | ApplyConfigMap | ApplyObject | DeleteObject
+    PatchPolicyStatus | PatchDriverStatus | ApplyConfigMap | ApplyObject | ApplyValidation | DeleteObject
 )
 """Those of the cluster controller alone."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from tonnage.model.devices.links import PciLevel
 from tonnage.model.node.software import NodeSoftware
+from tonnage.model.validation import NodeValidation
 
 SILENT_AFTER: Final = timedelta(minutes=3)
 """An agent is silent after three heartbeats that did not come."""
@@ -104,6 +105,10 @@ class GpuStatus:
     """Resources that are shared through MPS, and why their daemon does not serve; empty when it does."""
     software: NodeSoftware = field(default_factory=NodeSoftware)
     """Its kubelet and container runtime; unknown where an older agent does not say."""
+    free: Mapping[str, int] = field(default_factory=dict)
+    """Healthy devices that no container holds, by resource name."""
+    validation: NodeValidation = field(default_factory=NodeValidation)
+    """What the cluster controller found, in its own field."""
     config: str = ""
     """The device-plugin configuration that runs there, as the agent names it."""
     driver: str = ""

@@ -6,7 +6,7 @@ import pytest
 
 from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy, config_copy
 from tonnage.model.actions.cluster import ApplyConfigMap
-from tonnage.model.gpu_policy import ConfigMapChoice, SeenConfigMap
+from tonnage.model.gpu_policy import ConfigMapChoice, GpuPolicy, SeenConfigMap
 
 SOURCE = SeenConfigMap("gpu-operator", "time-slicing", {"any": "a", "t4": "b"})
 EMPTY = SeenConfigMap("tonnage-system", "device-plugin-config", {})
@@ -47,7 +47,10 @@ def copied(**contents: str) -> SeenConfigMap:
 def test_how_it_follows(
     choice: tuple[str, str], source: SeenConfigMap | None, target: SeenConfigMap, answer: ConfigCopy
 ) -> None:
-    assert config_copy(ConfigMapChoice(*choice), source, target, "gpu-operator") == answer
+    assert (
+        config_copy(GpuPolicy("p", plugin_config=ConfigMapChoice(*choice)), source, target, "gpu-operator")
+        == answer
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +79,9 @@ def test_how_it_follows(
 def test_the_last_good_one_stays(
     choice: tuple[str, str], source: SeenConfigMap | None, target: SeenConfigMap, words: str
 ) -> None:
-    answer = config_copy(ConfigMapChoice(*choice), source, target, "gpu-operator")
+    answer = config_copy(
+        GpuPolicy("p", plugin_config=ConfigMapChoice(*choice)), source, target, "gpu-operator"
+    )
     assert answer.action is None
     assert words in answer.problem
     assert answer.problem.startswith("spec.devicePlugin.config.")

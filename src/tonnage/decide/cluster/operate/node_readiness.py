@@ -11,6 +11,7 @@ from typing import Final
 from tonnage.decide.cluster.operate.operand_labels import PRESENT, has_gpu
 from tonnage.model.gpu_policy import OperatedNode
 from tonnage.model.node.gpu_status import SILENT_AFTER
+from tonnage.model.validation import NodeValidation, Outcome, Stage
 
 _DEVICES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 
@@ -22,6 +23,7 @@ class NodePart(StrEnum):
     DRIVER = "driver"
     CONFIGURATION = "configuration"
     PLUGIN = "device plugin"
+    WORKLOAD = "workload"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,8 @@ class NodeReadiness:
         return f"{self.node}: {self.why}" if self.waits_for else f"{self.node}: ready"
 
 
-def readiness(node: OperatedNode, now: datetime) -> NodeReadiness:
-    """What the node waits for first."""
+def readiness(node: OperatedNode, now: datetime, *, validated: bool = True) -> NodeReadiness:
+    """What the node waits for first; with `validated`, for the workload too where one is tried."""
     report = node.report
     if report is None:
         why = "no agent has reported yet"
@@ -57,7 +59,16 @@ def readiness(node: OperatedNode, now: datetime) -> NodeReadiness:
         unhealthy = [device.reason for device in report.devices if not device.healthy]
         why = f"no device is healthy: {unhealthy[0]}" if unhealthy else "kubelet offers no device yet"
         return NodeReadiness(node.name, NodePart.PLUGIN, why, f"run: kubectl gpu explain node {node.name}")
-    return NodeReadiness(node.name)
+    return _of_workload(node.name, report.validation) if validated else NodeReadiness(node.name)
+
+
+def _of_workload(node: str, validation: NodeValidation) -> NodeReadiness:
+    workload = validation.of(Stage.WORKLOAD)
+    if not validation.stages or workload.outcome in (Outcome.PASSED, Outcome.SKIPPED):
+        return NodeReadiness(node)
+    why = workload.message or "no workload has used its devices yet"
+    remedy = f"run: kubectl gpu doctor --node {node}" if workload.outcome is Outcome.FAILED else ""
+    return NodeReadiness(node, NodePart.WORKLOAD, why, remedy)
 
 
 def gpu_nodes(nodes: Iterable[OperatedNode]) -> list[OperatedNode]:

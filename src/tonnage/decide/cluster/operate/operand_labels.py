@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.model.gpu_policy import GpuPolicy
-from tonnage.model.names import PRODUCT_LABEL
+from tonnage.model.names import MIG_CONFIG_LABEL, PRODUCT_LABEL
+from tonnage.model.operands import SWITCHED
 
 PRESENT: Final = "nvidia.com/gpu.present"
 DEPLOY: Final = "nvidia.com/gpu.deploy."
@@ -47,12 +48,13 @@ def has_gpu(labels: Mapping[str, str], devices: int | None) -> bool | None:
 
 
 def label_changes(
-    labels: Mapping[str, str], policy: GpuPolicy, *, devices: int | None
+    labels: Mapping[str, str], policy: GpuPolicy, *, devices: int | None, divided: bool = True
 ) -> dict[str, str | None]:
     """The labels to set on a node, and with None to remove, so that it has those that the operator keeps.
 
     A value that somebody set stays: `false` is a user's, and one that begins with `paused-` is that of a
-    change under way. An empty one counts as absent.
+    change under way. An empty one counts as absent. `divided`: a GPU has a MIG layout, or nobody knows; then
+    the policy's default layout is not asked for.
     """
     gpu = has_gpu(labels, devices)
     if gpu is None:
@@ -65,7 +67,22 @@ def label_changes(
         return changes | dict.fromkeys(_standing(labels))
     operands = {f"{DEPLOY}{name}" for name in _operands(labels, policy)}
     changes |= {label: "true" for label in sorted(operands) if not labels.get(label)}
+    layout = policy.mig_config.default
+    if layout and not divided and f"{DEPLOY}{_MIG_MANAGER}" in operands and not labels.get(MIG_CONFIG_LABEL):
+        changes[MIG_CONFIG_LABEL] = layout
     return changes | {label: None for label in _standing(labels) if label not in operands}
+
+
+def parts_off(labels: Mapping[str, str], policy: GpuPolicy | None) -> str:
+    """The parts that a node's agent leaves alone, with commas: by the policy, or by a user's label."""
+    if policy is None:
+        return ""
+    serves = _workload(labels, policy) == "container" and labels.get(_OPERANDS) != "false"
+    return ",".join(
+        part
+        for part in sorted(SWITCHED)
+        if not serves or part not in policy.operands.parts or labels.get(f"{DEPLOY}{part}") == "false"
+    )
 
 
 def _standing(labels: Mapping[str, str]) -> list[str]:

@@ -20,6 +20,7 @@ from tonnage.model.operands import LOG_FILE, OPERAND_LABEL, OPERAND_LOGS, OPERAN
 KIND: Final = "DaemonSet"
 APPLIED_HASH: Final = "tonnage.dev/applied-hash"
 """Annotation: what the object was made of, so that nothing is written that stands already."""
+TOOLKIT: Final = "container-toolkit"
 _ANYBODY: Final = 65532
 _LINES: Final = "1000"
 
@@ -133,6 +134,29 @@ def _pod(operand: Operand, policy: GpuPolicy, image: str) -> JsonObject:
         "containers": [container],
         "volumes": [{"name": "part", "hostPath": {"path": folder, "type": "DirectoryOrCreate"}}],
     }
+
+
+def runtime_classes(policy: GpuPolicy, there: Iterable[SeenObject]) -> OperandSets:
+    """The RuntimeClasses that pods of NVIDIA's users name; those that somebody else made stay as they are."""
+    seen = {found.name: found for found in there}
+    applied = tuple(
+        ApplyObject.of(_runtime_class(name, policy)) for name in policy.runtime_classes if name not in seen
+    )
+    deleted = tuple(
+        DeleteObject("RuntimeClass", found.name, found.uid)
+        for found in seen.values()
+        if found.part == TOOLKIT and found.name not in policy.runtime_classes
+    )
+    return OperandSets(applied, deleted)
+
+
+def _runtime_class(name: str, policy: GpuPolicy) -> JsonObject:
+    metadata: JsonObject = {
+        "name": name,
+        "labels": {OPERAND_LABEL: TOOLKIT},
+        "ownerReferences": [_owner(policy)],
+    }
+    return {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": metadata, "handler": name}
 
 
 def _owner(policy: GpuPolicy) -> JsonObject:

@@ -6,27 +6,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.documents.device_plugin.mig_strategy import with_mig_strategy
 from tonnage.model.actions.cluster import ApplyConfigMap
-from tonnage.model.gpu_policy import ConfigMapChoice, SeenConfigMap
+from tonnage.model.gpu_policy import ConfigMapChoice, FieldWithoutEffect, GpuPolicy, SeenConfigMap
 
+LAYOUTS_KEY: Final = "config.yaml"
 DEFAULT_KEY: Final = "default"
 """What a node without a label runs, as the agents choose."""
 
 
+NOT_CHOSEN: Final = ("", "none")
+"""MIG strategies that need no configuration to say so."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigCopy:
-    """What to do: an action or none, or the problem for which everything stays as it is."""
+    """What to do: an action or none, or the problem for which everything stays as it is.
+
+    `without_effect`: fields that change nothing, since somebody else fills the agents' ConfigMap.
+    """
 
     action: ApplyConfigMap | None = None
     problem: str = ""
+    without_effect: tuple[FieldWithoutEffect, ...] = ()
 
 
 def config_copy(
-    choice: ConfigMapChoice, source: SeenConfigMap | None, target: SeenConfigMap, operator_namespace: str
+    policy: GpuPolicy, source: SeenConfigMap | None, target: SeenConfigMap, operator_namespace: str
 ) -> ConfigCopy:
-    """How the agents' ConfigMap, empty where it is not there, follows the one that the policy names."""
+    """How the agents' ConfigMap, empty where it is not there, follows the one that the policy names.
+
+    The policy's MIG strategy wins over each configuration's own, as it does over those of NVIDIA's plugin.
+    """
+    choice = policy.plugin_config
     if not choice.name:
-        return ConfigCopy(_applied(target, {}, "") if target.source else None)
+        return _of_strategy(policy, target)
     path = f"{operator_namespace}/{choice.name}"
     problem = _problem(choice, source, target, path)
     if problem or source is None:
@@ -34,9 +48,51 @@ def config_copy(
     contents = dict(source.contents)
     if choice.default:
         contents[DEFAULT_KEY] = contents[choice.default]
-    if target.source == path and dict(target.contents) == contents:
+    if policy.mig_strategy:
+        contents = {key: with_mig_strategy(text, policy.mig_strategy) for key, text in contents.items()}
+    return ConfigCopy(_followed(target, contents, path))
+
+
+def _of_strategy(policy: GpuPolicy, target: SeenConfigMap) -> ConfigCopy:
+    """Without a ConfigMap of the policy's: the strategy alone, where nobody else fills the agents' own."""
+    if policy.mig_strategy in NOT_CHOSEN:
+        return ConfigCopy(_applied(target, {}, "") if target.source else None)
+    if target.contents and not target.source:
+        why = f"ConfigMap {target.path} has configurations of its own: set flags.migStrategy there"
+        return ConfigCopy(without_effect=(FieldWithoutEffect("mig.strategy", why),))
+    contents = {DEFAULT_KEY: with_mig_strategy("", policy.mig_strategy)}
+    return ConfigCopy(_followed(target, contents, f"ClusterPolicy {policy.name}"))
+
+
+def layouts_copy(
+    policy: GpuPolicy, source: SeenConfigMap | None, target: SeenConfigMap, operator_namespace: str
+) -> ConfigCopy:
+    """MIG-4: how the agents' ConfigMap of MIG layouts follows `migManager.config.name`."""
+    name, where = policy.mig_config.name, "spec.migManager.config.name"
+    path = f"{operator_namespace}/{name}"
+    if not name:
+        return ConfigCopy(_applied(target, {}, "") if target.source else None)
+    if path == target.path:
         return ConfigCopy()
-    return ConfigCopy(_applied(target, contents, path))
+    if source is None:
+        return ConfigCopy(
+            problem=f"{where}: ConfigMap {path} does not exist; create it, or leave the field out"
+        )
+    if LAYOUTS_KEY not in source.contents:
+        keys = ", ".join(sorted(source.contents)) or "none"
+        return ConfigCopy(problem=f"{where}: ConfigMap {path} has no key {LAYOUTS_KEY}; its keys: {keys}")
+    if target.contents and not target.source:
+        return ConfigCopy(
+            problem=f"{where}: ConfigMap {target.path} has layouts of its own, which the agents make;"
+            f" delete it, or leave the field out"
+        )
+    return ConfigCopy(_followed(target, dict(source.contents), path))
+
+
+def _followed(target: SeenConfigMap, contents: Mapping[str, str], source: str) -> ApplyConfigMap | None:
+    if target.source == source and dict(target.contents) == dict(contents):
+        return None
+    return _applied(target, contents, source)
 
 
 def _problem(choice: ConfigMapChoice, source: SeenConfigMap | None, target: SeenConfigMap, path: str) -> str:

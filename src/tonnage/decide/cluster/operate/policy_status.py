@@ -27,6 +27,7 @@ _REASON_BY_PART: Final = {
     NodePart.DRIVER: "DriverNotReady",
     NodePart.CONFIGURATION: "ReconcileFailed",
     NodePart.PLUGIN: "OperandNotReady",
+    NodePart.WORKLOAD: "OperandNotReady",
 }
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -68,7 +69,7 @@ def judged(
 
 
 def _of_nodes(waiting: Sequence[NodeReadiness], total: int) -> str:
-    shown = [f"{node}; {node.remedy}" for node in waiting[:_MOST_NODES]]
+    shown = [f"{node}; {node.remedy}" if node.remedy else str(node) for node in waiting[:_MOST_NODES]]
     more = len(waiting) - len(shown)
     rest = [f"and {more} more"] if more else []
     return f"{len(waiting)} of {total} GPU nodes are not ready\n" + "\n".join([*shown, *rest])

@@ -1,0 +1,213 @@
+"""OPR-2: whether a node's parts work, in their order, and at last whether a pod can use a device.
+
+Source of the order and the pod's name: NVIDIA/gpu-operator, cmd/nvidia-validator (v26.7).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from tonnage.decide.cluster.operate.node_readiness import NodePart, readiness
+from tonnage.model.gpu_policy import GpuPolicy, OperatedNode
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.timestamps import timestamp
+from tonnage.model.node.gpu_status import GpuStatus
+from tonnage.model.operands import OPERAND_LABEL
+from tonnage.model.validation import INJECTED, PASSED, NodeValidation, Outcome, Stage, StageResult
+
+APP: Final = "nvidia-cuda-validator"
+OF_NODE: Final = "tonnage.dev/node"
+"""Annotation of the pod: the node that it is for."""
+WORKLOAD: Final = "workload"
+PRIORITY_CLASS: Final = "tonnage-validation"
+"""Of the pods: below all others, and it preempts nobody."""
+_PATIENCE: Final = timedelta(minutes=2)
+_AGAIN: Final = timedelta(minutes=10)
+_ANYBODY: Final = 65532
+_WORDS: Final[dict[int | None, str]] = {
+    PASSED: "a pod used a device",
+    INJECTED: "injection only: a pod got a device, and had nothing to use it with",
+}
+_STAGE_OF: Final = {
+    NodePart.AGENT: Stage.DRIVER,
+    NodePart.DRIVER: Stage.DRIVER,
+    NodePart.CONFIGURATION: Stage.PLUGIN,
+    NodePart.PLUGIN: Stage.PLUGIN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadPod:
+    """The pod that tries a device: `code` is its exit status, None while it has none."""
+
+    name: str
+    uid: str
+    created: datetime | None = None
+    code: int | None = None
+    ended: bool = False
+    scheduled: bool = False
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationStep:
+    """What is to be said of the node, and whether its pod is to be made or to go."""
+
+    validation: NodeValidation
+    make_pod: bool = False
+    delete_pod: bool = False
+
+
+def pod_name(node: str) -> str:
+    """The pod of a node; a node's name may be longer than a pod's label."""
+    return f"{APP}-{hashlib.sha256(node.encode()).hexdigest()[:10]}"
+
+
+def subject_of(node: OperatedNode) -> str:
+    """What a validation holds for: this boot, driver and set of resources."""
+    report = node.report
+    facts = (node.boot, report.driver if report else "", ",".join(sorted(report.offered if report else ())))
+    return hashlib.sha256("|".join(facts).encode()).hexdigest()[:12]
+
+
+def validation_step(
+    node: OperatedNode, last: NodeValidation, pod: WorkloadPod | None, now: datetime
+) -> ValidationStep:
+    """The next step of a node's validation. What was found stands until the node is another one."""
+    subject = subject_of(node)
+    waiting = readiness(node, now, validated=False)
+    if waiting.waits_for is not None:
+        stages = tuple(_stages(_STAGE_OF[waiting.waits_for], waiting.why))
+        standing = NodeValidation(subject, stages, last.ran_at)
+        return ValidationStep(standing, delete_pod=pod is not None)
+    if pod is None:
+        found = last.of(Stage.WORKLOAD)
+        settled = found.outcome is not Outcome.WAITING and last.subject == subject
+        due = found.outcome is not Outcome.PASSED and (last.ran_at is None or now - last.ran_at >= _AGAIN)
+        if settled and not due:
+            return ValidationStep(last)
+        if not _has_room(node.report):
+            return ValidationStep(_without_room(subject, last))
+        kept = found if settled else StageResult(Stage.WORKLOAD, Outcome.WAITING, "a pod is tried")
+        return ValidationStep(_passed(subject, kept, last.ran_at), make_pod=True)
+    if pod.ended:
+        return ValidationStep(_passed(subject, _of_pod(pod), now), delete_pod=True)
+    if pod.created is not None and now - pod.created > _PATIENCE:
+        if not pod.scheduled:
+            return ValidationStep(_without_room(subject, last), delete_pod=True)
+        minutes = int(_PATIENCE.total_seconds() // 60)
+        late = StageResult(
+            Stage.WORKLOAD, Outcome.FAILED, f"the pod has not ended within {minutes} minutes: {pod.message}"
+        )
+        return ValidationStep(_passed(subject, late, now), delete_pod=True)
+    standing = last if last.subject == subject else NodeValidation(subject)
+    kept = standing.of(Stage.WORKLOAD)
+    if kept.outcome is Outcome.WAITING:
+        kept = StageResult(Stage.WORKLOAD, Outcome.WAITING, "a pod is tried")
+    return ValidationStep(_passed(subject, kept, last.ran_at))
+
+
+def _stages(stuck: Stage, why: str) -> Iterator[StageResult]:
+    """Those before the one that is stuck have passed, those after it wait."""
+    for stage in Stage:
+        if stage is stuck:
+            yield StageResult(stage, Outcome.FAILED, why)
+        else:
+            before = list(Stage).index(stage) < list(Stage).index(stuck)
+            yield StageResult(stage, Outcome.PASSED if before else Outcome.WAITING)
+
+
+def _passed(subject: str, workload: StageResult, ran_at: datetime | None) -> NodeValidation:
+    before = (StageResult(stage, Outcome.PASSED) for stage in Stage if stage is not Stage.WORKLOAD)
+    return NodeValidation(subject, (*before, workload), ran_at)
+
+
+def _without_room(subject: str, last: NodeValidation) -> NodeValidation:
+    """On a full node the last result stands, as old as it is."""
+    found = last.of(Stage.WORKLOAD)
+    if last.subject == subject and found.outcome in (Outcome.PASSED, Outcome.FAILED):
+        return last
+    message = "every device is in use, so no pod was tried"
+    return _passed(subject, StageResult(Stage.WORKLOAD, Outcome.SKIPPED, message), last.ran_at)
+
+
+def _of_pod(pod: WorkloadPod) -> StageResult:
+    message = pod.message or _WORDS.get(pod.code, f"the pod ended with status {pod.code}")
+    worked = pod.code in (PASSED, INJECTED)
+    return StageResult(Stage.WORKLOAD, Outcome.PASSED if worked else Outcome.FAILED, message)
+
+
+def _has_room(report: GpuStatus | None) -> bool:
+    return report is not None and _resource(report) != ""
+
+
+def _resource(report: GpuStatus) -> str:
+    """A resource of which the agent offers one that nobody holds; empty: there is none."""
+    return next((name for name, free in sorted(report.free.items()) if free > 0), "")
+
+
+def validation_json(validation: NodeValidation) -> JsonObject:
+    """As it stands in the node's NodeGPUStatus."""
+    stages: list[JsonValue] = [
+        {"stage": found.stage.value, "outcome": found.outcome.value, "message": found.message[:1024]}
+        for found in validation.stages
+    ]
+    body: JsonObject = {"subject": validation.subject, "stages": stages}
+    if validation.ran_at is not None:
+        body["ranAt"] = timestamp(validation.ran_at)
+    return body
+
+
+def workload_pod(node: OperatedNode, policy: GpuPolicy, image: str, namespace: str) -> JsonObject:
+    """A pod that asks for one device of the node; where none is free it waits, and takes nobody's place."""
+    assert node.report is not None
+    labels: JsonObject = {"app": APP, OPERAND_LABEL: WORKLOAD}
+    field: JsonObject = {"key": "metadata.name", "operator": "In", "values": [node.name]}
+    required: JsonObject = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    tolerations: list[JsonValue] = [{"operator": "Exists"}]
+    container: JsonObject = {
+        "name": WORKLOAD,
+        "image": image,
+        "command": ["/usr/bin/python3", "-sPm", "tonnage.adapters.workload"],
+        "resources": {
+            "requests": {"cpu": "10m", "memory": "64Mi"},
+            "limits": {"memory": "1Gi", _resource(node.report): "1"},
+        },
+        "securityContext": {
+            "readOnlyRootFilesystem": True,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    metadata: JsonObject = {
+        "name": pod_name(node.name),
+        "namespace": namespace,
+        "labels": labels,
+        "annotations": {OF_NODE: node.name},
+        "ownerReferences": [_owner(policy)],
+    }
+    spec: JsonObject = {
+        "restartPolicy": "Never",
+        "priorityClassName": PRIORITY_CLASS,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 1,
+        "tolerations": tolerations,
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _ANYBODY,
+            "runAsGroup": _ANYBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _owner(policy: GpuPolicy) -> JsonObject:
+    return {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "name": policy.name, "uid": policy.uid}

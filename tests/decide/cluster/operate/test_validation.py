@@ -1,0 +1,151 @@
+"""OPR-2: the order of a node's validation, and when a pod tries its devices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tonnage.decide.cluster.operate.validation import (
+    WorkloadPod,
+    subject_of,
+    validation_json,
+    validation_step,
+    workload_pod,
+)
+from tonnage.model.gpu_policy import GpuPolicy, OperatedNode
+from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.validation import NodeValidation, Outcome, Stage, StageResult
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+GPU = "nvidia.com/gpu"
+REPORT = GpuStatus("a", (GpuDevice("GPU-0"),), NOW, offered={GPU: 1}, free={GPU: 1}, driver="595.91.07")
+NODE = OperatedNode("a", {}, {GPU: 1}, REPORT, "boot 1")
+FULL = replace(NODE, report=replace(REPORT, free={GPU: 0}))
+POD = WorkloadPod("nvidia-cuda-validator-x", "u", NOW, scheduled=True)
+NEVER = NodeValidation()
+
+
+def result(outcome: Outcome, node: OperatedNode = NODE, ran: timedelta | None = None) -> NodeValidation:
+    before = tuple(StageResult(stage, Outcome.PASSED) for stage in Stage if stage is not Stage.WORKLOAD)
+    return NodeValidation(
+        subject_of(node),
+        (*before, StageResult(Stage.WORKLOAD, outcome, "old")),
+        None if ran is None else NOW - ran,
+    )
+
+
+def outcomes(validation: NodeValidation) -> list[str]:
+    return [validation.of(stage).outcome.value for stage in Stage]
+
+
+LONG_AGO = timedelta(days=3)
+
+
+@pytest.mark.parametrize(
+    ("node", "last", "pod", "found", "does"),
+    [
+        pytest.param(
+            replace(NODE, report=replace(REPORT, devices=(), problems=("NVML: Driver Not Loaded",))),
+            *(NEVER, None, ["failed", "waiting", "waiting", "waiting"], ""),
+            id="no driver: nothing after it is tried",
+        ),
+        pytest.param(
+            replace(NODE, allocatable={}),
+            *(NEVER, None, ["passed", "passed", "failed", "waiting"], ""),
+            id="kubelet offers nothing",
+        ),
+        pytest.param(
+            replace(NODE, allocatable={}),
+            *(NEVER, POD, ["passed", "passed", "failed", "waiting"], "delete"),
+            id="it stopped offering meanwhile",
+        ),
+        pytest.param(NODE, NEVER, None, ["passed"] * 3 + ["waiting"], "make", id="the first time"),
+        pytest.param(NODE, NEVER, POD, ["passed"] * 3 + ["waiting"], "", id="the pod runs"),
+        pytest.param(
+            NODE, NEVER, replace(POD, ended=True, code=0), ["passed"] * 4, "delete", id="the pod succeeded"
+        ),
+        pytest.param(
+            NODE, NEVER, replace(POD, ended=True, code=3), ["passed"] * 4, "delete", id="injection only"
+        ),
+        pytest.param(
+            NODE,
+            NEVER,
+            replace(POD, ended=True, code=1),
+            ["passed"] * 3 + ["failed"],
+            "delete",
+            id="it failed",
+        ),
+        pytest.param(
+            NODE, result(Outcome.PASSED, ran=LONG_AGO), None, ["passed"] * 4, "", id="a result stands"
+        ),
+        pytest.param(
+            NODE,
+            result(Outcome.PASSED, replace(NODE, boot="boot 0"), LONG_AGO),
+            *(None, ["passed"] * 3 + ["waiting"], "make"),
+            id="the node was rebooted",
+        ),
+        pytest.param(
+            NODE,
+            result(Outcome.FAILED, ran=timedelta(minutes=1)),
+            *(None, ["passed"] * 3 + ["failed"], ""),
+            id="a failure is not tried again at once",
+        ),
+        pytest.param(
+            NODE,
+            result(Outcome.FAILED, ran=timedelta(minutes=11)),
+            *(None, ["passed"] * 3 + ["failed"], "make"),
+            id="but after ten minutes, and stands meanwhile",
+        ),
+        pytest.param(FULL, NEVER, None, ["passed"] * 3 + ["skipped"], "", id="a full node, never tried"),
+        pytest.param(
+            FULL,
+            result(Outcome.FAILED, FULL, LONG_AGO),
+            None,
+            ["passed"] * 3 + ["failed"],
+            "",
+            id="a full node",
+        ),
+        pytest.param(
+            NODE,
+            NEVER,
+            replace(POD, scheduled=False, created=NOW - timedelta(minutes=3)),
+            *(["passed"] * 3 + ["skipped"], "delete"),
+            id="somebody took the device first",
+        ),
+        pytest.param(
+            NODE,
+            NEVER,
+            replace(POD, created=NOW - timedelta(minutes=3), message="ImagePullBackOff"),
+            *(["passed"] * 3 + ["failed"], "delete"),
+            id="the pod does not get going",
+        ),
+    ],
+)
+def test_the_next_step(
+    node: OperatedNode, last: NodeValidation, pod: WorkloadPod | None, found: list[str], does: str
+) -> None:
+    step = validation_step(node, last, pod, NOW)
+    assert outcomes(step.validation) == found
+    assert (step.make_pod, step.delete_pod) == (does == "make", does == "delete")
+
+
+def test_what_was_found_on_a_full_node_keeps_its_age() -> None:
+    last = result(Outcome.PASSED, FULL, LONG_AGO)
+    assert (
+        validation_json(validation_step(FULL, last, None, NOW).validation)["ranAt"] == "2025-12-29T00:00:00Z"
+    )
+
+
+def test_the_pod_asks_for_one_device_and_takes_nobody_s_place() -> None:
+    body: Any = workload_pod(NODE, GpuPolicy("p", "u"), "registry.example.com/tonnage:1", "gpu-operator")
+    [container] = body["spec"]["containers"]
+    assert container["resources"]["limits"][GPU] == "1"
+    assert body["spec"]["priorityClassName"] == "tonnage-validation"
+    assert body["metadata"]["labels"]["app"] == "nvidia-cuda-validator"
+    [term] = body["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
