@@ -22,6 +22,7 @@ from tonnage.decide.node.claims.slices import MARK
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.model.devices.claims import DRIVER, ClaimRef
 from tonnage.model.devices.inventory import ComputeMode, TimeSlice
+from tonnage.model.kubernetes.feature_gates import PARTITIONS, SHARES, TAINTS, FeatureGates
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.mps_control import MpsProgram
@@ -40,10 +41,11 @@ SOME = "version: v1\nclaims: {devices: [0, GPU-1]}\n"
 class Scene:
     """A node with an agent, a cluster and a kubelet that asks it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *gates: str) -> None:
         self.root = root
         self.kubelet = ClaimKubelet(root)
-        self.server = ApiServer(SystemClock())
+        chosen = tuple((gate, True) for gate in gates)
+        self.server = ApiServer(SystemClock(), gates=FeatureGates(35, chosen))
         self.api: Any = self.server.local()
 
     async def begin(self, config: str) -> None:
@@ -118,6 +120,12 @@ def scene() -> Iterator[Scene]:
     root = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     yield Scene(root)
     shutil.rmtree(root)
+
+
+@pytest.fixture
+def gated(scene: Scene) -> Scene:
+    """The same with a server that has every gate for devices on."""
+    return Scene(scene.root, PARTITIONS, TAINTS, SHARES)
 
 
 def names(listing: list[Any]) -> list[str]:
@@ -333,6 +341,30 @@ async def test_an_unhealthy_gpu_is_not_published_where_the_server_drops_taints_a
         (scene.root / "hardware.yaml").write_text(HARDWARE)
         await scene.slices(lambda listing: len(names(listing)) == 3)
         assert not (await scene.kubelet.prepare(claim))[claim.uid].error
+
+
+async def test_an_unhealthy_gpu_is_tainted_where_the_server_keeps_taints_and_the_taint_goes(
+    gated: Scene,
+) -> None:
+    await gated.begin(ALL)
+
+    def taints(listing: list[Any]) -> list[Any]:
+        return [
+            device["taints"][0]["key"]
+            for each in listing
+            for device in each.spec["devices"]
+            if device.get("taints")
+        ]
+
+    async with gated.agent():
+        await gated.kubelet.register()
+        await gated.slices(lambda listing: len(names(listing)) == 3)
+        sick = HARDWARE.replace("{uuid: GPU-1,", "{uuid: GPU-1, health: unhealthy, reason: smoke,")
+        (gated.root / "hardware.yaml").write_text(sick)
+        listing = await gated.slices(taints)
+        assert (names(listing), taints(listing)) == (["gpu-0", "gpu-1", "gpu-2"], ["tonnage.dev/unhealthy"])
+        (gated.root / "hardware.yaml").write_text(HARDWARE)
+        await gated.slices(lambda listing: len(names(listing)) == 3 and not taints(listing))
 
 
 async def test_mig_devices_that_exist_are_claimed_by_nvidias_names(scene: Scene) -> None:
