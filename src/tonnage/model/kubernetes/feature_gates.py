@@ -68,7 +68,7 @@ def parse_feature_gates(text: str) -> tuple[tuple[str, bool], ...]:
     Raises ConfigError: it is not written like that.
     """
     chosen: dict[str, bool] = {}
-    for part in filter(None, (each.strip() for each in text.split(","))):
+    for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = part.partition("=")
         if value.lower() not in ("true", "false") or not name.isalnum():
             remedy = f"write {_FLAG} NAME=true, more of them after commas"
