@@ -27,7 +27,7 @@ from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.mps_control import MpsProgram
 from tonnage.wire import kinds
-from tonnage.wire.kubelet.claim_methods import V1BETA1
+from tonnage.wire.kubelet.claim_methods import V1, V1BETA1
 
 NODE = "a100-0"
 HARDWARE = (
@@ -142,7 +142,7 @@ async def test_gpus_are_published_as_nvidias_driver_has_them_once_kubelet_knows_
         info = await scene.kubelet.register()
         assert (info.type, info.name, list(info.supported_versions)) == (
             *("DRAPlugin", DRIVER),
-            ["v1.DRAPlugin", "v1beta1.DRAPlugin"],
+            [V1, V1BETA1, "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"],
         )
         assert info.endpoint == f"/var/lib/kubelet/plugins/{DRIVER}/tonnage.sock"
         [published] = await scene.slices(lambda listing: len(listing) == 1)
@@ -365,6 +365,19 @@ async def test_an_unhealthy_gpu_is_tainted_where_the_server_keeps_taints_and_the
         assert (names(listing), taints(listing)) == (["gpu-0", "gpu-1", "gpu-2"], ["tonnage.dev/unhealthy"])
         (gated.root / "hardware.yaml").write_text(HARDWARE)
         await gated.slices(lambda listing: len(names(listing)) == 3 and not taints(listing))
+
+
+@pytest.mark.parametrize("version", ["v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"])
+async def test_kubelet_hears_of_the_health_of_devices_as_it_changes(scene: Scene, version: str) -> None:
+    await scene.begin(SOME)
+    async with scene.agent():
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: len(names(listing)) == 2)
+        async with scene.kubelet.health(version) as reports:
+            assert await anext(reports) == {f"{NODE}/gpu-0": "HEALTHY", f"{NODE}/gpu-1": "HEALTHY"}
+            sick = HARDWARE.replace("{uuid: GPU-1,", "{uuid: GPU-1, health: unhealthy, reason: smoke,")
+            (scene.root / "hardware.yaml").write_text(sick)
+            assert (await anext(reports))[f"{NODE}/gpu-1"] == "UNHEALTHY smoke"
 
 
 async def test_mig_devices_that_exist_are_claimed_by_nvidias_names(scene: Scene) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.claims.devices import ClaimableDevices
+from tonnage.agent.claims.health import ClaimHealth
 from tonnage.agent.claims.preparation import ClaimPreparation
 from tonnage.agent.claims.publisher import SlicePublisher
 from tonnage.agent.context import AgentWorld
@@ -49,6 +50,7 @@ class ClaimDriver:
         self._devices = devices
         self._book = book
         self._preparation = preparation
+        self._health = ClaimHealth(world, board, devices)
         self._wake = asyncio.Event()
         self._slices = SlicePublisher(world, board, self._wake.set)
         self._complaint = ""
@@ -93,7 +95,7 @@ class ClaimDriver:
                 await self._sockets.close()
                 _LOG.info("claims not served any more: node=%s why=%s", self._node, why or "none is offered")
         elif not serves:
-            await self._sockets.serve(self._preparation)
+            await self._sockets.serve(self._preparation, self._health.reports)
             _LOG.info("claims served: node=%s devices=%d", self._node, len(devices))
         registered = self._sockets.registered()
         why = why or registered or ""

@@ -43,6 +43,15 @@ class Partition(NamedTuple):
         return self.gpu == other.gpu and not apart
 
 
+class HealthReport(NamedTuple):
+    """How a device is; `message` says why it is not healthy."""
+
+    pool: str
+    device: str
+    healthy: bool
+    message: str = ""
+
+
 class ClaimCounters(NamedTuple):
     """What the devices of a GPU share (a counter set): its amounts by name."""
 
