@@ -20,6 +20,7 @@ NUMBERS_AND_SWITCHES = {
     "noTimestamp",
     "renameByDefault",
     "failRequestsGreaterThanOne",
+    "dynamicMig",
     "replicas",
     "required",
 }

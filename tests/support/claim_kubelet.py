@@ -14,6 +14,7 @@ import grpc.aio
 from tonnage.model.devices.claims import DRIVER, ClaimRef
 from tonnage.wire.kubelet import claim_methods as methods
 from tonnage.wire.kubelet import dra_v1_pb2 as wire
+from tonnage.wire.kubelet import drahealth_v1_pb2 as health
 from tonnage.wire.kubelet import pluginregistration_pb2 as registration
 
 PATIENCE_S = 30.0
@@ -58,6 +59,30 @@ class ClaimKubelet:
         request = wire.NodeUnprepareResourcesRequest(claims=_claims(claims))
         answer = await _call(self.endpoint, methods.unprepare_method(version), request)
         return {uid: each.error for uid, each in answer.claims.items()}
+
+    @asynccontextmanager
+    async def health(self, version: str) -> AsyncIterator[AsyncIterator[dict[str, str]]]:
+        """Reports by `pool/device`, as they come."""
+        method = methods.health_method(version)
+        async with grpc.aio.insecure_channel(f"unix:{self.endpoint}", options=_OPTIONS) as channel:
+            stub = channel.unary_stream(
+                method.path,
+                request_serializer=method.request.SerializeToString,
+                response_deserializer=method.response.FromString,
+            )
+            call = stub(method.request(), timeout=PATIENCE_S)
+
+            async def reports() -> AsyncIterator[dict[str, str]]:
+                async for answer in call:
+                    yield {
+                        f"{each.device.pool_name}/{each.device.device_name}": (
+                            f"{health.HealthStatus.Name(each.health)} {each.message}".strip()
+                        )
+                        for each in answer.devices
+                    }
+
+            yield reports()
+            call.cancel()
 
     @property
     def endpoint(self) -> Path:

@@ -11,12 +11,14 @@ from typing import Any, Final, cast
 
 from support.agent_context import world_of
 from support.agent_scenes import Driver, Place, Scene
+from support.dying_loops import KilledError
 from tonnage.adapters.cdi.files import FolderCdi
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.claims.claim_specs import ClaimSpecs
 from tonnage.agent.claims.devices import ClaimableDevices
-from tonnage.agent.claims.preparation import ClaimPreparation
+from tonnage.agent.claims.partitions import ClaimPartitions
+from tonnage.agent.claims.preparation import ClaimPreparation, ClaimWays
 from tonnage.agent.claims.publisher import SlicePublisher
 from tonnage.agent.claims.sharing import ClaimSharing
 from tonnage.agent.holds.claim_book import ClaimBook
@@ -28,10 +30,17 @@ from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
 from tonnage.model.actions.checkpoints import AddRow, SaveCheckpoint
 from tonnage.model.actions.cluster import CreateSlice, DeleteSlice, ReplaceSlice
-from tonnage.model.actions.devices import SetComputeMode, SetTimeSlice
+from tonnage.model.actions.devices import (
+    CreateComputeInstance,
+    CreateGpuInstance,
+    DestroyComputeInstance,
+    DestroyGpuInstance,
+    SetComputeMode,
+    SetTimeSlice,
+)
 from tonnage.model.actions.mps import StartDaemon, StopDaemon
 from tonnage.model.devices.claims import DRIVER, ClaimRef, PublishedDevice
-from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.inventory import Device
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.wire.kinds import NODE, RESOURCE_CLAIM, RESOURCE_SLICE
 from tonnage.wire.objects import Node, ObjectMeta
@@ -68,10 +77,9 @@ async def _begun(place: Place) -> AsyncIterator[tuple[ClaimPreparation, NodeBoar
         daemons=place,
     )
     board = NodeBoard.blank(place.clock)
-    board.inventory.publish(Inventory(_DEVICES))
-    board.configuration.publish(
-        ConfigInForce(PluginConfig(claimed=("all",), mps_root="/mps"), ConfigChoice("", "test"))
-    )
+    board.inventory.publish(await Driver(place).scan())
+    config = PluginConfig(claimed=("all",), partitioned=True, mps_root="/mps")
+    board.configuration.publish(ConfigInForce(config, ConfigChoice("", "test")))
     ledger = HoldLedger(world, board)
     await ledger.restore()
     book = ClaimBook(world, ledger, boot="")
@@ -81,17 +89,35 @@ async def _begun(place: Place) -> AsyncIterator[tuple[ClaimPreparation, NodeBoar
     lost = {uuid for uuid, state in place.answered.items() if state == "prepared"}
     lost -= {slot for _, slot in board.holds.value.by_id}
     assert not lost, f"{lost} was answered, and nobody knows"
-    devices = ClaimableDevices(world, board, lambda _: {})
+    devices = ClaimableDevices(world, board, lambda _: {}, book.partitions)
     specs = ClaimSpecs(world, board, FolderCdi(place.root))
     sharing = ClaimSharing(world, board, book)
     sharing.restore()
-    preparation = ClaimPreparation(world, board, ledger, book, specs, devices, sharing)
+    driver = Driver(place)
+
+    async def rescan() -> None:
+        board.inventory.publish(await driver.scan())
+
+    ways = ClaimWays(sharing, ClaimPartitions(world, board, book, driver, rescan))
+    preparation = ClaimPreparation(world, board, ledger, book, specs, devices, ways)
     running = asyncio.ensure_future(NodeMps(world, board, cast(Any, place)).run())
     try:
         yield preparation, board
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+def partitioned(place: Place) -> None:
+    """The scheduler has given each claim a MIG device that does not exist yet."""
+    claimed(place)
+    place.devices("{uuid: GPU-0, model: A100-40, mig: []}")
+    for claim, device in zip(CLAIMS, ("gpu-0-mig-3g20gb-9-4", "gpu-0-mig-1g5gb-19-0"), strict=True):
+        grant = {"request": "gpu", "driver": DRIVER, "pool": "n", "device": device}
+        status = {"allocation": {"devices": {"results": [grant]}}}
+        place.cluster.put(
+            RESOURCE_CLAIM, claim.name, claim.namespace, metadata={"uid": claim.uid}, status=status
+        )
 
 
 async def prepares(place: Place) -> None:
@@ -102,10 +128,13 @@ async def prepares(place: Place) -> None:
 
 
 async def _prepare(place: Place, preparation: ClaimPreparation) -> None:
-    for number, claim in enumerate(CLAIMS):
+    for claim in CLAIMS:
         answer = (await preparation.prepare([claim]))[claim.uid]
+        if place.fuse.blown:  # killed in another loop, and so is this one
+            raise KilledError
         assert not isinstance(answer, str), answer
-        place.answered[f"GPU-{number}"] = "prepared"
+        for device in answer[0].devices:
+            place.answered[device.uuid] = "prepared"
 
 
 async def gives_back(place: Place) -> None:
@@ -117,8 +146,11 @@ async def gives_back(place: Place) -> None:
             for claim in CLAIMS:
                 place.cluster.remove(RESOURCE_CLAIM, claim.name, claim.namespace)
         for number, claim in enumerate(CLAIMS):
-            place.answered[f"GPU-{number}"] = "over"
-            assert await preparation.unprepare([claim]) == {claim.uid: ""}
+            place.answered[[key for key in place.answered if key[3] == "-"][number]] = "over"
+            answer = await preparation.unprepare([claim])
+            if place.fuse.blown:
+                raise KilledError
+            assert answer == {claim.uid: ""}
         assert not board.holds.value.holds, "nothing is left in the ledger"
         place.answered["done"] = "yes"
         await asyncio.Event().wait()
@@ -131,6 +163,16 @@ def _specs(place: Place) -> list[Path]:
 def _noted(place: Place) -> list[str]:
     content = place.checkpoint("claims")
     return [row["claim"][2] for row in json.loads(content)["claims"]] if content else []
+
+
+def made(place: Place) -> str:
+    seen = _noted(place), len(_specs(place)), len(place.answered), place.made()
+    return "" if seen == (["uid-a", "uid-b"], 2, 2, ["1g.5gb", "3g.20gb"]) else f"claims: {seen}"
+
+
+def unmade(place: Place) -> str:
+    seen = _noted(place), len(_specs(place)), "done" in place.answered, place.made()
+    return "" if seen == ([], 0, True, []) else f"claims: {seen}"
 
 
 def prepared(place: Place) -> str:
@@ -206,6 +248,18 @@ CLAIM_SCENES: Final = (
         "claims given back",
         (SaveCheckpoint, RemoveSpec, SetComputeMode, SetTimeSlice, StopDaemon),
         *(claimed, given_back),
+        life=gives_back,
+    ),
+    Scene(
+        "MIG devices made for claims",
+        (CreateGpuInstance, CreateComputeInstance, SaveCheckpoint, WriteSpec),
+        *(partitioned, made),
+        life=prepares,
+    ),
+    Scene(
+        "MIG devices of claims removed",
+        (DestroyComputeInstance, DestroyGpuInstance, SaveCheckpoint, RemoveSpec),
+        *(partitioned, unmade),
         life=gives_back,
     ),
     Scene(

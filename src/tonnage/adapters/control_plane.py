@@ -121,10 +121,13 @@ class ControlPlane:
         except httpx2.TransportError:
             return False
 
-    def run_loops(self) -> None:
-        """Start controller manager and scheduler; both retry until their first call is answered."""
+    def run_loops(self, *extra: str) -> None:
+        """Start controller manager and scheduler, with `extra` flags.
+
+        Both retry until their first call is answered.
+        """
         for program in ("kube-controller-manager", "kube-scheduler"):
-            self._start(program, loop_flags(self._folder, program))
+            self._start(program, [*loop_flags(self._folder, program), *extra])
 
     async def end(self, program: str, grace_s: float = _GRACE_S) -> None:
         """End one of them; the others go on, and wait for it."""

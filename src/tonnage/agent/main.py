@@ -207,7 +207,10 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
     conditions, operands = NodeConditions(world, board), await operands_of(options, world, board)
     features = NodeFeatures(world, board, MachineFiles(options.root), sinks_of(options, world))
     layout = await layout_of(_mig_permits(options, ports), world, board, backend, devices, ledger)
-    claims = await claims_of(options.claims, world, board, ledger, lambda: _claim_ports(options, spec_folder))
+    claims = await claims_of(
+        *(options.claims, world, board, ledger),
+        partial(_claim_ports, options, spec_folder, backend, devices.rescan),
+    )
     status, software = StatusPublisher(world, board, backend), _software(options, world, board)
     loops = (world.events, devices, config, holders, plugin, cdi, mps, status, software, conditions, features)
     try:
@@ -226,7 +229,9 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
             await closing.close()
 
 
-def _claim_ports(options: AgentOptions, specs: CdiView) -> ClaimPorts:
+def _claim_ports(
+    options: AgentOptions, specs: CdiView, hardware: DeviceBackend, rescan: Callable[[], Awaitable[None]]
+) -> ClaimPorts:
     from tonnage.adapters.boot import boot_id
     from tonnage.adapters.machine import pcie_roots
     from tonnage.agent.claims.start import ClaimPorts
@@ -236,7 +241,8 @@ def _claim_ports(options: AgentOptions, specs: CdiView) -> ClaimPorts:
 
         return ClaimFolder(options.root, options.kubelet_root_dir)
 
-    return ClaimPorts(sockets, specs, partial(pcie_roots, options.root), boot_id(options.root))
+    roots, boot = partial(pcie_roots, options.root), boot_id(options.root)
+    return ClaimPorts(sockets, specs, roots, hardware, rescan, boot)
 
 
 def _mig_permits(options: AgentOptions, ports: ActionPorts) -> MigPermits:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol
 
-from tonnage.model.devices.claims import ClaimRef, PreparedClaim
+from tonnage.model.devices.claims import ClaimRef, HealthReport, PreparedClaim
 
 ClaimAnswer = tuple[PreparedClaim, Sequence[str]] | str
 """What was prepared, with each device's CDI name in their order; or why nothing was."""
@@ -23,6 +23,10 @@ class ClaimService(Protocol):
         ...
 
 
+HealthStream = Callable[[], AsyncIterator[Sequence[HealthReport]]]
+"""How all devices are, now and whenever that changes; every report is of all of them."""
+
+
 class ClaimSockets(Protocol):
     """kubelet's folder of plugins: sockets of our own for claims, and those of others."""
 
@@ -30,7 +34,7 @@ class ClaimSockets(Protocol):
         """The socket by which another driver of our name is registered; empty when none is."""
         ...
 
-    async def serve(self, service: ClaimService) -> None:
+    async def serve(self, service: ClaimService, health: HealthStream) -> None:
         """Open both sockets; kubelet finds them by itself. Raises HardwareError: disk, permission, path."""
         ...
 

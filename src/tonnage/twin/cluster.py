@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tonnage.adapters.certificates import Authority
 from tonnage.documents.scenario import Scenario
 from tonnage.model.key_pair import KeyPair
+from tonnage.model.kubernetes.feature_gates import FeatureGates, minor_of
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.audit import AuditLog
@@ -39,6 +40,7 @@ class Cluster:
     """A GPU cluster in this process. `programs` maps image repositories to what their containers run.
 
     `runtime_dir` holds the nodes' folders with sockets: keep it short. First `serve`, then `populate`.
+    `gates` are feature gates that are not as the release has them by default.
     With a database the cluster goes on where it ended there, with its CA, token and port.
 
     Raises:
@@ -55,15 +57,22 @@ class Cluster:
         programs: Mapping[str, Program] = MappingProxyType({}),
         port: int | None = None,
         files: ClusterFiles = ClusterFiles(),
+        gates: tuple[tuple[str, bool], ...] = (),
     ) -> None:
+        self._gates = gates
+        features = FeatureGates(minor_of(scenario.server_version), gates)
         self._database = _opened(files.database)
         self._audit = AuditLog(files.audit_log) if files.audit_log is not None else None
         if self._database is None:
-            self.server = ApiServer(clock, audit=self._audit)
+            self.server = ApiServer(clock, audit=self._audit, gates=features)
         else:
             pem = self._database.fact_or("service-accounts", lambda: TokenKey().pem)
             self.server = ApiServer(
-                clock, store=self._database.store(), token_key=TokenKey(pem), audit=self._audit
+                clock,
+                store=self._database.store(),
+                token_key=TokenKey(pem),
+                audit=self._audit,
+                gates=features,
             )
         self.api: KubernetesApi = self.server.local()
         self._scenario = scenario
@@ -109,6 +118,7 @@ class Cluster:
             self._authority,
             runtime_dir=self._runtime_dir,
             programs=self._programs,
+            gates=self._gates,
         )
         await self._population.start(kubeconfig)
 

@@ -56,7 +56,9 @@ class Population:
         *,
         runtime_dir: Path,
         programs: Mapping[str, Program],
+        gates: tuple[tuple[str, bool], ...] = (),
     ) -> None:
+        self._gates = gates
         self._scenario = scenario
         self._clock = clock
         self._server = server
@@ -95,7 +97,10 @@ class Population:
         self._loops.run("compaction", compact(self._server.store, self._clock))
         binder = self._server.local("kube-scheduler", SCHEDULER)
         scheduler = Scheduler(
-            binder, self._clock, informers, version=self._scenario.server_version, host=platform.node()
+            *(binder, self._clock, informers),
+            version=self._scenario.server_version,
+            gates=self._gates,
+            host=platform.node(),
         )
         self._loops.run("scheduler", scheduler.run())
         self._loops.run("light nodes", light.run())

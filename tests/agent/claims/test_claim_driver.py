@@ -22,11 +22,12 @@ from tonnage.decide.node.claims.slices import MARK
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.model.devices.claims import DRIVER, ClaimRef
 from tonnage.model.devices.inventory import ComputeMode, TimeSlice
+from tonnage.model.kubernetes.feature_gates import PARTITIONS, SHARES, TAINTS, FeatureGates
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.mps_control import MpsProgram
 from tonnage.wire import kinds
-from tonnage.wire.kubelet.claim_methods import V1BETA1
+from tonnage.wire.kubelet.claim_methods import V1, V1BETA1
 
 NODE = "a100-0"
 HARDWARE = (
@@ -40,10 +41,11 @@ SOME = "version: v1\nclaims: {devices: [0, GPU-1]}\n"
 class Scene:
     """A node with an agent, a cluster and a kubelet that asks it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *gates: str) -> None:
         self.root = root
         self.kubelet = ClaimKubelet(root)
-        self.server = ApiServer(SystemClock())
+        chosen = tuple((gate, True) for gate in gates)
+        self.server = ApiServer(SystemClock(), gates=FeatureGates(35, chosen))
         self.api: Any = self.server.local()
 
     async def begin(self, config: str) -> None:
@@ -120,8 +122,14 @@ def scene() -> Iterator[Scene]:
     shutil.rmtree(root)
 
 
+@pytest.fixture
+def gated(scene: Scene) -> Scene:
+    """The same with a server that has every gate for devices on."""
+    return Scene(scene.root, PARTITIONS, TAINTS, SHARES)
+
+
 def names(listing: list[Any]) -> list[str]:
-    return [device["name"] for each in listing for device in each.spec["devices"]]
+    return [device["name"] for each in listing for device in each.spec.get("devices", ())]
 
 
 async def test_gpus_are_published_as_nvidias_driver_has_them_once_kubelet_knows_the_driver(
@@ -134,7 +142,7 @@ async def test_gpus_are_published_as_nvidias_driver_has_them_once_kubelet_knows_
         info = await scene.kubelet.register()
         assert (info.type, info.name, list(info.supported_versions)) == (
             *("DRAPlugin", DRIVER),
-            ["v1.DRAPlugin", "v1beta1.DRAPlugin"],
+            [V1, V1BETA1, "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"],
         )
         assert info.endpoint == f"/var/lib/kubelet/plugins/{DRIVER}/tonnage.sock"
         [published] = await scene.slices(lambda listing: len(listing) == 1)
@@ -335,6 +343,43 @@ async def test_an_unhealthy_gpu_is_not_published_where_the_server_drops_taints_a
         assert not (await scene.kubelet.prepare(claim))[claim.uid].error
 
 
+async def test_an_unhealthy_gpu_is_tainted_where_the_server_keeps_taints_and_the_taint_goes(
+    gated: Scene,
+) -> None:
+    await gated.begin(ALL)
+
+    def taints(listing: list[Any]) -> list[Any]:
+        return [
+            device["taints"][0]["key"]
+            for each in listing
+            for device in each.spec["devices"]
+            if device.get("taints")
+        ]
+
+    async with gated.agent():
+        await gated.kubelet.register()
+        await gated.slices(lambda listing: len(names(listing)) == 3)
+        sick = HARDWARE.replace("{uuid: GPU-1,", "{uuid: GPU-1, health: unhealthy, reason: smoke,")
+        (gated.root / "hardware.yaml").write_text(sick)
+        listing = await gated.slices(taints)
+        assert (names(listing), taints(listing)) == (["gpu-0", "gpu-1", "gpu-2"], ["tonnage.dev/unhealthy"])
+        (gated.root / "hardware.yaml").write_text(HARDWARE)
+        await gated.slices(lambda listing: len(names(listing)) == 3 and not taints(listing))
+
+
+@pytest.mark.parametrize("version", ["v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"])
+async def test_kubelet_hears_of_the_health_of_devices_as_it_changes(scene: Scene, version: str) -> None:
+    await scene.begin(SOME)
+    async with scene.agent():
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: len(names(listing)) == 2)
+        async with scene.kubelet.health(version) as reports:
+            assert await anext(reports) == {f"{NODE}/gpu-0": "HEALTHY", f"{NODE}/gpu-1": "HEALTHY"}
+            sick = HARDWARE.replace("{uuid: GPU-1,", "{uuid: GPU-1, health: unhealthy, reason: smoke,")
+            (scene.root / "hardware.yaml").write_text(sick)
+            assert (await anext(reports))[f"{NODE}/gpu-1"] == "UNHEALTHY smoke"
+
+
 async def test_mig_devices_that_exist_are_claimed_by_nvidias_names(scene: Scene) -> None:
     await scene.begin(ALL)
     divided = (
@@ -370,6 +415,67 @@ async def test_mig_devices_that_exist_are_claimed_by_nvidias_names(scene: Scene)
         beside = await scene.claim("beside", "gpu-0-mig-1g5gb-19-4")
         assert not (await scene.kubelet.prepare(beside))[beside.uid].error
         assert await scene.kubelet.unprepare(claim, beside) == {claim.uid: "", beside.uid: ""}
+
+
+PARTITIONED = "version: v1\nclaims: {devices: all, dynamicMig: true}\n"
+
+
+async def test_a_mig_device_is_made_for_a_claim_at_its_place_and_removed_with_it(gated: Scene) -> None:
+    await gated.begin(PARTITIONED)
+    (gated.root / "hardware.yaml").write_text("devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n")
+    backend = ScenarioBackend(gated.root / "hardware.yaml", SystemClock())
+
+    async def instances() -> list[tuple[str, int]]:
+        [gpu] = await backend.divided()
+        return [(each.profile, each.start) for each in gpu.instances]
+
+    async with gated.agent():
+        await gated.kubelet.register()
+        counters, devices = await gated.slices(lambda listing: len(listing) == 2)
+        [counter_set] = counters.spec["sharedCounters"]
+        assert counter_set["name"] == "gpu-0-counter-set"
+        assert counter_set["counters"]["memory"] == {"value": "40Gi"}
+        assert len(devices.spec["devices"]) == 25, "every place of every profile, and not the GPU"
+        [half] = [each for each in devices.spec["devices"] if each["name"] == "gpu-0-mig-3g20gb-9-4"]
+        assert "uuid" not in half["attributes"]
+        used = half["consumesCounters"][0]["counters"]
+        assert sorted(used) == ["memory", *(f"memory-slice-{n}" for n in (4, 5, 6, 7))]
+        before = devices.spec
+
+        claim = await gated.claim("part", "gpu-0-mig-3g20gb-9-4", "gpu-0-mig-1g5gb-19-0")
+        answer = (await gated.kubelet.prepare(claim))[claim.uid]
+        assert not answer.error
+        assert await instances() == [("3g.20gb", 4), ("1g.5gb", 0)]
+        assert [each["name"] for each in gated.spec(claim)["devices"]] == [
+            f"{claim.uid}-gpu-0-mig-{name}" for name in ("3g20gb-9-4", "1g5gb-19-0")
+        ]
+        assert (await gated.kubelet.prepare(claim))[claim.uid] == answer
+        other = await gated.claim("other", "gpu-0-mig-2g10gb-14-4")
+        assert "is held as claim ml/part" in (await gated.kubelet.prepare(other))[other.uid].error
+        [_, devices] = await gated.slices(lambda listing: len(listing) == 2)
+        assert devices.spec == before, "the scheduler's counters say what is taken"
+    await gated.api.delete(kinds.RESOURCE_CLAIM, "part", namespace="ml")
+    async with gated.agent():
+        await gated.kubelet.register()
+        assert (await gated.kubelet.prepare(claim))[claim.uid] == answer
+        assert await gated.kubelet.unprepare(claim) == {claim.uid: ""}
+        assert await instances() == []
+        assert not (await gated.kubelet.prepare(other))[other.uid].error
+        assert await instances() == [("2g.10gb", 4)]
+
+
+async def test_without_counters_on_the_server_no_mig_device_is_offered_that_does_not_exist(
+    scene: Scene,
+) -> None:
+    """In 1.35 the gate DRAPartitionableDevices is off."""
+    await scene.begin(PARTITIONED)
+    hardware = "devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n- {uuid: GPU-1, model: T4}\n"
+    (scene.root / "hardware.yaml").write_text(hardware)
+    async with scene.agent():
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: names(listing) == ["gpu-1"])
+        events = await eventually(scene.events)
+        assert "DRAPartitionableDevices is off on this server" in events[0].message
 
 
 def sharing(**how: Any) -> list[Any]:

@@ -71,15 +71,35 @@ def bench(tonnage: Path) -> Iterator[Bench]:
                 os.kill(pid, signal.SIGKILL)
 
 
+def _its_gates_are_those_that_were_chosen(bench: Bench) -> None:
+    """The server keeps the taint of a device, and drops its counters."""
+    device = {
+        "name": "gpu",
+        "taints": [{"key": "k", "effect": "NoSchedule"}],
+        "consumesCounters": [{"counterSet": "s", "counters": {"c": {"value": "1"}}}],
+    }
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "nodeName": "t4-0", "pool": pool, "devices": [device]}
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}}
+    file = bench.scenario.with_name("slice.json")
+    file.write_text(json.dumps({**body, "spec": spec}))
+    created = json.loads(bench.kubectl("create", "-f", str(file), "--dry-run=server", "-o", "json"))
+    assert sorted(created["spec"]["devices"][0]) == ["name", "taints"]
+
+
 def test_up_and_down(bench: Bench) -> None:
     bench.program = (sys.executable, "-m", "tonnage")
-    started = bench.up()
+    refused = bench.up("--feature-gates", "DRADeviceTaint=true")
+    assert refused.returncode == 2
+    assert "did you mean DRADeviceTaints?" in refused.stderr
+    started = bench.up("--feature-gates", "DRADeviceTaints=true")
     assert started.returncode == 0, started.stderr
     assert started.stdout == f"export KUBECONFIG={bench.state / 'kubeconfig'}\n"
     assert stat.S_IMODE((bench.state / "kubeconfig").stat().st_mode) == 0o600
     assert bench.kubectl("get", "nodes", "-o", "name").split() == ["node/cpu-0", "node/t4-0"]
     offered = bench.kubectl("get", "node", "t4-0", "-o", r"jsonpath={.status.allocatable.nvidia\.com/gpu}")
     assert offered == "1"
+    _its_gates_are_those_that_were_chosen(bench)
 
     again = bench.up()
     assert again.returncode == 2

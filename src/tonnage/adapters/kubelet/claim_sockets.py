@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import stat
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -16,11 +17,12 @@ import grpc.aio
 from tonnage.adapters.kubelet.folder_watch import FolderWatch
 from tonnage.adapters.kubelet.plugin_folder import CHANNEL_OPTIONS
 from tonnage.adapters.kubelet.unix_socket import Context, file_identity, probe_socket, reading
-from tonnage.model.devices.claims import DRIVER, ClaimRef
+from tonnage.model.devices.claims import DRIVER, ClaimRef, HealthReport
 from tonnage.model.errors import HardwareError, Problem
-from tonnage.ports.claims import ClaimAnswer, ClaimService
+from tonnage.ports.claims import ClaimAnswer, ClaimService, HealthStream
 from tonnage.wire.kubelet import claim_methods as methods
 from tonnage.wire.kubelet import dra_v1_pb2 as wire
+from tonnage.wire.kubelet import drahealth_v1_pb2 as health_wire
 from tonnage.wire.kubelet import pluginregistration_pb2 as registration
 from tonnage.wire.kubelet.methods import Method
 
@@ -30,7 +32,9 @@ _MOST_SOCKETS: Final = 64
 _OWN: Final = f"{DRIVER}-tonnage-reg.sock"
 """Not the name that NVIDIA's driver takes: ours never replaces another driver's socket."""
 _ENDPOINT: Final = f"{DRIVER}/tonnage.sock"
-_VERSIONS: Final = (methods.V1, methods.V1BETA1)
+_VERSIONS: Final = (methods.V1, methods.V1BETA1, *methods.HEALTH_SERVICES)
+_HEALTH_TIMEOUT_S: Final = 60
+"""After so long without a report kubelet does not know a device's health any more."""
 
 
 class ClaimFolder:
@@ -67,10 +71,10 @@ class ClaimFolder:
         self._on_change = on_change
         return self._watch.over(self._registry, on_change)
 
-    async def serve(self, service: ClaimService) -> None:
+    async def serve(self, service: ClaimService, health: HealthStream) -> None:
         await self._stop()
         server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
-        server.add_generic_rpc_handlers((self._registration(), *_plugins(service)))
+        server.add_generic_rpc_handlers((self._registration(), *_plugins(service), *_health(health)))
         try:
             pairs = [(file, file.with_name(f".{file.name}")) for file in (self._endpoint, self._registering)]
             for file, bound in pairs:
@@ -167,6 +171,33 @@ def _plugins(service: ClaimService) -> Iterator[grpc.GenericRpcHandler]:
             "NodeUnprepareResources": _unary(methods.unprepare_method(version), unprepare),
         }
         yield grpc.method_handlers_generic_handler(name, handlers)
+
+
+def _health(reports: HealthStream) -> Iterator[grpc.GenericRpcHandler]:
+    """The stream of reports in both versions."""
+
+    async def watch(
+        _request: health_wire.NodeWatchResourcesRequest, _context: Context
+    ) -> AsyncIterator[health_wire.NodeWatchResourcesResponse]:
+        async for devices in reports():
+            yield health_wire.NodeWatchResourcesResponse(devices=map(_health_of, devices))
+
+    for version, name in methods.HEALTH_SERVICES.items():
+        method = methods.health_method(version)
+        handler = grpc.unary_stream_rpc_method_handler(
+            watch, method.request.FromString, method.response.SerializeToString
+        )
+        yield grpc.method_handlers_generic_handler(name, {"NodeWatchResources": handler})
+
+
+def _health_of(report: HealthReport) -> health_wire.DeviceHealth:
+    return health_wire.DeviceHealth(
+        device=health_wire.DeviceIdentifier(pool_name=report.pool, device_name=report.device),
+        health=health_wire.HEALTHY if report.healthy else health_wire.UNHEALTHY,
+        last_updated_time=int(time.time()),
+        health_check_timeout_seconds=_HEALTH_TIMEOUT_S,
+        message=report.message,
+    )
 
 
 def _unary(method: Method[Any, Any], answer: Callable[..., Any]) -> grpc.RpcMethodHandler[Any, Any]:

@@ -171,7 +171,7 @@ class NvmlBackend:
             raise self._refused(error) from None
 
     async def _slice(self, step: SetTimeSlice) -> None:
-        from tonnage.adapters.vendors.nvidia_smi import SLICE_S, set_time_slice
+        from tonnage.adapters.vendors.nvml_program import SLICE_S, set_time_slice
 
         def take(steps: Steps) -> None:
             steps(NODE, times=1 + SLICE_S / self._deadline_s)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tonnage.adapters.vendors.nvidia_smi import SMI, smi_refusal
 from tonnage.adapters.vendors.nvml_mig import described
+from tonnage.adapters.vendors.nvml_program import SMI, smi_refusal
 from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.model.actions.devices import ResetGpu
 from tonnage.model.errors import HardwareError, Problem

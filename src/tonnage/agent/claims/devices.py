@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentWorld
 from tonnage.decide.node.claims.published import available, pci_address, published_devices
-from tonnage.model.devices.claims import PublishedDevice
+from tonnage.model.devices.claims import Partition, PublishedDevice
 
 _PATIENCE_S: Final = 20.0
 """kubelet's own is 45 seconds."""
@@ -16,11 +16,19 @@ _LOOK_S: Final = 0.05
 
 
 class ClaimableDevices:
-    """Those of the node's configuration. `roots` gives PCIe root complexes by PCI address."""
+    """Those of the node's configuration. `roots` gives PCIe root complexes by PCI address.
+
+    `made` are MIG devices that were made for claims.
+    """
 
     def __init__(
-        self, world: AgentWorld, board: NodeBoard, roots: Callable[[Sequence[str]], Mapping[str, str]]
+        self,
+        world: AgentWorld,
+        board: NodeBoard,
+        roots: Callable[[Sequence[str]], Mapping[str, str]],
+        made: Callable[[], frozenset[Partition]] = frozenset,
     ) -> None:
+        self._made = made
         self._clock = world.clock
         self._board = board
         self._roots = roots
@@ -34,7 +42,7 @@ class ClaimableDevices:
         if not current.config.claimed:
             return ()
         roots = self._roots([pci_address(device.pci_bus_id) for device in inventory.devices])
-        return available(published_devices(inventory, current.config, roots), held)
+        return available(published_devices(inventory, current.config, roots, self._made()), held)
 
     async def settled(self) -> bool:
         """Whether they are known: at once, or while kubelet has patience with an agent that starts."""

@@ -8,14 +8,17 @@ from typing import Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.claims.devices import ClaimableDevices
+from tonnage.agent.claims.health import ClaimHealth
 from tonnage.agent.claims.preparation import ClaimPreparation
 from tonnage.agent.claims.publisher import SlicePublisher
 from tonnage.agent.context import AgentWorld
 from tonnage.agent.holds.claim_book import ClaimBook
 from tonnage.decide.node.claims.offer import ClaimOffer, serving_obstacle
-from tonnage.decide.node.claims.slices import desired_specs
+from tonnage.decide.node.claims.slices import CounterShape, counter_shape, desired_specs
 from tonnage.loop.ticks import next_beat
+from tonnage.model.devices.claims import PublishedDevice
 from tonnage.model.errors import HardwareError
+from tonnage.model.json import JsonObject
 from tonnage.ports.claims import ClaimSockets
 
 _LOG: Final = logging.getLogger(__name__)
@@ -47,6 +50,7 @@ class ClaimDriver:
         self._devices = devices
         self._book = book
         self._preparation = preparation
+        self._health = ClaimHealth(world, board, devices)
         self._wake = asyncio.Event()
         self._slices = SlicePublisher(world, board, self._wake.set)
         self._complaint = ""
@@ -91,15 +95,22 @@ class ClaimDriver:
                 await self._sockets.close()
                 _LOG.info("claims not served any more: node=%s why=%s", self._node, why or "none is offered")
         elif not serves:
-            await self._sockets.serve(self._preparation)
+            await self._sockets.serve(self._preparation, self._health.reports)
             _LOG.info("claims served: node=%s devices=%d", self._node, len(devices))
         registered = self._sockets.registered()
         why = why or registered or ""
         if self._board.config_confirmed.value and (why or not devices or registered is not None):
-            taints = self._slices.keeps_taints
-            self._slices.show(() if why else desired_specs(devices, self._node, taints=taints))
+            self._slices.show(() if why else self._specs(devices))
         self._board.claims.publish(ClaimOffer(devices, why))
         self._complain(why)
+
+    def _specs(self, devices: tuple[PublishedDevice, ...]) -> tuple[JsonObject, ...]:
+        """What slices should say, by what the server keeps and what release the node is of."""
+        shared = any(device.counters is not None and not device.unfit for device in devices)
+        kubelet, _ = self._board.node_versions.value
+        shape = counter_shape(kubelet, keeps=self._slices.keeps_counters) if shared else CounterShape.NONE
+        taints = self._slices.keeps_taints
+        return desired_specs(devices, self._node, taints=taints, counters=shape)
 
     def _complain(self, text: str) -> None:
         if text and text != self._complaint:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.claims.claim_specs import ClaimSpecs
 from tonnage.agent.claims.devices import ClaimableDevices
+from tonnage.agent.claims.partitions import ClaimPartitions
 from tonnage.agent.claims.sharing import ClaimSharing
 from tonnage.agent.context import AgentWorld
 from tonnage.agent.holds.claim_book import ClaimBook
@@ -28,6 +30,14 @@ _LOG: Final = logging.getLogger(__name__)
 _GIVEN_BACK: Final = "the claim was given back while it was prepared"
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimWays:
+    """What is done for a claim beside its note and its spec."""
+
+    sharing: ClaimSharing
+    partitions: ClaimPartitions
+
+
 class ClaimPreparation:
     """ClaimService. A claim that is noted already gets the same answer, whatever became of the object.
 
@@ -43,7 +53,7 @@ class ClaimPreparation:
         book: ClaimBook,
         specs: ClaimSpecs,
         devices: ClaimableDevices,
-        sharing: ClaimSharing,
+        ways: ClaimWays,
     ) -> None:
         self._node = world.node
         self._api = world.api
@@ -52,7 +62,8 @@ class ClaimPreparation:
         self._book = book
         self._specs = specs
         self._devices = devices
-        self._sharing = sharing
+        self._sharing = ways.sharing
+        self._partitions = ways.partitions
         self._complaints: dict[str, str] = {}
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimAnswer]:
@@ -94,17 +105,21 @@ class ClaimPreparation:
             if noted is None:
                 if standing is None:  # it was unprepared meanwhile
                     raise HardwareError(Problem(_GIVEN_BACK, str(claim)))
-                decided = prepare(claim, *standing, self._ground())
+                decided = prepare(claim, *standing, self._ground(claim))
                 if isinstance(decided, Reason):
                     return decided
                 noted = decided
                 await self._book.note(noted)
-        await self._sharing.begin(noted)  # not within: a daemon takes its time, and others want answers
+        # Not within: instances and daemons take their time, and others want answers.
+        whole = await self._partitions.begin(noted)
+        await self._sharing.begin(whole)
         async with self._ledger.answering:
             if self._book.current(claim.uid) is None:
                 raise HardwareError(Problem(_GIVEN_BACK, str(claim)))
-            await self._specs.write(noted)
-        return noted
+            if whole != noted:
+                await self._book.note(whole)
+            await self._specs.write(whole)
+        return whole
 
     async def _object(self, claim: ClaimRef) -> tuple[str, JsonObject]:
         """(uid, status) of the claim that has the name now, empty if none has. Raises ClusterError."""
@@ -118,12 +133,13 @@ class ClaimPreparation:
             raise
         return claimed.metadata.uid, claimed.status
 
-    def _ground(self) -> ClaimGround:
+    def _ground(self, claim: ClaimRef) -> ClaimGround:
         devices = {device.name: device for device in self._devices.current() or ()}
         current = self._board.configuration.value
         root = "" if current is None else current.config.mps_root
         held, book = self._board.holds.value, self._book
-        return ClaimGround(self._node, devices, held, book.boot, book.uids(), root)
+        parts = self._partitions.of_others(claim.uid)
+        return ClaimGround(self._node, devices, held, book.boot, book.uids(), root, parts)
 
     async def _unprepare(self, claim: ClaimRef) -> str:
         if self._book.unreadable:
@@ -137,6 +153,7 @@ class ClaimPreparation:
                 await self._specs.remove(claim.uid)
             if noted.boot == self._book.boot:
                 await self._sharing.end(noted)
+                await self._partitions.end(noted)
             async with self._ledger.answering:
                 await self._book.forget(claim.uid)
             self._sharing.over(claim.uid)

@@ -32,6 +32,7 @@ from tonnage.wire.kinds import RESOURCE_SLICE
 
 _LOG: Final = logging.getLogger(__name__)
 _BACK_OFF_S: Final = (0.2, 1.0, 5.0, 15.0)
+_COUNTERS: Final = "sharedCounters"
 _MOST_STEPS: Final = 64
 """In a row: a server that takes what it then does not show must not be written to for ever."""
 
@@ -59,6 +60,8 @@ class SlicePublisher:
         """Fields that this server dropped of what was written last."""
         self.keeps_taints = True
         """False once the server dropped taints: the feature is off there."""
+        self.keeps_counters: bool | None = None
+        """Whether the server keeps shared counters; None: none were written yet."""
         self.foreign = ""
         """The slice of another driver of our name on this node."""
         self._selector = f"spec.nodeName={self._node},spec.driver={DRIVER}"
@@ -104,7 +107,7 @@ class SlicePublisher:
             specs = () if self.foreign else self._specs
             step = next_step(specs, standing, owner)
             if step is None:
-                self._note_dropped(dropped_fields(specs, standing, self._node))
+                self._note_dropped(specs, dropped_fields(specs, standing, self._node))
                 return
             try:
                 await self._performer.perform(_action(step), sight)
@@ -127,7 +130,16 @@ class SlicePublisher:
             self._on_news()
         return [body for body in bodies if is_ours(body)]
 
-    def _note_dropped(self, dropped: tuple[str, ...]) -> None:
+    def _note_dropped(self, specs: Sequence[JsonObject], dropped: tuple[str, ...]) -> None:
+        keeps_them = (
+            _COUNTERS not in dropped if any(_COUNTERS in spec for spec in specs) else self.keeps_counters
+        )
+        if keeps_them != self.keeps_counters:
+            self.keeps_counters = keeps_them
+            self._on_news()
+            if not keeps_them:
+                text = "MIG devices cannot be made for claims: DRAPartitionableDevices is off on this server"
+                self._events.post("Warning", "ClaimsWithoutPartitions", text)
         if dropped and dropped != self.dropped:
             fields = ",".join(dropped)
             _LOG.warning("the server drops fields of slices: node=%s fields=%s", self._node, fields)

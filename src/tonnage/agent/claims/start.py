@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from tonnage.agent.board import NodeBoard
     from tonnage.agent.claims.driver import ClaimDriver
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tonnage.agent.holds.claim_book import ClaimBook
     from tonnage.agent.holds.hold_ledger import HoldLedger
     from tonnage.ports.claims import ClaimSockets
-    from tonnage.ports.node import CdiView
+    from tonnage.ports.node import CdiView, DeviceReader
 
 _LOG: Final = logging.getLogger(__name__)
 _OFF: Final = (
@@ -26,11 +26,16 @@ _OFF: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ClaimPorts:
-    """What the driver has of its node: sockets once it serves, specs, PCIe roots by address, and the boot."""
+    """What the driver has of its node: sockets once it serves, specs, PCIe roots by address, and the boot.
+
+    `hardware` says how GPUs are divided; `rescan` returns once changed devices are known.
+    """
 
     sockets: Callable[[], ClaimSockets]
     specs: CdiView
     roots: Callable[[Sequence[str]], Mapping[str, str]]
+    hardware: DeviceReader
+    rescan: Callable[[], Awaitable[None]]
     boot: str = ""
 
 
@@ -89,15 +94,17 @@ class NodeClaims:
         from tonnage.agent.claims.claim_specs import ClaimSpecs
         from tonnage.agent.claims.devices import ClaimableDevices
         from tonnage.agent.claims.driver import ClaimDriver
-        from tonnage.agent.claims.preparation import ClaimPreparation
+        from tonnage.agent.claims.partitions import ClaimPartitions
+        from tonnage.agent.claims.preparation import ClaimPreparation, ClaimWays
         from tonnage.agent.claims.sharing import ClaimSharing
 
         world, board = self._world, self._board
-        devices = ClaimableDevices(world, board, node.roots)
+        devices = ClaimableDevices(world, board, node.roots, book.partitions)
         specs = ClaimSpecs(world, board, node.specs)
         sharing = ClaimSharing(world, board, book)
         sharing.restore()
-        preparation = ClaimPreparation(world, board, self._ledger, book, specs, devices, sharing)
+        ways = ClaimWays(sharing, ClaimPartitions(world, board, book, node.hardware, node.rescan))
+        preparation = ClaimPreparation(world, board, self._ledger, book, specs, devices, ways)
         return ClaimDriver(world, board, node.sockets(), devices, book, preparation)
 
 

@@ -11,7 +11,7 @@ from tonnage.agent.holds.claim_file import claims_bytes, claims_in
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.decide.node.ledger import IdOwner, LedgerEntry
 from tonnage.model.actions.checkpoints import SaveCheckpoint
-from tonnage.model.devices.claims import PreparedClaim
+from tonnage.model.devices.claims import Partition, PreparedClaim
 from tonnage.model.devices.sharing import HoldKind
 from tonnage.model.errors import HardwareError
 
@@ -51,6 +51,15 @@ class ClaimBook:
     def uids(self) -> dict[str, str]:
         """By `namespace/name`, the uid of the claim that holds devices under it."""
         return {str(noted.claim): uid for uid, noted in self._claims.items() if noted.boot == self.boot}
+
+    def partitions(self) -> frozenset[Partition]:
+        """MIG devices that were made for claims of this boot, or are being made."""
+        return frozenset(
+            device.partition
+            for noted in self._claims.values()
+            for device in noted.devices
+            if noted.boot == self.boot and device.partition is not None
+        )
 
     async def restore(self) -> bool:
         """Know what an earlier agent noted; whether there is anything of it.
@@ -105,7 +114,9 @@ class ClaimBook:
         entries = [
             LedgerEntry(str(prepared.claim), device.uuid, 0, now, owner=owner, kind=HoldKind.CLAIM)
             for device in prepared.devices
-            if not device.admin and (str(prepared.claim), device.uuid) not in self._ledger.entries
+            if device.uuid
+            and not device.admin
+            and (str(prepared.claim), device.uuid) not in self._ledger.entries
         ]
         if entries:
             await self._ledger.take(lambda: entries)

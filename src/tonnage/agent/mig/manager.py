@@ -20,6 +20,7 @@ from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.journal import MigJournal
 from tonnage.agent.mig.state import what_stands, words
 from tonnage.agent.mig.steps import MigSteps, StepsEnd
+from tonnage.decide.node.claims.claimed import without_partitioned
 from tonnage.decide.node.mig.change import MigChange, change_to
 from tonnage.decide.node.mig.desired_layout import MigWish, goals_of, remark_on
 from tonnage.decide.node.mig.gpu_users import in_the_way
@@ -160,7 +161,9 @@ class NodeMig:
 
     async def _compare(self, wish: MigWish, inventory: Inventory) -> None:
         """Say that the wish is met or cannot be; else begin the change, once nobody is in its way."""
-        gpus = await self._hardware.divided()
+        current, gpus = self._board.configuration.value, await self._hardware.divided()
+        if current is not None and current.config.partitioned:
+            inventory, gpus = without_partitioned(inventory, gpus, current.config)
         goals = goals_of(wish, inventory, gpus, self._board.holds.value)
         if not isinstance(goals, tuple):
             self._due = self._clock.monotonic() + _LOOK_AGAIN_S

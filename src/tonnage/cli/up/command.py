@@ -36,6 +36,7 @@ class UpFlags(TypedDict):
     state: Path | None
     engine: EngineName
     audit_log: Path | None
+    feature_gates: str
     lab: str | None
 
 
@@ -88,6 +89,12 @@ class UpFlags(TypedDict):
     metavar="FILE",
     help="Write an audit log of the API server (audit.k8s.io events) to this file [default: none].",
 )
+@click.option(
+    "--feature-gates",
+    default="",
+    metavar="NAME=BOOL,...",
+    help="Turn Kubernetes' feature gates on or off [default: those of its release].",
+)
 @click.option("--detach", is_flag=True, help="Run in the background; stop the cluster with tonnage down.")
 @click.option(
     "--lab",
@@ -118,7 +125,8 @@ def command(common: Common, detach: bool, no_pause: bool, **arguments: Unpack[Up
     audit_log = arguments["audit_log"] and arguments["audit_log"].expanduser().absolute()
     options = UpOptions(fleet, arguments["nodes"], arguments["port"], state, lab, arguments["engine"])
     options = replace(options, light_nodes=arguments["light_nodes"], keeps=keeps, audit_log=audit_log)
-    options = replace(options, pauses=not no_pause)
+    options = replace(options, pauses=not no_pause, feature_gates=arguments["feature_gates"])
+    _ = options.serving  # a gate that cannot be chosen is said before anything is started
     if detach:
         from tonnage.cli.up.announcement import say_where
         from tonnage.cli.up.detach import start_detached

@@ -78,6 +78,7 @@ def _arguments(options: UpOptions, *, verbose: bool) -> list[str]:
     words = [sys.executable, "-m", "tonnage", "up", "--scenario", scenario, "--engine", options.engine]
     words += ["--state", str(options.state)] if options.keeps else []
     words += ["--audit-log", str(options.audit_log)] if options.audit_log is not None else []
+    words += ["--feature-gates", options.feature_gates] if options.feature_gates else []
     words += ["--port", str(options.port)] if options.port is not None else []
     words += ["--nodes", str(options.nodes)] if options.nodes is not None else []
     words += ["--light-nodes", str(options.light_nodes)] if options.light_nodes is not None else []

@@ -178,6 +178,7 @@ def _twin(
         port=serving.port,
         runtime_dir=sockets,
         files=ClusterFiles(state.database if serving.keep else None, serving.audit_log),
+        gates=serving.gates,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tonnage.cli.locations.labs_and_scenarios import load_scenario
 from tonnage.cli.locations.state import EngineName
+from tonnage.model.kubernetes.feature_gates import check_simulated, parse_feature_gates
 
 if TYPE_CHECKING:
     from tonnage.documents.scenario import Scenario
@@ -21,6 +22,8 @@ class Serving:
     engine: EngineName = "twin"
     keep: bool = False
     audit_log: Path | None = None
+    gates: tuple[tuple[str, bool], ...] = ()
+    """Feature gates that are not as the release has them by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,17 @@ class UpOptions:
     keeps: bool = False
     """Whether the state folder keeps the cluster for the next start."""
     audit_log: Path | None = None
+    feature_gates: str = ""
     pauses: bool = True
     """Whether a lab may wait for Enter."""
 
     @property
     def serving(self) -> Serving:
-        """What of it concerns the API server."""
-        return Serving(self.port, self.engine, self.keeps, self.audit_log)
+        """What of it concerns the API server. Raises ConfigError: a feature gate cannot be chosen."""
+        gates = parse_feature_gates(self.feature_gates)
+        if self.engine == "twin":
+            check_simulated(gates)
+        return Serving(self.port, self.engine, self.keeps, self.audit_log, gates)
 
 
 def asked_scenario(options: UpOptions) -> Scenario:

@@ -206,6 +206,7 @@ def _decided(document: DevicePluginConfig) -> PluginConfig:
         health=health_policy(document.health),
         fail_on_init_error=flags.fail_on_init_error,
         claimed=_claimed(document.claims),
+        partitioned=document.claims is not None and document.claims.dynamic_mig,
     )
 
 

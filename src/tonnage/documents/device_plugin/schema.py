@@ -259,9 +259,13 @@ class Imex(Document):
 
 
 class ClaimsSection(Document):
-    """The GPUs that ResourceClaims get, and no extended resource; Tonnage's own section."""
+    """The GPUs that ResourceClaims get, and no extended resource; Tonnage's own section.
+
+    With dynamicMig MIG devices are made for claims on GPUs that are in MIG mode.
+    """
 
     devices: Literal["all"] | Annotated[list[int | str], Field(max_length=_MAX_ENTRIES)] = "all"
+    dynamic_mig: bool = False
 
     @field_validator("devices")
     @classmethod

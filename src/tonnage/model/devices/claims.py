@@ -25,11 +25,46 @@ class ClaimRef(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
+class Partition(NamedTuple):
+    """A MIG device as it is made for a claim: of which GPU, of which profile, from which memory slice on."""
+
+    gpu: str
+    profile: str
+    start: int
+    size: int
+
+    def overlaps(self, other: Partition) -> bool:
+        """Whether no GPU has both.
+
+        >>> Partition("GPU-a", "1g", 0, 1).overlaps(Partition("GPU-a", "2g", 0, 2))
+        True
+        """
+        apart = self.start + self.size <= other.start or other.start + other.size <= self.start
+        return self.gpu == other.gpu and not apart
+
+
+class HealthReport(NamedTuple):
+    """How a device is; `message` says why it is not healthy."""
+
+    pool: str
+    device: str
+    healthy: bool
+    message: str = ""
+
+
+class ClaimCounters(NamedTuple):
+    """What the devices of a GPU share (a counter set): its amounts by name."""
+
+    name: str
+    values: tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class PublishedDevice:
     """A device under the name that claims know, with what its slice says of it: attributes by their kind.
 
-    `unfit` says why it is not published: then no claim can get it.
+    `unfit` says why it is not published: then no claim can get it. `consumes` is what it takes of `counters`.
+    One with a `partition` is made when a claim gets it, and has no uuid.
     """
 
     name: str
@@ -41,13 +76,17 @@ class PublishedDevice:
     healthy: bool = True
     reason: str = ""
     unfit: str = ""
+    counters: ClaimCounters | None = None
+    consumes: Mapping[str, str] = field(default_factory=dict)
+    partition: Partition | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedDevice:
     """A device that a claim has on this node. `request` is the claim's, without an alternative's name.
 
-    `admin`: with access as an administrator, beside whoever holds it.
+    `admin`: with access as an administrator, beside whoever holds it. One with a `partition` is made for the
+    claim, and has no uuid before that.
     """
 
     request: str
@@ -55,6 +94,7 @@ class PreparedDevice:
     device: str
     uuid: str
     admin: bool = False
+    partition: Partition | None = None
 
 
 @dataclass(frozen=True, slots=True)

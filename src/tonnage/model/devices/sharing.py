@@ -78,7 +78,8 @@ class PluginConfig:
     `gpu_names` and `mig_names` name devices, the first that fits; those that none fits keep NVIDIA's name.
     `driver_root` is the driver's root folder on the host, `dev_root` the one whose `/dev` has its nodes.
     `fail_on_init_error`: an agent that cannot read its devices at start ends.
-    `claimed` selects the GPUs that are offered as claims and under no resource: indices and uuids, or `ALL`.
+    `claimed` selects the GPUs that are offered as claims and under no resource: indices and uuids, or `ALL`;
+    `partitioned`: with MIG devices that are made for claims.
     `remarks` are things that were overlooked because the reader was told to be lenient.
     """
 
@@ -102,6 +103,7 @@ class PluginConfig:
     health: HealthPolicy = field(default_factory=HealthPolicy)
     fail_on_init_error: bool = False
     claimed: tuple[str, ...] = ()
+    partitioned: bool = False
     remarks: tuple[str, ...] = ()
 
 

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.feature_gates import DEFAULT_GATES, FeatureGates
 from tonnage.twin.apiserver.object_store import Resource
 from tonnage.wire.schema import KindRow, Schema, Subresource
 
@@ -52,6 +53,7 @@ class ServedResource:
     list_kind: str
     custom: CustomVersion | None = None
     subresources: frozenset[str] = field(default_factory=frozenset)
+    gates: FeatureGates = DEFAULT_GATES
 
     @cached_property
     def key(self) -> Resource:
@@ -82,7 +84,7 @@ _NOT_SERVED: Final = (("", "pods", "resize"),)
 """Subresources that a genuine server has beside."""
 
 
-def built_in(schema: Schema) -> Iterator[ServedResource]:
+def built_in(schema: Schema, gates: FeatureGates = DEFAULT_GATES) -> Iterator[ServedResource]:
     """The kinds of the table that the server serves."""
     for row in schema.kinds:
         is_served = "list" in row.verbs or row.group in REVIEWS or (row.group, row.plural) == BINDINGS
@@ -92,17 +94,17 @@ def built_in(schema: Schema) -> Iterator[ServedResource]:
             part for part in row.subresources if (row.group, row.plural, part.name) not in _NOT_SERVED
         )
         served = msgspec.structs.replace(row, subresources=parts)
-        yield ServedResource(served, f"{row.kind}List", None, frozenset(part.name for part in parts))
+        yield ServedResource(served, f"{row.kind}List", None, frozenset(part.name for part in parts), gates)
 
 
 class Registry:
     """Resources by group, version and plural. Custom ones come and go."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, gates: FeatureGates = DEFAULT_GATES) -> None:
         self.schema = schema
         self._served: dict[tuple[str, str, str], ServedResource] = {}
         self._kinds: dict[tuple[str, str, str], ServedResource] = {}
-        for served in built_in(schema):
+        for served in built_in(schema, gates):
             self._add(served)
 
     def find(self, group: str, version: str, plural: str) -> ServedResource | None:

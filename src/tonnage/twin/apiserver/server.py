@@ -10,6 +10,7 @@ from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final
 
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.feature_gates import DEFAULT_GATES, FeatureGates
 from tonnage.ports.clock import Clock
 from tonnage.twin.apiserver.admission.chain import AdmissionPlugin, default_gates, default_plugins
 from tonnage.twin.apiserver.audit import AuditLog
@@ -63,15 +64,17 @@ class ApiServer:
         plugins: Sequence[AdmissionPlugin] = (),
         token_key: TokenKey | None = None,
         audit: AuditLog | None = None,
+        gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
         """`plugins` are asked after the built-in ones. A seeded `random` makes uids and names repeatable.
 
         `token_key` signs the tokens of service accounts; without one they are good while the server lives.
+        `gates` are those of features.
         """
         self.store = store or Store()
         self._clock = clock
         self._random = random or SystemRandom()
-        self.registry = Registry(load_schema())
+        self.registry = Registry(load_schema(), gates)
         rights = Rights(self.store)
         escalation = Escalation(rights.bindings, rights.authority)
         restriction = NodeRestriction(self.store, rights.authority)
@@ -79,10 +82,10 @@ class ApiServer:
         ids = Ids(self._uid, self._random)
         built_in = default_plugins(self.store, self.registry, codec, ids.suffix, rights.authority)
         admission = (*built_in, restriction, escalation, *plugins)
-        gates = default_gates(
+        checks = default_gates(
             self.store, self.registry, codec, FieldOwnership(codec, clock), rights.authority
         )
-        pipeline = WritePipeline(self.store, codec, clock, ids, admission, gates)
+        pipeline = WritePipeline(self.store, codec, clock, ids, admission, checks)
         key = token_key or TokenKey()
         tokens = TokenRequests(self.store, clock, pipeline, key)
         self._security = security(pipeline, clock, rights, key, audit)

@@ -54,6 +54,7 @@ class Scheduler:
         informers: Informers,
         *,
         version: str = "1.35",
+        gates: tuple[tuple[str, bool], ...] = (),
         host: str = "control-plane",
     ) -> None:
         self._api = api
@@ -71,8 +72,8 @@ class Scheduler:
         for copy in (self._namespaces, *self._selecting):
             copy.subscribe(self._on_surroundings)
         self._volumes = VolumeBinder(api, clock, informers, self._on_volume)
-        gates = gates_of(profile.minor)
-        self._claims = ClaimBinder(api, informers, gates, self._on_claim, self._on_devices)
+        offered = gates_of(profile.minor, gates)
+        self._claims = ClaimBinder(api, informers, offered, self._on_claim, self._on_devices)
         self._binding: asyncio.TaskGroup | None = None
         self._pods.subscribe(self._on_pod)
         self._nodes.subscribe(self._on_node)

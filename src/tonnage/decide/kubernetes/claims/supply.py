@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from tonnage.model.kubernetes.feature_gates import CONDITIONS, PARTITIONS, SHARES, TAINTS, FeatureGates
 from tonnage.model.kubernetes.resource_claims import (
     ClaimDeviceId,
     DeviceClass,
@@ -45,10 +46,16 @@ class Gates:
         return self.minor > 36
 
 
-def gates_of(minor: int) -> Gates:
-    """The gates of a release by default."""
-    later = minor > 35
-    return Gates(minor, partitions=later, taints=later, sharing=later, conditions=later)
+def gates_of(minor: int, chosen: tuple[tuple[str, bool], ...] = ()) -> Gates:
+    """The gates of a release: by default, but for those that somebody has `chosen`."""
+    gates = FeatureGates(minor, chosen)
+    return Gates(
+        minor,
+        partitions=gates.has(PARTITIONS),
+        taints=gates.has(TAINTS),
+        sharing=gates.has(SHARES),
+        conditions=gates.has(CONDITIONS),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tonnage.model.devices.inventory import Device, Inventory
 from tonnage.model.devices.sharing import ALL, PluginConfig
+from tonnage.model.mig.layouts import DividedGpu
 from tonnage.model.reasons.gpu.offers import ClaimedDeviceMissing
 
 
@@ -28,6 +29,15 @@ def without_claimed(inventory: Inventory, config: PluginConfig) -> Inventory:
         return inventory
     devices = tuple(device for device in inventory.devices if not _is_claimed(device, config))
     return replace(inventory, devices=devices)
+
+
+def without_partitioned(
+    inventory: Inventory, gpus: Iterable[DividedGpu], config: PluginConfig
+) -> tuple[Inventory, tuple[DividedGpu, ...]]:
+    """What is left for layouts by label: MIG devices that are made for claims are not theirs to destroy."""
+    left = without_claimed(inventory, config)
+    uuids = {device.uuid for device in left.devices}
+    return left, tuple(gpu for gpu in gpus if gpu.uuid in uuids)
 
 
 def unknown_claimed(inventory: Inventory, config: PluginConfig) -> Iterator[ClaimedDeviceMissing]:

@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.decide.node.advertise import describe
 from tonnage.decide.node.claims.sharing import ClaimGround, sharing_of
 from tonnage.decide.node.device_holds import DeviceHolds
-from tonnage.model.devices.claims import DRIVER, ClaimRef, PreparedClaim, PreparedDevice
+from tonnage.model.devices.claims import DRIVER, ClaimRef, PreparedClaim, PreparedDevice, PublishedDevice
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, mappings, text
@@ -89,7 +89,15 @@ def _refusal(claim: ClaimRef, grant: JsonObject, ground: ClaimGround) -> Prepara
         message = f"{where} of claim {claim} is a share of a GPU, and Tonnage publishes no shares"
         return ClaimedDeviceGone(subject=subject, message=message, claim=str(claim), device=name)
     if flag(grant, "adminAccess"):
-        return None
+        if device.partition is None:
+            return None
+        message = f"{where} of claim {claim} is made for the claim that has it, and no other can look at it"
+        return ClaimedDeviceGone(subject=subject, message=message, claim=str(claim), device=name)
+    if (other := _made_for(device, claim, ground)) is not None:
+        message = f"{where} of claim {claim} is held as claim {other}"
+        return ClaimedDeviceHeld(
+            subject=subject, message=message, claim=str(claim), device=name, holder=f"claim {other}"
+        )
     if (hold := holder_of(claim, device.uuid, ground.held)) is not None:
         holder = describe(hold)
         message = f"{where} of claim {claim} is held as {holder}"
@@ -106,4 +114,19 @@ def _refusal(claim: ClaimRef, grant: JsonObject, ground: ClaimGround) -> Prepara
 def _prepared(grant: JsonObject, ground: ClaimGround) -> PreparedDevice:
     name = text(grant, "device")
     request = text(grant, "request").partition("/")[0]
-    return PreparedDevice(request, ground.pool, name, ground.devices[name].uuid, flag(grant, "adminAccess"))
+    device, admin = ground.devices[name], flag(grant, "adminAccess")
+    return PreparedDevice(request, ground.pool, name, device.uuid, admin, device.partition)
+
+
+def _made_for(device: PublishedDevice, claim: ClaimRef, ground: ClaimGround) -> str | None:
+    """The other claim that has what the device would be made of."""
+    if device.partition is None:
+        return None
+    return next(
+        (
+            name
+            for name, parts in ground.partitions.items()
+            if name != str(claim) and any(map(device.partition.overlaps, parts))
+        ),
+        None,
+    )

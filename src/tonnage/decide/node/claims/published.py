@@ -7,16 +7,18 @@ resource.kubernetes.io.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 from tonnage.decide.node.advertise import describe
 from tonnage.decide.node.claims.claimed import claimed_devices
+from tonnage.decide.node.claims.partitions import part_name, partitions_of
+from tonnage.decide.node.claims.quantities import quantity_of
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.labels.gpu import family_of
-from tonnage.model.devices.claims import PublishedDevice
+from tonnage.model.devices.claims import Partition, PublishedDevice
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import HoldKind, PluginConfig
 
@@ -24,19 +26,33 @@ _MOST_BYTES: Final = 64
 """Of an attribute's text."""
 _NUMBERS: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:\.([0-9]{1,9}))?")
 _BRANDS: Final = (("Tesla", "Tesla"), ("Quadro", "Quadro"), ("TITAN", "Titan"), ("GeForce", "GeForce"))
-_SUFFIXES: Final = ("Mi", "Gi", "Ti")
 NO_ROOTS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def published_devices(
-    inventory: Inventory, config: PluginConfig, roots: Mapping[str, str] = NO_ROOTS
+    inventory: Inventory,
+    config: PluginConfig,
+    roots: Mapping[str, str] = NO_ROOTS,
+    made: Set[Partition] = frozenset(),
 ) -> tuple[PublishedDevice, ...]:
     """Every device that is offered as claims, by its GPU's minor number: GPUs, or the MIG devices of a GPU.
 
-    `roots` has PCIe roots by PCI address.
+    `roots` has PCIe roots by PCI address; `made` are MIG devices that were made for claims.
     """
-    gpus = sorted(claimed_devices(inventory, config), key=_order)
-    return tuple(part for gpu in gpus for part in _published(gpu, inventory, roots))
+    published: list[PublishedDevice] = []
+    for device in sorted(claimed_devices(inventory, config), key=_order):
+        gpu = _published(device, inventory, roots)
+        if gpu.unfit or not device.mig_enabled:
+            published.append(gpu)
+        elif config.partitioned:
+            parts = [_part(device, mig, gpu) for mig in device.migs]
+            published += partitions_of(device, gpu, parts, made)
+        elif device.migs:
+            migs = sorted(device.migs, key=lambda mig: (mig.placement or (0, 0), mig.index))
+            published += (_part(device, mig, gpu) for mig in migs)
+        else:
+            published.append(replace(gpu, unfit="MIG is enabled, and it has no MIG devices"))
+    return tuple(published)
 
 
 def available(devices: Iterable[PublishedDevice], held: DeviceHolds) -> tuple[PublishedDevice, ...]:
@@ -68,18 +84,6 @@ def pci_address(pci_bus_id: str) -> str:
     return f"{domain[-4:]}:{rest}" if rest else ""
 
 
-def quantity_of(mib: int) -> str:
-    """Memory as Kubernetes writes it.
-
-    >>> quantity_of(40960), quantity_of(46068)
-    ('40Gi', '46068Mi')
-    """
-    suffix = 0
-    while mib and mib % 1024 == 0 and suffix < len(_SUFFIXES) - 1:
-        mib, suffix = mib // 1024, suffix + 1
-    return f"{mib}{_SUFFIXES[suffix]}"
-
-
 def version_of(text: str) -> str:
     """A version with three numbers, as attributes have it; empty if it is none.
 
@@ -103,63 +107,12 @@ def _order(device: Device) -> tuple[bool, int]:
     return (False, device.index) if device.minor is None else (True, device.minor)
 
 
-def _published(device: Device, inventory: Inventory, roots: Mapping[str, str]) -> Iterator[PublishedDevice]:
-    """A GPU, or its MIG devices where it has some."""
-    unfit, common = "", _common(device, inventory, roots)
-    if device.minor is None:
-        unfit = "its minor number is unknown, by which claims name it"
-    elif device.mig_enabled:
-        unfit = "MIG is enabled, and it has no MIG devices"
-    if device.mig_enabled and device.migs:
-        for mig in sorted(device.migs, key=lambda mig: (mig.placement or (0, 0), mig.index)):
-            yield _mig(device, mig, common, unfit=unfit if device.minor is None else "")
-        return
-    name = f"gpu-{device.minor}" if device.minor is not None else f"gpu-{device.index}"
-    yield replace(
-        common,
-        name=name,
-        texts={"type": "gpu", "uuid": device.uuid, **common.texts},
-        capacity={"memory": quantity_of(device.memory_mib)},
-        unfit=unfit,
-    )
-
-
-def _mig(device: Device, mig: MigDevice, common: PublishedDevice, *, unfit: str) -> PublishedDevice:
-    """A MIG device that exists, by NVIDIA's name: the GPU's, the profile with its number, the first slice."""
-    if mig.placement is None or mig.profile_number is None:
-        unfit = unfit or "its place on the GPU is unknown, by which claims name it; the agent needs --mig"
-    elif mig.profile.partition("g.")[0].partition("c.")[1]:
-        unfit = unfit or "it is a part of a GPU instance, and claims name whole ones"
-    start, slices = mig.placement or (0, 0)
-    profile = "".join(character for character in mig.profile.lower() if character.isalnum())
-    capacity = {"memory": quantity_of(mig.memory_mib)}
-    if mig.multiprocessors:
-        capacity |= {
-            "multiprocessors": str(mig.multiprocessors),
-            "copyEngines": str(mig.copy_engines),
-            "decoders": str(mig.decoders),
-            "encoders": str(mig.encoders),
-            "jpegEngines": str(mig.jpeg_engines),
-            "ofaEngines": str(mig.optical_flow_engines),
-        }
-    capacity |= {f"memorySlice{place}": "1" for place in range(start, start + slices)}
-    texts = {"type": "mig", "uuid": mig.uuid, "parentUUID": device.uuid, "profile": mig.profile}
-    return replace(
-        common,
-        name=f"gpu-{device.minor}-mig-{profile}-{mig.profile_number}-{start}",
-        uuid=mig.uuid,
-        texts={**texts, **common.texts},
-        capacity=capacity,
-        healthy=device.healthy and mig.healthy,
-        reason=mig.reason or device.reason,
-        unfit=unfit,
-    )
-
-
-def _common(device: Device, inventory: Inventory, roots: Mapping[str, str]) -> PublishedDevice:
-    """What the GPU and its parts have in common."""
+def _published(device: Device, inventory: Inventory, roots: Mapping[str, str]) -> PublishedDevice:
+    """A GPU as a whole."""
     address = pci_address(device.pci_bus_id)
     texts = {
+        "type": "gpu",
+        "uuid": device.uuid,
         "productName": device.product,
         "brand": brand_of(device.product),
         "architecture": _architecture(device.compute_capability),
@@ -173,13 +126,47 @@ def _common(device: Device, inventory: Inventory, roots: Mapping[str, str]) -> P
     }
     local = device.numa_node is not None and device.numa_node >= 0
     return PublishedDevice(
-        "",
+        f"gpu-{device.minor}" if device.minor is not None else f"gpu-{device.index}",
         device.uuid,
         {key: _cut(text) for key, text in texts.items() if text},
         {key: text for key, text in versions.items() if text},
         {"resource.kubernetes.io/numaNode": device.numa_node or 0} if local else {},
+        {"memory": quantity_of(device.memory_mib)},
         healthy=device.healthy,
         reason=device.reason,
+        unfit="" if device.minor is not None else "its minor number is unknown, by which claims name it",
+    )
+
+
+def _part(device: Device, mig: MigDevice, gpu: PublishedDevice) -> PublishedDevice:
+    """A MIG device that exists."""
+    unfit = ""
+    if mig.placement is None or mig.profile_number is None:
+        unfit = "its place on the GPU is unknown, by which claims name it; the agent needs --mig"
+    elif mig.profile.partition("g.")[0].partition("c.")[1]:
+        unfit = "it is a part of a GPU instance, and claims name whole ones"
+    start, slices = mig.placement or (0, 0)
+    capacity = {"memory": quantity_of(mig.memory_mib)}
+    if mig.multiprocessors:
+        capacity |= {
+            "multiprocessors": str(mig.multiprocessors),
+            "copyEngines": str(mig.copy_engines),
+            "decoders": str(mig.decoders),
+            "encoders": str(mig.encoders),
+            "jpegEngines": str(mig.jpeg_engines),
+            "ofaEngines": str(mig.optical_flow_engines),
+        }
+    capacity |= {f"memorySlice{place}": "1" for place in range(start, start + slices)}
+    texts = {"type": "mig", "uuid": mig.uuid, "parentUUID": device.uuid, "profile": mig.profile}
+    return replace(
+        gpu,
+        name=part_name(gpu, mig.profile, mig.profile_number, start),
+        uuid=mig.uuid,
+        texts={**gpu.texts, **texts},
+        capacity=capacity,
+        healthy=device.healthy and mig.healthy,
+        reason=mig.reason or device.reason,
+        unfit=unfit,
     )
 
 

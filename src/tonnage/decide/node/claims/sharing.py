@@ -12,7 +12,7 @@ from typing import Final
 
 from tonnage.decide.node.claims.opaque import MIG_CONFIG, DeviceConfig, read_config
 from tonnage.decide.node.device_holds import DeviceHolds
-from tonnage.model.devices.claims import DRIVER, ClaimRef, PublishedDevice, SlicedDevice
+from tonnage.model.devices.claims import DRIVER, ClaimRef, Partition, PublishedDevice, SlicedDevice
 from tonnage.model.devices.mps import MpsDaemon, MpsDevice
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, items, mapping, text, texts
@@ -40,6 +40,8 @@ class ClaimGround:
     boot: str = ""
     uids: Mapping[str, str] = field(default_factory=dict)
     mps_root: str = ""
+    partitions: Mapping[str, tuple[Partition, ...]] = field(default_factory=dict)
+    """MIG devices that were made for other claims, or are being made, by `namespace/name`."""
 
 
 Shares = tuple[tuple[SlicedDevice, ...], tuple[MpsDaemon, ...]]
@@ -63,6 +65,8 @@ def sharing_of(
             return _refused(claim, where, "who has admin access to a device cannot have it shared")
         uuids = tuple(dict.fromkeys(ground.devices[text(grant, "device")].uuid for grant in own))
         if config.strategy != _TIME_SLICING:
+            if any(ground.devices[text(grant, "device")].partition is not None for grant in own):
+                return _refused(claim, where, "MPS cannot share a MIG device that is made for the claim")
             if not ground.mps_root:
                 return _refused(claim, where, _NO_ROOT)
             daemons.append(_daemon(claim, len(daemons), config, uuids, ground.mps_root))

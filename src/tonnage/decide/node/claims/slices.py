@@ -6,11 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final, TypeAlias
 
-from tonnage.model.devices.claims import DRIVER, PublishedDevice
+from tonnage.model.devices.claims import DRIVER, ClaimCounters, PublishedDevice
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, items, mapping, number, text
+from tonnage.model.kubernetes.feature_gates import minor_of
 
 MARK: Final = "tonnage.dev/agent"
 """The label of slices that an agent of Tonnage published; another driver of that name has none."""
@@ -19,9 +21,38 @@ CONTENT: Final = "tonnage.dev/content"
 UNHEALTHY: Final = "tonnage.dev/unhealthy"
 """The taint of a device that its node's agent holds for unhealthy."""
 _MOST_DEVICES: Final = 64
-"""In a slice with taints; without, 128."""
+"""In a slice with taints or counters; without, 128."""
+_MOST_SETS: Final = 8
+_MOST_COUNTERS: Final = 32
+"""In a slice of 1.34, where counters and devices are in one."""
 _LONGEST_NAME: Final = 253
+_SPLIT_SINCE: Final = 35
 _DIGITS: Final = 16
+
+
+class CounterShape(Enum):
+    """How counters are published: not at all, alone to see whether they are kept, or with devices.
+
+    Since 1.35 they have slices of their own; before, they are with their devices (TOGETHER).
+    """
+
+    NONE = "none"
+    PROBE = "probe"
+    SPLIT = "split"
+    TOGETHER = "together"
+
+
+def counter_shape(kubelet: str, *, keeps: bool | None) -> CounterShape:
+    """How counters are to be published; `keeps`: whether the server keeps them (None: not seen yet).
+
+    >>> counter_shape("v1.35.2", keeps=True), counter_shape("v1.34.1", keeps=True)
+    (<CounterShape.SPLIT: 'split'>, <CounterShape.TOGETHER: 'together'>)
+    """
+    if keeps is None:
+        return CounterShape.PROBE
+    if not keeps:
+        return CounterShape.NONE
+    return CounterShape.TOGETHER if minor_of(kubelet) < _SPLIT_SINCE else CounterShape.SPLIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +94,59 @@ def is_ours(obj: JsonObject) -> bool:
 
 
 def desired_specs(
-    devices: Iterable[PublishedDevice], node: str, *, taints: bool = True
+    devices: Iterable[PublishedDevice],
+    node: str,
+    *,
+    taints: bool = True,
+    counters: CounterShape = CounterShape.NONE,
 ) -> tuple[JsonObject, ...]:
     """The specs of the pool's slices in order, without pool generation; none where nothing can be claimed.
 
     An unhealthy device is tainted, so that no new claim gets it; where the server keeps no `taints` it is
-    left out. Healthy again, it is as before.
+    left out. Healthy again, it is as before. Devices that share counters are published in their `counters`'
+    shape alone: without them the scheduler would give out all of a GPU's at once.
     """
-    bodies = [_device(device) for device in devices if not device.unfit and (taints or device.healthy)]
-    parts = [bodies[at : at + _MOST_DEVICES] for at in range(0, len(bodies), _MOST_DEVICES)]
-    return tuple({"driver": DRIVER, "nodeName": node, "devices": [*part]} for part in parts)
+    fit = [device for device in devices if not device.unfit and (taints or device.healthy)]
+    sets = tuple(dict.fromkeys(device.counters for device in fit if device.counters is not None))
+    if counters is CounterShape.NONE:
+        fit = [device for device in fit if device.counters is None]
+    head: JsonObject = {"driver": DRIVER, "nodeName": node}
+    specs: list[JsonObject] = []
+    if counters in (CounterShape.PROBE, CounterShape.SPLIT):
+        specs += (
+            {**head, "sharedCounters": [*map(_counter_set, sets[at : at + _MOST_SETS])]}
+            for at in range(0, len(sets), _MOST_SETS)
+        )
+    if counters is CounterShape.PROBE:
+        return tuple(specs)
+    for part in _parts(fit, together=counters is CounterShape.TOGETHER):
+        spec: JsonObject = {**head, "devices": [*map(_device, part)]}
+        if counters is CounterShape.TOGETHER:
+            used = dict.fromkeys(device.counters for device in part if device.counters is not None)
+            spec |= {"sharedCounters": [*map(_counter_set, used)]} if used else {}
+        specs.append(spec)
+    return tuple(specs)
+
+
+def _parts(devices: Sequence[PublishedDevice], *, together: bool) -> Iterator[list[PublishedDevice]]:
+    """The devices of each slice; `together`: all of a GPU in one, with few enough counters."""
+    groups: dict[object, list[PublishedDevice]] = {}
+    for place, device in enumerate(devices):
+        groups.setdefault(device.counters if together and device.counters else place, []).append(device)
+    part: list[PublishedDevice] = []
+    counters = 0
+    for group in groups.values():
+        own = len(group[0].counters.values) if together and group[0].counters else 0
+        if part and (len(part) + len(group) > _MOST_DEVICES or counters + own > _MOST_COUNTERS):
+            yield part
+            part, counters = [], 0
+        part, counters = [*part, *group], counters + own
+    if part:
+        yield part
+
+
+def _counter_set(counters: ClaimCounters) -> JsonObject:
+    return {"name": counters.name, "counters": {name: {"value": value} for name, value in counters.values}}
 
 
 def next_step(
@@ -104,13 +178,14 @@ def next_step(
 
 
 def dropped_fields(specs: Sequence[JsonObject], standing: Iterable[JsonObject], node: str) -> tuple[str, ...]:
-    """Fields of devices that were published and that the server did not keep: their feature is off there."""
+    """Fields that were published and that the server did not keep: their feature is off there."""
     by_name = {text(obj, "metadata", "name"): obj for obj in standing}
     dropped: dict[str, None] = {}
     for place, spec in enumerate(specs):
         obj = by_name.get(slice_name(place, node))
         if obj is None or text(obj, "metadata", "annotations", CONTENT) != _sum(spec):
             continue
+        dropped.update(dict.fromkeys(sorted(spec.keys() - mapping(obj, "spec").keys())))
         shown = {text(device, "name"): mapping(device) for device in items(obj, "spec", "devices")}
         for device in items(spec, "devices"):
             dropped.update(
@@ -141,6 +216,9 @@ def _device(device: PublishedDevice) -> JsonObject:
         "attributes": dict(sorted(attributes.items())),
         "capacity": {key: {"value": amount} for key, amount in sorted(device.capacity.items())},
     }
+    if device.counters is not None:
+        used: JsonObject = {name: {"value": value} for name, value in sorted(device.consumes.items())}
+        body["consumesCounters"] = [{"counterSet": device.counters.name, "counters": used}]
     if not device.healthy:
         body["taints"] = [{"key": UNHEALTHY, "effect": "NoSchedule"}]
     return body

@@ -162,7 +162,7 @@ def prepare_create(request: ApiRequest, obj: JsonObject, empty_status: JsonObjec
             obj["status"] = copied(first)
     if rule := ON_CREATE_BY.get(served.key):
         rule(obj, request.user)
-    drop_gated(served.key, obj, {})
+    drop_gated(served.key, obj, {}, served.gates)
     if served.key == POD:
         request.notes.warn(*complete_pod(obj))
 
@@ -192,7 +192,7 @@ def prepare_update(
         count_generation(served, obj, old)
     if rule := AT_CHANGE.get(served.key):
         rule(obj, old)
-    drop_gated(served.key, obj, old)
+    drop_gated(served.key, obj, old, served.gates)
     if served.key not in _COUNTED_AS_SENT:
         count_generation(served, obj, old)
     before = number(old, "metadata", "generation")
@@ -226,7 +226,7 @@ def _with_part(request: ApiRequest, obj: JsonObject, old: JsonObject, now: str) 
         elif served.key == VOLUME:
             date_phase(whole, old, now)
         elif served.key == DEVICE_CLAIM:
-            drop_gated(served.key, whole, old)
+            drop_gated(served.key, whole, old, served.gates)
             forget_freed_devices(whole, old)
     elif request.subresource == "approval":
         whole = _with_status(served, obj, old)
@@ -240,7 +240,7 @@ def _with_part(request: ApiRequest, obj: JsonObject, old: JsonObject, now: str) 
         drop(whole, "spec", "ephemeralContainers")
         if containers := items(obj, "spec", "ephemeralContainers"):
             put(whole, containers, "spec", "ephemeralContainers")
-        drop_gated(served.key, whole, old)
+        drop_gated(served.key, whole, old, served.gates)
         count_generation(served, whole, old)
     if served.custom is None:
         _leave_identity(request, whole, obj)

@@ -1,73 +1,80 @@
-"""Fields about devices that a server of this version takes only with a feature gate, and drops without.
+"""Fields about devices that a server takes only with a feature gate, and drops without.
 
-The gates are DRADeviceTaints, DRAPartitionableDevices, DRAConsumableCapacity, DRADeviceBindingConditions and
-DRAExtendedResource, all off in 1.35.
+DRAExtendedResource is off in 1.35, and nobody can choose it here.
 
 Source: PrepareForCreate of pkg/registry/resource/*/strategy.go, pkg/api/resourceclaimspec.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import drop, mapping, mappings
+from tonnage.model.kubernetes.feature_gates import CONDITIONS, PARTITIONS, SHARES, TAINTS, FeatureGates
 
-_OF_SLICE: Final = ("sharedCounters", "perDeviceNodeSelection")
-_OF_DEVICE: Final = (
-    "allNodes",
-    "allowMultipleAllocations",
-    "bindingConditions",
-    "bindingFailureConditions",
-    "bindsToNode",
-    "consumesCounters",
-    "nodeName",
-    "nodeSelector",
-    "taints",
-)
-_OF_REQUEST: Final = ("capacity", "tolerations")
-_OF_RESULT: Final = ("bindingConditions", "bindingFailureConditions", "consumedCapacity", "shareID")
+_OF_SLICE: Final = {"sharedCounters": PARTITIONS, "perDeviceNodeSelection": PARTITIONS}
+_OF_DEVICE: Final = {
+    "allNodes": PARTITIONS,
+    "allowMultipleAllocations": SHARES,
+    "bindingConditions": CONDITIONS,
+    "bindingFailureConditions": CONDITIONS,
+    "bindsToNode": CONDITIONS,
+    "consumesCounters": PARTITIONS,
+    "nodeName": PARTITIONS,
+    "nodeSelector": PARTITIONS,
+    "taints": TAINTS,
+}
+_OF_REQUEST: Final = {"capacity": SHARES, "tolerations": TAINTS}
+_OF_RESULT: Final = {
+    "bindingConditions": CONDITIONS,
+    "bindingFailureConditions": CONDITIONS,
+    "consumedCapacity": SHARES,
+    "shareID": SHARES,
+}
 
 
-def _class(obj: JsonObject) -> None:
+def _class(obj: JsonObject, _gates: FeatureGates) -> None:
     drop(obj, "spec", "extendedResourceName")
 
 
-def _claim(obj: JsonObject) -> None:
-    _drop_gated_requests(mapping(obj, "spec", "devices"))
+def _claim(obj: JsonObject, gates: FeatureGates) -> None:
+    _drop_gated_requests(mapping(obj, "spec", "devices"), gates)
     for device_result in mappings(obj, "status", "allocation", "devices", "results"):
-        _without(device_result, _OF_RESULT)
+        _without(device_result, _OF_RESULT, gates)
     for device in mappings(obj, "status", "devices"):
-        drop(device, "shareID")
+        _without(device, {"shareID": SHARES}, gates)
 
 
-def _template(obj: JsonObject) -> None:
-    _drop_gated_requests(mapping(obj, "spec", "spec", "devices"))
+def _template(obj: JsonObject, gates: FeatureGates) -> None:
+    _drop_gated_requests(mapping(obj, "spec", "spec", "devices"), gates)
 
 
-def _slice(obj: JsonObject) -> None:
-    _without(mapping(obj, "spec"), _OF_SLICE)
+def _slice(obj: JsonObject, gates: FeatureGates) -> None:
+    _without(mapping(obj, "spec"), _OF_SLICE, gates)
     for device in mappings(obj, "spec", "devices"):
-        _without(device, _OF_DEVICE)
+        _without(device, _OF_DEVICE, gates)
         for capacity in mapping(device, "capacity").values():
-            drop(mapping(capacity), "requestPolicy")
+            _without(mapping(capacity), {"requestPolicy": SHARES}, gates)
 
 
-def _drop_gated_requests(devices: JsonObject) -> None:
+def _drop_gated_requests(devices: JsonObject, gates: FeatureGates) -> None:
     for request in mappings(devices, "requests"):
         for part in (mapping(request, "exactly"), *mappings(request, "firstAvailable")):
-            _without(part, _OF_REQUEST)
+            _without(part, _OF_REQUEST, gates)
     for constraint in mappings(devices, "constraints"):
-        drop(constraint, "distinctAttribute")
+        _without(constraint, {"distinctAttribute": SHARES}, gates)
 
 
-def _without(obj: JsonObject, keys: tuple[str, ...]) -> None:
-    for key in keys:
-        obj.pop(key, None)
+def _without(obj: JsonObject, gate_of: Mapping[str, str], gates: FeatureGates) -> None:
+    """Drop the fields whose gates are off."""
+    for key, gate in gate_of.items():
+        if not gates.has(gate):
+            obj.pop(key, None)
 
 
-DEVICE_GATES: Final[dict[tuple[str, str], Callable[[JsonObject], None]]] = {
+DEVICE_GATES: Final[dict[tuple[str, str], Callable[[JsonObject, FeatureGates], None]]] = {
     ("resource.k8s.io", "deviceclasses"): _class,
     ("resource.k8s.io", "resourceclaims"): _claim,
     ("resource.k8s.io", "resourceclaimtemplates"): _template,

@@ -1,0 +1,107 @@
+"""MIG devices that do not exist yet: every place where a GPU could have one, with the counters that it takes.
+
+Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.5 (DynamicMIG), KEP-4815 (partitionable devices).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import replace
+from typing import Final
+
+from tonnage.decide.node.claims.quantities import quantity_of
+from tonnage.model.catalog.gpus import gpu_models
+from tonnage.model.catalog.mig import MigModel, MigProfile, device_mib, mig_model
+from tonnage.model.devices.claims import ClaimCounters, Partition, PublishedDevice
+from tonnage.model.devices.inventory import Device
+from tonnage.model.mig.profile_names import parse_profile
+
+_EXTENSION: Final = "+me"
+
+
+def part_name(gpu: PublishedDevice, profile: str, number: int | None, start: int) -> str:
+    """NVIDIA's name of a MIG device: its GPU's, the profile with the driver's number, the first memory slice.
+
+    >>> part_name(PublishedDevice("gpu-0", "GPU-a"), "1g.5gb+me", 20, 4)
+    'gpu-0-mig-1g5gbme-20-4'
+    """
+    plain = "".join(character for character in profile.lower() if character.isalnum())
+    return f"{gpu.name}-mig-{plain}-{number}-{start}"
+
+
+def partitions_of(
+    device: Device, gpu: PublishedDevice, existing: Iterable[PublishedDevice], made: Set[Partition]
+) -> Iterator[PublishedDevice]:
+    """What may be claimed of a GPU in MIG mode. `existing` are its MIG devices by their names.
+
+    One that was `made` for a claim is in its place as if it did not exist, so that what is published stays
+    the same. Another one can be claimed as it is, and excludes those that would need its memory slices.
+    """
+    model = mig_model(device.product, [mig.profile for mig in device.migs])
+    if model is None:
+        yield replace(gpu, unfit="the catalogue does not know which MIG devices it can have")
+        return
+    own = {(part.profile, part.start) for part in made if part.gpu == device.uuid}
+    others = [
+        (mig, mig.placement or (0, model.memory))
+        for mig in device.migs
+        if mig.placement is None or (mig.profile, mig.placement[0]) not in own
+    ]
+    standing = {part.uuid: part for part in existing}
+    counters = _counters(device, gpu, model)
+    for profile in model.profiles.values():
+        for start in profile.starts:
+            here = set(range(start, start + profile.memory))
+            same = next(
+                (mig for mig, place in others if (mig.profile, place[0]) == (profile.name, start)), None
+            )
+            occupant = next((mig for mig, (at, size) in others if here & set(range(at, at + size))), None)
+            if same is not None:
+                part = standing[same.uuid]
+            else:
+                part = _absent(device, gpu, profile, start, model)
+                if occupant is not None:
+                    part = replace(part, unfit=f"{occupant.uuid} is in its place, which no claim made")
+            yield replace(part, counters=counters, consumes=_consumed(profile, start, part, model))
+
+
+def _absent(
+    device: Device, gpu: PublishedDevice, profile: MigProfile, start: int, model: MigModel
+) -> PublishedDevice:
+    key = next(
+        (gpu_model.key for gpu_model in gpu_models().values() if gpu_model.product == device.product), ""
+    )
+    mib = device_mib(model, key, device.memory_mib, parse_profile(profile.name))
+    unknown = "" if profile.number is not None else "the driver's number of its profile is unknown"
+    texts = {key: text for key, text in gpu.texts.items() if key not in ("type", "uuid")}
+    return replace(
+        gpu,
+        name=part_name(gpu, profile.name, profile.number, start),
+        uuid="",
+        texts={"type": "mig", "parentUUID": device.uuid, "profile": profile.name, **texts},
+        capacity={"memory": quantity_of(mib)},
+        unfit=unknown,
+        partition=Partition(device.uuid, profile.name, start, profile.memory),
+    )
+
+
+def _counters(device: Device, gpu: PublishedDevice, model: MigModel) -> ClaimCounters:
+    """All that a GPU has to give. Engines count where a model has too few of them for every layout."""
+    values = {f"memory-slice-{place}": "1" for place in range(model.memory)}
+    values["memory"] = quantity_of(device.memory_mib)
+    if model.media:
+        values["decoders"] = str(model.media)
+    if model.flow or any(_EXTENSION in name for name in model.profiles):
+        values["ofa-engines"] = str(model.flow or 1)
+    return ClaimCounters(f"{gpu.name}-counter-set", tuple(sorted(values.items())))
+
+
+def _consumed(profile: MigProfile, start: int, part: PublishedDevice, model: MigModel) -> dict[str, str]:
+    values = {f"memory-slice-{place}": "1" for place in range(start, start + profile.memory)}
+    values["memory"] = part.capacity["memory"]
+    if model.media and profile.media:
+        values["decoders"] = str(profile.media)
+    flow = profile.flow if model.flow else int(_EXTENSION in profile.name)
+    if flow:
+        values["ofa-engines"] = str(flow)
+    return values
