@@ -35,6 +35,10 @@ COMMANDS: Final = {
         "Show which devices each ResourceClaim has, who uses it, and what those without wait for.",
     ),
     "lint": ("tonnage.cli.lint.command", "Check manifests and GPU configuration before they are applied."),
+    "migrate": (
+        "tonnage.cli.migrate.command",
+        "Bring manifests to another form: GPU requests to claims.",
+    ),
     "topo": (
         "tonnage.cli.topo",
         "Show how the GPUs of a node are linked, and how a set of GPUs compares with the best one.",

@@ -66,6 +66,13 @@ CASES: dict[str, list[str]] = {
         "--kubeconfig {kubeconfig}",
         "--snapshot {broken}",
     ],
+    "migrate dra": [
+        "{manifest} --snapshot {cluster}",
+        "{manifest} --no-cluster --diff",
+        "{manifest} --no-cluster -o patch",
+        "{broken} --no-cluster",
+        "{nasty} --no-cluster",
+    ],
     "topo": [
         "--snapshot {cluster}",
         "a100-0 --snapshot {cluster}",
