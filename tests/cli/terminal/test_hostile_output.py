@@ -73,6 +73,7 @@ CASES: dict[str, list[str]] = {
         "{broken} --no-cluster",
         "{nasty} --no-cluster",
     ],
+    "convert": ["{manifest}", "{manifest} --diff", "{broken}", "{nasty}"],
     "topo": [
         "--snapshot {cluster}",
         "a100-0 --snapshot {cluster}",
@@ -140,6 +141,8 @@ OWN_WORDS = frozenset(
         "explain message {nasty}",
         "status --context {nasty}",
         "completion bash",
+        "convert {manifest}",
+        "convert {manifest} --diff",
         "metrics targets --kubeconfig {kubeconfig}",
         "version --kubeconfig {broken}",
         "runtime undo --root {root} --runtime containerd://1.7.24",

@@ -226,11 +226,6 @@ def _show_patches(migrated: Sequence[MigratedText]) -> None:
 
 
 def _diff(text: MigratedText) -> str:
-    import difflib
+    from tonnage.cli.terminal.diffs import unified_diff
 
-    before, after = (content.splitlines(keepends=True) for content in (text.sheet.text, text.text))
-    name = line(text.sheet.name)
-    lines = difflib.unified_diff(before, after, name, name)
-    return "".join(
-        text if text.endswith("\n") else f"{text}\n\\ No newline at end of file\n" for text in lines
-    )
+    return unified_diff(text.sheet.text, text.text, line(text.sheet.name))

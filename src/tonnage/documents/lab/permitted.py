@@ -290,6 +290,7 @@ _TONNAGE: Final = {
     "lint": _looks({**_CAPTURED, **_NAMESPACE, **_switches("--dry-run --diff")}, Arguments.FILES),
     "claims": _looks({**_CAPTURED, **_NAMESPACE}),
     "migrate dra": _looks({**_CAPTURED, **_NAMESPACE, **_switches("--diff --no-cluster")}, Arguments.FILES),
+    "convert": _looks({**_ANSWER, **_switches("--diff")}, Arguments.FILES),
     "topo": _looks({**_CAPTURED, **_texts("--gpus")}),
     "simulate": _looks(
         {
