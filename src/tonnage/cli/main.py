@@ -35,6 +35,14 @@ COMMANDS: Final = {
         "Show which devices each ResourceClaim has, who uses it, and what those without wait for.",
     ),
     "lint": ("tonnage.cli.lint.command", "Check manifests and GPU configuration before they are applied."),
+    "migrate": (
+        "tonnage.cli.migrate.command",
+        "Bring manifests to another form: GPU requests to claims.",
+    ),
+    "convert": (
+        "tonnage.cli.convert",
+        "Convert ResourceClaims, templates, DeviceClasses and ResourceSlices of v1beta1 and v1beta2 to v1.",
+    ),
     "topo": (
         "tonnage.cli.topo",
         "Show how the GPUs of a node are linked, and how a set of GPUs compares with the best one.",

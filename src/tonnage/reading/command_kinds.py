@@ -35,6 +35,7 @@ COMMAND_KINDS: Final[Mapping[str, tuple[Kind[Any], ...]]] = {
     "mig plan": MIG_KINDS,
     "doctor": (kinds.NODE, kinds.POD, kinds.RUNTIME_CLASS, kinds.NODE_GPU_STATUS),
     "lint": READ_KINDS,
+    "migrate dra": (kinds.NODE, kinds.NODE_GPU_STATUS, kinds.RESOURCE_SLICE, kinds.DEVICE_CLASS),
     "simulate": READ_KINDS,
     "metrics cluster": CLUSTER_METRICS_KINDS,
     "snapshot": tuple(kind for kind in READ_KINDS if kind is not kinds.DEVICE_TAINT_RULE),

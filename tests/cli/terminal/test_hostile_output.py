@@ -66,6 +66,14 @@ CASES: dict[str, list[str]] = {
         "--kubeconfig {kubeconfig}",
         "--snapshot {broken}",
     ],
+    "migrate dra": [
+        "{manifest} --snapshot {cluster}",
+        "{manifest} --no-cluster --diff",
+        "{manifest} --no-cluster -o patch",
+        "{broken} --no-cluster",
+        "{nasty} --no-cluster",
+    ],
+    "convert": ["{manifest}", "{manifest} --diff", "{broken}", "{nasty}"],
     "topo": [
         "--snapshot {cluster}",
         "a100-0 --snapshot {cluster}",
@@ -133,6 +141,8 @@ OWN_WORDS = frozenset(
         "explain message {nasty}",
         "status --context {nasty}",
         "completion bash",
+        "convert {manifest}",
+        "convert {manifest} --diff",
         "metrics targets --kubeconfig {kubeconfig}",
         "version --kubeconfig {broken}",
         "runtime undo --root {root} --runtime containerd://1.7.24",

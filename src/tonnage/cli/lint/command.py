@@ -99,13 +99,9 @@ def _sheets(read: Files) -> Sequence[Sheet]:
 
 
 def _diff(text: ReadableFile, new: str) -> str:
-    import difflib
+    from tonnage.cli.terminal.diffs import unified_diff
 
-    before, after = (content.splitlines(keepends=True) for content in (text.content, new))
-    lines = difflib.unified_diff(before, after, text.name, text.name)
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
-    )
+    return unified_diff(text.content, new, text.name)
 
 
 def _answered(

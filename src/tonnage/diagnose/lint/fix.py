@@ -97,7 +97,7 @@ def _edits(located: LocatedFinding) -> tuple[TextEdit, ...]:
         case QuoteText():
             inner = _quoted(change, manifest)
         case WrapEntries():
-            inner = _wrapped(change, manifest)
+            inner = wrap_edits(change, manifest)
         case UnwrapEntry():
             inner = _unwrapped(change, manifest)
         case MoveToLimits():
@@ -170,7 +170,8 @@ def _unwrapped(change: UnwrapEntry, manifest: ManifestObject) -> list[TextEdit]:
     return [TextEdit(part.key.start, key.start, ""), TextEdit(value.end, part.value.end, "")]
 
 
-def _wrapped(change: WrapEntries, manifest: ManifestObject) -> list[TextEdit]:
+def wrap_edits(change: WrapEntries, manifest: ManifestObject) -> list[TextEdit]:
+    """The edits that put entries of a mapping under another one; none where that cannot be written."""
     part = _part(manifest, change)
     entries = manifest.sheet.parts.entries(manifest.document, change.path)
     if not {key for key, _ in entries} >= set(change.keys):

@@ -297,6 +297,8 @@ _TONNAGE: Final = {
         {**_NAMESPACE, **_texts("--redact"), **_of(OptionKind.WRITTEN_FILE, "--file")}, Arguments.NONE
     ),
     "claims": _looks({**_CAPTURED, **_NAMESPACE}),
+    "migrate dra": _looks({**_CAPTURED, **_NAMESPACE, **_switches("--diff --no-cluster")}, Arguments.FILES),
+    "convert": _looks({**_ANSWER, **_switches("--diff")}, Arguments.FILES),
     "topo": _looks({**_CAPTURED, **_texts("--gpus")}),
     "simulate": _looks(
         {

@@ -1,0 +1,359 @@
+"""DRA-4: what asks for GPUs by number and by labels of nodes, as a class, a claim template and a pod.
+
+Of a pod's node affinity and nodeSelector, what says something of each GPU moves into the class; the rest
+stays. One claim template is made for each pod, with a request for each container that asks for GPUs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Final
+
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, PodSite, mapping, mappings, pods_of
+from tonnage.diagnose.migrate.label_selectors import (
+    CONVERTIBLE,
+    MIG_DEVICES,
+    WHOLE_GPUS,
+    clause_of,
+)
+from tonnage.diagnose.migrate.text_changes import LAST, DocumentChange, changed, without_empty_parents
+from tonnage.documents.yaml.reader import Path
+from tonnage.model.devices.claims import DRIVER
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.selectors import Requirement
+from tonnage.model.names import SHARED_SUFFIX
+
+GPU: Final = "nvidia.com/gpu"
+_MIG: Final = "nvidia.com/mig-"
+_MIG_CLASS: Final = "mig.nvidia.com"
+_OTHER_VENDORS: Final = ("amd.com/", "habana.ai/", "gpu.intel.com/")
+_SECTIONS: Final = ("limits", "requests")
+_TERMS: Final = (
+    "affinity",
+    "nodeAffinity",
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "nodeSelectorTerms",
+)
+_PREFERRED: Final = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
+_PARTS: Final = re.compile(r"[^a-z0-9]+")
+_LONGEST_NAME: Final = 63
+_DIGITS: Final = 8
+_MOST_COUNT: Final = 32
+"""Devices of one claim."""
+API_VERSION: Final = "resource.k8s.io/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class MigratedRequest:
+    """A request of a claim: so many devices of a class. `profile`: of MIG devices of that profile."""
+
+    name: str
+    device_class: str
+    count: int
+    profile: str = ""
+
+    @property
+    def selectors(self) -> tuple[str, ...]:
+        """Beside those of its class."""
+        return (f"device.attributes['{DRIVER}'].profile == '{self.profile}'",) if self.profile else ()
+
+    def to_json(self) -> JsonObject:
+        """As it stands in a claim of v1."""
+        exact: JsonObject = {"deviceClassName": self.device_class}
+        if self.count != 1:
+            exact["count"] = self.count
+        if self.selectors:
+            exact["selectors"] = [{"cel": {"expression": text}} for text in self.selectors]
+        return {"name": self.name, "exactly": exact}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimMigration:
+    """What becomes of one object. `why` it stays as it is; empty: it is migrated, and `notes` say how far.
+
+    `class_selectors` are of the class `class_name`, empty where a class of the driver serves.
+    """
+
+    site: PodSite
+    requests: tuple[MigratedRequest, ...] = ()
+    class_name: str = ""
+    class_selectors: tuple[str, ...] = ()
+    template: str = ""
+    changes: tuple[DocumentChange, ...] = ()
+    notes: tuple[str, ...] = ()
+    why: str = ""
+
+    @property
+    def subject(self) -> str:
+        """The object, as a person calls it."""
+        return self.site.manifest.subject
+
+    def objects(self) -> Iterator[JsonObject]:
+        """The class, if it has one of its own, and the template."""
+        if self.class_selectors:
+            selectors: list[JsonValue] = [{"cel": {"expression": text}} for text in self.class_selectors]
+            yield {
+                "apiVersion": API_VERSION,
+                "kind": "DeviceClass",
+                "metadata": {"name": self.class_name},
+                "spec": {"selectors": selectors},
+            }
+        if self.template:
+            metadata: JsonObject = {"name": self.template}
+            own = mapping(self.site.manifest.value.get("metadata")).get("namespace")
+            if isinstance(own, str):
+                metadata["namespace"] = own
+            requests: list[JsonValue] = [request.to_json() for request in self.requests]
+            yield {
+                "apiVersion": API_VERSION,
+                "kind": "ResourceClaimTemplate",
+                "metadata": metadata,
+                "spec": {"spec": {"devices": {"requests": requests}}},
+            }
+
+    def after(self) -> JsonValue:
+        """The document that has the object, migrated."""
+        manifest = self.site.manifest
+        return changed(manifest.sheet.documents[manifest.document].value, self.changes)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A migration as it is made."""
+
+    site: PodSite
+    clauses: list[str] = field(default_factory=list)
+    added: list[DocumentChange] = field(default_factory=list)
+    removed: list[Path] = field(default_factory=list)
+    requests: list[MigratedRequest] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def claim_migrations(manifest: ManifestObject, products: Iterable[str]) -> Iterator[ClaimMigration]:
+    """One for each pod of an object that asks for GPUs. `products` are names that drivers say."""
+    names = tuple(products)
+    sites = [site for site in pods_of(manifest) if any(_amounts(spec) for _, spec in site.containers())]
+    for number, site in enumerate(sites):
+        migration = _migrated(site, names)
+        if number and migration.template:  # a template for each of several pods of one object
+            other = f"{migration.template}-{number + 1}"
+            migration = replace(migration, template=other, changes=tuple(_renamed(migration, other)))
+        yield migration
+
+
+def _renamed(migration: ClaimMigration, name: str) -> Iterator[DocumentChange]:
+    for change in migration.changes:
+        entry = change.value[0] if isinstance(change.value, list) and change.value else change.value
+        if isinstance(entry, dict) and "resourceClaimTemplateName" in entry:
+            new: JsonObject = {**entry, "resourceClaimTemplateName": name}
+            yield replace(change, value=[new] if isinstance(change.value, list) else new)
+        else:
+            yield change
+
+
+def _migrated(site: PodSite, products: Sequence[str]) -> ClaimMigration:
+    resources = {name for _, container in site.containers() for name in _amounts(container)}
+    if why := _obstacle(resources):
+        return ClaimMigration(site, why=why)
+    draft = _Draft(site)
+    _labels(draft, products)
+    device_class = _class_name(draft.clauses) if draft.clauses else ""
+    claim = _free_name(
+        "gpu", [str(entry.get("name")) for _, entry in mappings(site.spec.get("resourceClaims"))]
+    )
+    if why := _containers(draft, device_class, claim):
+        return ClaimMigration(site, why=why)
+    template = _cut(f"{_slug(site.manifest.name) or 'pod'}-gpu")
+    entry: JsonObject = {"name": claim, "resourceClaimTemplateName": template}
+    if isinstance(site.spec.get("resourceClaims"), list) and site.spec["resourceClaims"]:
+        draft.added.append(DocumentChange((*site.path, "resourceClaims", LAST), entry))
+    else:
+        draft.added.append(DocumentChange((*site.path, "resourceClaims"), [entry]))
+    document = changed(site.manifest.sheet.documents[site.manifest.document].value, draft.added)
+    removed = without_empty_parents(document, draft.removed)
+    base = MIG_DEVICES if any(request.profile for request in draft.requests) else WHOLE_GPUS
+    return ClaimMigration(
+        site,
+        tuple(draft.requests),
+        device_class or draft.requests[0].device_class,
+        (base, *draft.clauses) if draft.clauses else (),
+        template,
+        (*draft.added, *map(DocumentChange, removed)),
+        tuple(draft.notes),
+    )
+
+
+def _amounts(container: JsonObject) -> dict[str, JsonValue]:
+    """What a container asks of accelerators, limits before requests."""
+    resources = mapping(container.get("resources"))
+    amounts: dict[str, JsonValue] = {}
+    for section in _SECTIONS:
+        for name, amount in mapping(resources.get(section)).items():
+            if name.startswith(("nvidia.com/", *_OTHER_VENDORS)):
+                amounts.setdefault(name, amount)
+    return amounts
+
+
+def _obstacle(resources: set[str]) -> str:
+    """Why what is asked for cannot be claimed; empty: it can."""
+    for name in sorted(resources):
+        if name.endswith(SHARED_SUFFIX):
+            return f"{name} is a share of a GPU, which a claim cannot ask for in numbers"
+        if name.startswith(_OTHER_VENDORS):
+            return f"{name} is of a vendor whose driver publishes other attributes"
+        if name != GPU and not name.startswith(_MIG):
+            return f"{name} is a resource that Tonnage cannot migrate"
+    if {name for name in resources if name.startswith(_MIG)} and GPU in resources:
+        return "it asks for whole GPUs and for MIG devices: split the pod, or write the claim by hand"
+    return ""
+
+
+def _labels(draft: _Draft, products: Sequence[str]) -> None:
+    """Move what labels say of GPUs into clauses."""
+    spec, path = draft.site.spec, draft.site.path
+    for key, value in mapping(spec.get("nodeSelector")).items():
+        clause = clause_of(Requirement(key, "In", (str(value),)), products)
+        if clause is None:
+            _note_kept(draft, key, str(value))
+        else:
+            draft.clauses.append(clause)
+            draft.removed.append((*path, "nodeSelector", key))
+    terms = list(mappings(_at(spec, _TERMS)))
+    if len(terms) == 1:
+        index, term = terms[0]
+        for place, requirement in _requirements(term):
+            clause = clause_of(requirement, products)
+            if clause is None:
+                _note_kept(draft, requirement.key, requirement.operator)
+                continue
+            draft.clauses += [clause] if clause else []
+            draft.removed.append((*path, *_TERMS, index, "matchExpressions", place))
+    elif terms:
+        _several_terms(draft, [term for _, term in terms], products)
+    if any(
+        requirement.key in CONVERTIBLE
+        for _, entry in mappings(_at(spec, _PREFERRED))
+        for _, requirement in _requirements(mapping(entry.get("preference")))
+    ):
+        draft.notes.append("preferred node affinity stays: a claim selects devices, and prefers none")
+    draft.clauses[:] = dict.fromkeys(clause for clause in draft.clauses if clause)
+
+
+def _several_terms(draft: _Draft, terms: list[JsonObject], products: Sequence[str]) -> None:
+    """Terms of which one must hold: they are moved together, or not at all."""
+    ways: list[str] = []
+    keys = {requirement.key for term in terms for _, requirement in _requirements(term)}
+    for term in terms:
+        clauses = [clause_of(requirement, products) for _, requirement in _requirements(term)]
+        if term.get("matchFields") or not clauses or None in clauses or not any(clauses):
+            if keys & CONVERTIBLE:
+                draft.notes.append("the node affinity stays: of its terms, some say more than what a GPU is")
+            return
+        ways.append(" && ".join(clause for clause in clauses if clause))
+    draft.clauses.append(f"({' || '.join(ways)})")
+    draft.removed.append((*draft.site.path, *_TERMS))
+
+
+def _note_kept(draft: _Draft, key: str, detail: str) -> None:
+    if key in CONVERTIBLE:
+        draft.notes.append(f"the requirement on {key} ({detail[:80]}) stays with the node's labels")
+
+
+def _requirements(term: JsonObject) -> Iterator[tuple[int, Requirement]]:
+    for place, entry in mappings(term.get("matchExpressions")):
+        values = entry.get("values")
+        texts = tuple(map(str, values)) if isinstance(values, list) else ()
+        yield place, Requirement(str(entry.get("key")), str(entry.get("operator")), texts)
+
+
+def _containers(draft: _Draft, device_class: str, claim: str) -> str:
+    """A request for each container with GPUs; an init container uses that of a container with as many."""
+    asking = [(path, spec) for path, spec in draft.site.containers() if _amounts(spec)]
+    main = [(path, spec) for path, spec in asking if path[-2] == "containers"]
+    for path, container in asking:
+        resource, amount = next(iter(_amounts(container).items()))
+        count = _count(amount)
+        if len(_amounts(container)) > 1 or count is None:
+            name, most = str(container.get("name"))[:63], f"1 to {_MOST_COUNT}"
+            return f"container {name}: {str(amount)[:40]} of {resource} is not {most} of one resource"
+        shared = _request_of_another(draft, path, container, resource, count)
+        request = shared or _request_name(container, draft, alone=len(main or asking) == 1)
+        if not shared:
+            profile = resource.removeprefix(_MIG).replace(".me", "+me") if resource != GPU else ""
+            builtin = _MIG_CLASS if profile else DRIVER
+            draft.requests.append(MigratedRequest(request, device_class or builtin, count, profile))
+        entry: JsonObject = {"name": claim} if len(asking) == 1 else {"name": claim, "request": request}
+        claims = mapping(container.get("resources")).get("claims")
+        at: Path = (*path, "resources", "claims")
+        draft.added.append(DocumentChange((*at, LAST), entry) if claims else DocumentChange(at, [entry]))
+        for section in _SECTIONS:
+            if resource in mapping(mapping(container.get("resources")).get(section)):
+                draft.removed.append((*path, "resources", section, resource))
+    return ""
+
+
+def _request_of_another(draft: _Draft, path: Path, container: JsonObject, resource: str, count: int) -> str:
+    """The request that an init container can use, since it ends before the others begin; empty: none."""
+    if path[-2] != "initContainers" or container.get("restartPolicy") == "Always":
+        return ""
+    profile = resource.removeprefix(_MIG).replace(".me", "+me") if resource != GPU else ""
+    return next((made.name for made in draft.requests if made.count >= count and made.profile == profile), "")
+
+
+def _request_name(container: JsonObject, draft: _Draft, *, alone: bool) -> str:
+    name = "gpu" if alone else _cut(_slug(str(container.get("name"))) or "gpu")
+    return _free_name(name, [request.name for request in draft.requests])
+
+
+def _count(amount: JsonValue) -> int | None:
+    text = str(amount)
+    if isinstance(amount, bool) or not (text.isascii() and text.isdecimal() and len(text) < 4):
+        return None
+    return int(text) if 0 < int(text) <= _MOST_COUNT else None
+
+
+def _at(value: JsonValue, path: Path) -> JsonValue:
+    for step in path:
+        value = mapping(value).get(str(step))
+    return value
+
+
+def _class_name(clauses: Sequence[str]) -> str:
+    """A name that says what its devices are, and is the same for the same clauses."""
+    return _cut(f"gpu-{_slug('-'.join(_class_words(clauses)))}", " && ".join(clauses))
+
+
+def _class_words(clauses: Sequence[str]) -> Iterator[str]:
+    for clause in clauses:
+        quoted = re.findall(r"'([^']+)'", clause.replace(f"['{DRIVER}']", "").replace("(' ', '-')", ""))
+        if "isGreaterThan" in clause or " > " in clause:
+            yield "over"
+        if "isLessThan" in clause or " < " in clause:
+            yield "under"
+        if "!" in clause:
+            yield "not"
+        yield from quoted or re.findall(r"(?:major|minor)|\d+", clause)
+
+
+def _slug(text: str) -> str:
+    return _PARTS.sub("-", text.lower().replace(".me", "-me")).strip("-")
+
+
+def _cut(name: str, content: str = "") -> str:
+    """A name within 63 characters; what is cut off is told by a digest."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = sha256((content or name).encode()).hexdigest()[:_DIGITS]
+    return f"{name[: _LONGEST_NAME - _DIGITS - 1].rstrip('-')}-{digest}"
+
+
+def _free_name(name: str, others: Sequence[str]) -> str:
+    if name not in others:
+        return name
+    number = 2
+    while f"{name}-{number}" in others:
+        number += 1
+    return f"{name}-{number}"

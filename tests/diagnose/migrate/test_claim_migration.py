@@ -1,0 +1,491 @@
+"""DRA-4: manifests that count GPUs, migrated to claims: as text, and the devices that match."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+import yaml
+
+from tonnage.diagnose.cluster_view import ground_of
+from tonnage.diagnose.lint.manifest_objects import at_path
+from tonnage.diagnose.lint.sheet import Sheet
+from tonnage.diagnose.migrate.claim_migration import ClaimMigration
+from tonnage.diagnose.migrate.migrated_texts import MigratedText, migrated_texts
+from tonnage.diagnose.migrate.same_devices import DeviceComparison, compared_devices
+from tonnage.diagnose.migrate.text_changes import changed
+from tonnage.model.kubernetes.cluster import Pod
+from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
+
+PRODUCTS = ["NVIDIA A100-SXM4-80GB", "Tesla T4"]
+GPU = "nvidia.com/gpu"
+DRIVER = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"
+A100 = "device.attributes['gpu.nvidia.com'].productName == 'NVIDIA A100-SXM4-80GB'"
+T4 = "device.attributes['gpu.nvidia.com'].productName == 'Tesla T4'"
+OVER_40G = "device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('40000Mi'))"
+
+
+OTHER_TERM = "\n      - matchExpressions:\n        - "
+
+
+def migrated(text: str) -> MigratedText:
+    (answer,) = migrated_texts([Sheet("pod.yaml", dedent(text))], "default", PRODUCTS)
+    return answer
+
+
+def pod(spec: str, resources: str = "{limits: {nvidia.com/gpu: 1}}") -> MigratedText:
+    lines = dedent(spec).strip("\n").splitlines()
+    head = ["apiVersion: v1", "kind: Pod", "metadata:", "  name: train", "spec:"]
+    tail = ["  containers:", "  - name: main", f"    resources: {resources}"]
+    return migrated("\n".join([*head, *(f"  {line}" for line in lines), *tail, ""]))
+
+
+def only(text: MigratedText) -> ClaimMigration:
+    (migration,) = text.migrations
+    return migration
+
+
+def terms(*expressions: str) -> str:
+    return "\n".join(
+        [
+            "affinity:",
+            "  nodeAffinity:",
+            "    requiredDuringSchedulingIgnoredDuringExecution:",
+            "      nodeSelectorTerms:",
+            "      - matchExpressions:",
+            *(f"        - {expression}" for expression in expressions),
+        ]
+    )
+
+
+def test_product_and_memory_move_into_a_class_and_all_else_stays_to_the_letter() -> None:
+    before = """\
+        # Trains the model.
+        apiVersion: v1
+        kind: Pod
+        metadata:
+          name: train
+          namespace: ml  # of the team
+        spec:
+          restartPolicy: Never
+          affinity:
+            nodeAffinity:
+              requiredDuringSchedulingIgnoredDuringExecution:
+                nodeSelectorTerms:
+                - matchExpressions:
+                  - {key: nvidia.com/gpu.product, operator: In, values: [NVIDIA-A100-SXM4-80GB]}
+                  - key: zone    # near the data
+                    operator: In
+                    values: [a]
+                  - key: nvidia.com/gpu.memory
+                    operator: Gt
+                    values: ["40000"]
+          containers:
+          - name: main
+            image: train:v1   # large
+            resources:
+              limits:
+                cpu: 2
+                nvidia.com/gpu: 2
+        """
+    after = """\
+        # Trains the model.
+        apiVersion: v1
+        kind: Pod
+        metadata:
+          name: train
+          namespace: ml  # of the team
+        spec:
+          resourceClaims:
+          - name: gpu
+            resourceClaimTemplateName: train-gpu
+          restartPolicy: Never
+          affinity:
+            nodeAffinity:
+              requiredDuringSchedulingIgnoredDuringExecution:
+                nodeSelectorTerms:
+                - matchExpressions:
+                  - key: zone    # near the data
+                    operator: In
+                    values: [a]
+          containers:
+          - name: main
+            image: train:v1   # large
+            resources:
+              claims:
+              - name: gpu
+              limits:
+                cpu: 2
+        """
+    text = migrated(before)
+    *objects, pod_text = text.text.split("---\n")
+    assert pod_text == dedent(after)
+    cls, template = map(yaml.safe_load, objects)
+    assert [s["cel"]["expression"] for s in cls["spec"]["selectors"]] == [DRIVER, A100, OVER_40G]
+    assert template["metadata"] == {"name": "train-gpu", "namespace": "ml"}
+    assert template["spec"]["spec"]["devices"]["requests"] == [
+        {"name": "gpu", "exactly": {"deviceClassName": cls["metadata"]["name"], "count": 2}}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "clauses"),
+    [
+        pytest.param("", [], id="no label: the driver's own class"),
+        pytest.param("nodeSelector: {nvidia.com/gpu.product: Tesla-T4}", [T4], id="a nodeSelector"),
+        pytest.param(
+            terms("{key: nvidia.com/gpu.product, operator: In, values: [Tesla-T4, NVIDIA-A100-SXM4-80GB]}"),
+            ["device.attributes['gpu.nvidia.com'].productName in ['Tesla T4', 'NVIDIA A100-SXM4-80GB']"],
+            id="one of two products",
+        ),
+        pytest.param(
+            terms("{key: nvidia.com/gpu.product, operator: NotIn, values: [Tesla-T4]}"),
+            ["device.attributes['gpu.nvidia.com'].productName != 'Tesla T4'"],
+            id="not a product",
+        ),
+        pytest.param(
+            terms("{key: nvidia.com/gpu.product, operator: In, values: [NVIDIA-Z9]}"),
+            ["device.attributes['gpu.nvidia.com'].productName.replace(' ', '-') == 'NVIDIA-Z9'"],
+            id="a product that nobody knows, by the label's spelling",
+        ),
+        pytest.param(
+            terms("{key: nvidia.com/gpu.memory, operator: Lt, values: ['20000']}"),
+            ["device.capacity['gpu.nvidia.com'].memory.isLessThan(quantity('20000Mi'))"],
+            id="less memory",
+        ),
+        pytest.param(
+            terms("{key: nvidia.com/gpu.compute.major, operator: Gt, values: ['7']}"),
+            ["device.attributes['gpu.nvidia.com'].cudaComputeCapability.major() > 7"],
+            id="compute capability",
+        ),
+        pytest.param(
+            terms("{key: nvidia.com/gpu.family, operator: In, values: [ada-lovelace]}"),
+            ["device.attributes['gpu.nvidia.com'].architecture == 'Ada Lovelace'"],
+            id="a family",
+        ),
+        pytest.param(
+            terms("{key: nvidia.com/gpu.product, operator: Exists}"), [], id="any product: every GPU has one"
+        ),
+        pytest.param(
+            terms("{key: nvidia.com/gpu.product, operator: In, values: [Tesla-T4]}")
+            + OTHER_TERM
+            + "{key: nvidia.com/gpu.memory, operator: Gt, values: ['40000']}",
+            [f"({T4} || {OVER_40G})"],
+            id="two terms of which one must hold",
+        ),
+    ],
+)
+def test_what_labels_say_of_a_gpu_becomes_a_selector(spec: str, clauses: list[str]) -> None:
+    text = pod(spec)
+    migration = only(text)
+    assert migration.why == ""
+    assert list(migration.class_selectors) == ([DRIVER, *clauses] if clauses else [])
+    left = yaml.safe_load(text.text.split("---\n")[-1])["spec"]
+    assert not {"affinity", "nodeSelector"} & left.keys()
+
+
+@pytest.mark.parametrize(
+    ("spec", "note"),
+    [
+        pytest.param(
+            terms("{key: nvidia.com/gpu.product, operator: DoesNotExist}"), "stays with", id="no product"
+        ),
+        pytest.param(
+            terms("{key: nvidia.com/gpu.product, operator: In, values: [Tesla-T4-SHARED]}"),
+            "nvidia.com/gpu.product (In) stays with the node's labels",
+            id="a shared product",
+        ),
+        pytest.param(
+            terms("{key: nvidia.com/gpu.product, operator: In, values: [Tesla-T4]}")
+            + OTHER_TERM
+            + "{key: zone, operator: In, values: [a]}",
+            "the node affinity stays",
+            id="terms of which one says nothing of a GPU",
+        ),
+        pytest.param(
+            """\
+            affinity:
+              nodeAffinity:
+                preferredDuringSchedulingIgnoredDuringExecution:
+                - weight: 1
+                  preference:
+                    matchExpressions:
+                    - {key: nvidia.com/gpu.product, operator: In, values: [Tesla-T4]}
+            """,
+            "preferred node affinity stays",
+            id="a preference",
+        ),
+    ],
+)
+def test_what_a_claim_cannot_say_stays_and_is_noted(spec: str, note: str) -> None:
+    text = pod(spec)
+    assert any(note in line for line in only(text).notes)
+    assert only(text).class_selectors == ()
+    assert "affinity" in yaml.safe_load(text.text.split("---\n")[-1])["spec"]
+
+
+@pytest.mark.parametrize(
+    ("resources", "why"),
+    [
+        pytest.param("{limits: {nvidia.com/gpu.shared: 1}}", "is a share of a GPU", id="a share"),
+        pytest.param("{limits: {amd.com/gpu: 1}}", "of a vendor", id="another vendor"),
+        pytest.param("{limits: {nvidia.com/gpu: 64}}", "64 of nvidia.com/gpu is not 1 to 32", id="too many"),
+        pytest.param("{limits: {nvidia.com/gpu: x}}", "x of nvidia.com/gpu is not 1 to 32", id="no number"),
+        pytest.param(
+            "{limits: {nvidia.com/gpu: 1, nvidia.com/mig-1g.10gb: 1}}", "split the pod", id="two kinds"
+        ),
+    ],
+)
+def test_what_cannot_be_claimed_stays_as_it_is(resources: str, why: str) -> None:
+    text = pod("", resources)
+    assert why in only(text).why
+    assert text.text == text.sheet.text
+
+
+def test_a_mig_resource_becomes_a_profile() -> None:
+    text = pod("", '{limits: {"nvidia.com/mig-1g.10gb.me": 2}}')
+    (request,) = only(text).requests
+    assert request.to_json() == {
+        "name": "gpu",
+        "exactly": {
+            "deviceClassName": "mig.nvidia.com",
+            "count": 2,
+            "selectors": [
+                {"cel": {"expression": "device.attributes['gpu.nvidia.com'].profile == '1g.10gb+me'"}}
+            ],
+        },
+    }
+
+
+CONTAINERS = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  template:
+    spec:
+      resourceClaims:
+      - name: gpu   # an earlier one
+        resourceClaimName: other
+      initContainers:
+      - name: warm
+        resources: {limits: {nvidia.com/gpu: 1}}
+      - name: sidecar
+        restartPolicy: Always
+        resources: {limits: {nvidia.com/gpu: 1}}
+      containers:
+      - name: main
+        resources: {limits: {nvidia.com/gpu: 2}, requests: {nvidia.com/gpu: 2, cpu: 1}}
+      - resources:
+          limits:
+            nvidia.com/gpu: 1
+          claims:
+          - name: gpu
+        name: B.side
+      - name: log
+"""
+
+
+def test_each_container_has_a_request_and_an_init_container_uses_anothers() -> None:
+    text = migrated(CONTAINERS)
+    migration = only(text)
+    assert [(request.name, request.count) for request in migration.requests] == [
+        ("main", 2),
+        ("b-side", 1),
+        ("sidecar", 1),
+    ]
+    spec = yaml.safe_load(text.text.split("---\n")[-1])["spec"]["template"]["spec"]
+    assert [entry["name"] for entry in spec["resourceClaims"]] == ["gpu", "gpu-2"]
+    claims = {c["name"]: c.get("resources", {}) for c in (*spec["containers"], *spec["initContainers"])}
+    assert claims == {
+        "main": {"claims": [{"name": "gpu-2", "request": "main"}], "requests": {"cpu": 1}},
+        "B.side": {"claims": [{"name": "gpu"}, {"name": "gpu-2", "request": "b-side"}]},
+        "log": {},
+        "warm": {"claims": [{"name": "gpu-2", "request": "main"}]},
+        "sidecar": {"claims": [{"name": "gpu-2", "request": "sidecar"}]},
+    }
+    assert "# an earlier one" in text.text
+
+
+def test_the_text_says_what_the_patch_says() -> None:
+    text = migrated(CONTAINERS)
+    document = yaml.safe_load(CONTAINERS)
+    assert changed(document, only(text).changes) == yaml.safe_load(text.text.split("---\n")[-1])
+
+
+@pytest.mark.parametrize(
+    ("manifest", "why"),
+    [
+        pytest.param(
+            '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers":'
+            ' [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}',
+            "the file is JSON",
+            id="JSON",
+        ),
+        pytest.param(
+            """\
+            apiVersion: v1
+            kind: Pod
+            metadata: {name: a}
+            spec:
+              containers:
+              - name: c
+                resources: &r {limits: {nvidia.com/gpu: 1}}
+              - name: d
+                resources: *r
+            """,
+            "an alias or a merge",
+            id="an alias",
+        ),
+        pytest.param(
+            """\
+            apiVersion: v1
+            kind: Pod
+            metadata: {name: a}
+            spec:
+              containers:
+              - name: c
+                resources: {limits: {nvidia.com/gpu: 1,  # one
+                                     cpu: 1}}
+            """,
+            "a comment within braces",
+            id="a comment in braces",
+        ),
+    ],
+)
+def test_a_text_that_cannot_be_edited_stays_as_it_is(manifest: str, why: str) -> None:
+    text = migrated(manifest)
+    assert why in only(text).why
+    assert text.text == text.sheet.text
+    assert text.objects == ()
+
+
+def test_pods_of_the_same_class_make_it_once() -> None:
+    written = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  nodeSelector: {nvidia.com/gpu.product: Tesla-T4}
+  containers:
+  - resources: {limits: {nvidia.com/gpu: 1}}
+"""
+    text = migrated(written % "a" + "---\n" + written % "b")
+    kinds = [(body["kind"], at_path(body, ("metadata", "name"))) for body in text.objects]
+    assert kinds == [
+        ("DeviceClass", "gpu-tesla-t4"),
+        ("ResourceClaimTemplate", "a-gpu"),
+        ("ResourceClaimTemplate", "b-gpu"),
+    ]
+
+
+def node(name: str, product: str, gpus: int = 1, **labels: str) -> dict[str, Any]:
+    own = {"nvidia.com/gpu.product": product, "nvidia.com/gpu.memory": "81920", **labels}
+    amounts = {GPU: str(gpus), "pods": "110"}
+    status = {"capacity": amounts, "allocatable": amounts}
+    return {
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": own}, "status": status
+    }  # fmt: skip
+
+
+def agent(name: str, *products: str, memory: int = 81920) -> dict[str, Any]:
+    devices = [
+        {"uuid": f"GPU-{name}-{i}", "index": i, "product": product, "memoryMiB": memory, "resource": GPU,
+         "computeCapability": "8.0"}
+        for i, product in enumerate(products)
+    ]  # fmt: skip
+    return {
+        "apiVersion": "tonnage.dev/v1alpha1",
+        "kind": "NodeGPUStatus",
+        "metadata": {"name": name},
+        "status": {"devices": devices, "driverVersion": "570.1", "cudaVersion": "12.8"},
+    }
+
+
+def comparison(text: MigratedText, *objects: dict[str, Any]) -> DeviceComparison:
+    migration = only(text)
+    ground = ground_of(snapshot_from_documents([{"kind": "List", "items": list(objects)}]))
+    before, after = (
+        pod_of(spec) for spec in (migration.site.spec, at_path(migration.after(), migration.site.path))
+    )
+    return compared_devices(migration, before, after, ground)
+
+
+def pod_of(spec: Any) -> Pod:
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    return manifests_from_documents([body])[0].pod
+
+
+BIG_A100 = terms(
+    "{key: nvidia.com/gpu.product, operator: In, values: [NVIDIA-A100-SXM4-80GB]}",
+    "{key: nvidia.com/gpu.memory, operator: Gt, values: ['40000']}",
+)
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        pytest.param(
+            [
+                node("a", "NVIDIA-A100-SXM4-80GB", 2),
+                agent("a", *["NVIDIA A100-SXM4-80GB"] * 2),
+                node("t", "Tesla-T4"),
+                agent("t", "Tesla T4", memory=15360),
+            ],
+            DeviceComparison(same=("a/gpu-0", "a/gpu-1")),
+            id="the same devices",
+        ),
+        pytest.param(
+            [node("a", "NVIDIA-A100-SXM4-80GB"), agent("a", "Tesla T4", memory=15360)],
+            DeviceComparison(only_before=("a/gpu-0",)),
+            id="a label that is not true",
+        ),
+        pytest.param(
+            [node("a", "Tesla-T4"), agent("a", "NVIDIA A100-SXM4-80GB")],
+            DeviceComparison(only_after=("a/gpu-0",)),
+            id="a GPU that no label tells of",
+        ),
+        pytest.param(
+            [node("a", "NVIDIA-A100-SXM4-80GB")],
+            DeviceComparison(unknown=("a",)),
+            id="a node without an agent",
+        ),
+    ],
+)
+def test_devices_are_compared_one_by_one(objects: list[dict[str, Any]], expected: DeviceComparison) -> None:
+    compared = comparison(pod(BIG_A100), *objects)
+    assert compared == expected
+    assert compared.proven == bool(expected.same)
+    assert list(compared.lines())
+
+
+def test_a_node_that_offers_claims_is_judged_by_its_slices() -> None:
+    attributes = {
+        "type": {"string": "gpu"},
+        "uuid": {"string": "GPU-a-0"},
+        "productName": {"string": "NVIDIA A100-SXM4-80GB"},
+    }
+    published = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "00"},
+        "spec": {
+            "driver": "gpu.nvidia.com",
+            "nodeName": "a",
+            "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-7", "attributes": attributes}],
+        },
+    }
+    label, report = node("a", "NVIDIA-A100-SXM4-80GB"), agent("a", "NVIDIA A100-SXM4-80GB")
+    compared = comparison(pod(BIG_A100), label, report, published)
+    assert compared.only_before == ("a/gpu-7",)
+    assert compared.failures == ("gpu-7: no such key: memory",)
+
+
+def test_the_lab_applies_what_the_command_writes() -> None:
+    folder = Path(__file__).parents[3] / "labs" / "dra-migrate"
+    written = (folder / "evaluate.yaml").read_text()
+    (answer,) = migrated_texts([Sheet("evaluate.yaml", written)], "default", PRODUCTS)
+    assert answer.text == (folder / "evaluate-migrated.yaml").read_text()
