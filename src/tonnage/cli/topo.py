@@ -12,7 +12,7 @@ import click
 
 from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.terminal.output import emit, lines, say
+from tonnage.cli.terminal.output import emit, lines, say, terminal_width
 from tonnage.cli.terminal.tables import table
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
@@ -193,7 +193,7 @@ def _show_node(common: Common, topology: NodeTopology, compared: Comparison | No
         if topology.agent.silent:
             rows.append(f"{topology.agent.words}: what follows is as old")
         rows.append("")
-        rows += [*matrix_lines(topology), "", *best_lines(topology)]
+        rows += [*matrix_lines(topology, terminal_width()), "", *best_lines(topology)]
         rows += ["", *comparison_lines(compared)] if compared is not None else []
         while rows and not rows[-1]:
             rows.pop()

@@ -420,3 +420,11 @@ def test_no_host_is_every_address_of_both_families(family: socket.AddressFamily)
     with listen(Address("", 0)) as listening, socket.socket(family) as client:
         loopback = "127.0.0.1" if family == socket.AF_INET else "::1"
         client.connect((loopback, listening.getsockname()[1]))
+
+
+@pytest.mark.parametrize(("size", "status"), [(15 << 10, 200), (17 << 10, 431), (60 << 10, 431)])
+async def test_a_header_is_bounded_though_it_comes_in_one_piece(
+    client: Client, size: int, status: int
+) -> None:
+    assert (await client.ask("/readyz", "GET", f"X-Long: {'a' * size}"))[0] == status
+    assert (await client.ask(f"/readyz?{'a' * size}"))[0] == status

@@ -384,3 +384,18 @@ def test_json_has_the_same_keys_for_every_outcome() -> None:
     assert isinstance(alternatives[0], dict)
     assert list(before) == list(alternatives[0])
     assert before["pods"] == {"placed": 0, "pending": 1, "unknown": 0, "displaced": 0, "lost": 0}
+
+
+@pytest.mark.parametrize(
+    ("change", "worse"),
+    [
+        (Drain(NodeSelection()), True),
+        (RemoveNodes(NodeSelection()), True),
+        (SetSharing(NodeSelection(), 2), True),
+        (CordonNode(NodeSelection()), False),
+    ],
+    ids=["a drain", "a node less", "sharing", "a cordon"],
+)
+def test_where_pods_are_not_seen_what_may_displace_them_is_no_success(change: Change, worse: bool) -> None:
+    snapshot = Snapshot(FLEET[:1], missing=frozenset({"Pod"}))
+    assert what_if(snapshot, (Alternative("x", (change,)),)).worse is worse

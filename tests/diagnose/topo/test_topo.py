@@ -118,6 +118,17 @@ def test_top_1_what_the_agent_publishes_is_drawn_as_the_driver_stated_it() -> No
     assert body["best"]["2"]["slowest"] == {"pair": [0, 1], "link": "NV12", "gb_s": 240.0}
 
 
+@pytest.mark.parametrize("gpus", [4, 8, 16])
+def test_a_matrix_fits_sixty_columns(gpus: int) -> None:
+    (node,) = fleet_topology(cluster(objects("hgx-0", nvswitch(gpus, "8.0", 12), A100, {"train": [1]}))).nodes
+    wide, narrow = [*matrix_lines(node)], [*matrix_lines(node, 60)]
+    legend = len([line for line in wide if " = " in line])
+    assert max(map(len, narrow[:-legend])) <= 60 < max(map(len, wide[:-legend]))
+    assert "GPU1: NUMA 0, PCI -" in narrow
+    assert f"  {GPU}, held by ml/train" in narrow
+    assert sum(line.split().count("NV12") for line in narrow[:-legend]) == gpus * (gpus - 1)
+
+
 def test_top_1_families_that_differ_are_not_one_pool() -> None:
     """TOP-1: one resource name, two ways of being joined."""
     fast, slow = nvswitch(4, "8.0", 12), bridged_pairs()

@@ -151,7 +151,8 @@ class HttpServer:
 
     async def _serving(self, access: PageAccess, connections: dict[Connection, None]) -> asyncio.Server:
         """A server on the same socket: who connects while there is none waits in its queue."""
-        config = configured(RouteApplication(self._routes, access), self._limits)
+        application = RouteApplication(self._routes, access, self._limits.header_bytes)
+        config = configured(application, self._limits)
         patience = None if access.context is None else self._limits.request_s
         return await asyncio.get_running_loop().create_server(
             lambda: Connection(config, self._state, self._limits, connections),
@@ -248,8 +249,14 @@ class Connection(H11Protocol):
 class RouteApplication:
     """Which path is answered by whom."""
 
-    def __init__(self, routes: Mapping[str, Route], access: PageAccess | None = None) -> None:
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        access: PageAccess | None = None,
+        most_header: int = ServerLimits().header_bytes,
+    ) -> None:
         self._routes = routes
+        self._most_header = most_header
         self._access = access or OpenAccess()
         self._methods = tuple(dict.fromkeys(method for route in routes.values() for method in route.methods))
 
@@ -264,6 +271,8 @@ class RouteApplication:
 
     async def _response(self, scope: Scope, receive: Receive) -> Response:
         path, method = scope["path"], scope["method"]
+        if _header_bytes(scope) > self._most_header:  # h11 lets a header pass that comes in one piece
+            return lines(431, f"the header of a request has at most {self._most_header} bytes")
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         request = HttpRequest(method, path, scope["query_string"], headers)
         if (refusal := await self._access.refusal(request)) is not None:
@@ -283,6 +292,12 @@ class RouteApplication:
         except Exception:
             _LOG.exception("page failed: path=%s", path)
             return lines(500, "the page failed; see the agent's log")
+
+
+def _header_bytes(scope: Scope) -> int:
+    """The size of a request's header as it was sent."""
+    first = len(scope["method"]) + len(scope["raw_path"]) + len(scope["query_string"])
+    return first + sum(len(name) + len(value) + len(b": \r\n") for name, value in scope["headers"])
 
 
 async def _body(receive: Receive, most: int) -> bytes | None:

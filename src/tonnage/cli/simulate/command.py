@@ -71,7 +71,7 @@ def command(
     scheduler_config: Path | None,
     **flags: Any,
 ) -> int | None:
-    """Exit status 1 when, in any alternative, a pod that ran or was added has no place."""
+    """Exit status 1 when, in any alternative, a pod that ran or was added has no place, or may have none."""
     if context.invoked_subcommand is not None:
         if any(flags.values()) or filename is not None:
             raise click.UsageError(f"{context.invoked_subcommand} takes its options after its name")

@@ -157,6 +157,8 @@ class SimulatedCluster:
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What keeps the fate of pods from being known, and which pods."""
     pods_seen: bool = True
+    may_displace: bool = False
+    """Whether its changes take room away from pods, so that who has none is open where pods are not seen."""
 
     def of(self, *, displaced: bool) -> tuple[Fate, ...]:
         """Fates of pods that were displaced, or of the others that looked for a place."""
@@ -213,7 +215,12 @@ class WhatIf:
 
     @property
     def worse(self) -> bool:
-        """Whether, in any alternative, a pod that ran or was added has no sure place, or is lost."""
+        """Whether, in any alternative, a pod that ran or was added has no sure place, or is lost.
+
+        Of pods that are not seen, none has a sure place where room is taken away.
+        """
+        if any(outcome.may_displace and not outcome.pods_seen for outcome in self.alternatives):
+            return True
         return any(
             fate.node is None and (fate.candidate.asked_for or fate.name in self._ran)
             for outcome in self.alternatives

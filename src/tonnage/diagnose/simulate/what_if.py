@@ -26,7 +26,16 @@ from tonnage.diagnose.simulate.placements import Placed, Scene, scene_of
 from tonnage.diagnose.simulate.pod_shapes import Reference, references_of
 from tonnage.diagnose.simulate.waiting_reasons import reasons_of, refusals_of
 from tonnage.diagnose.simulate.workload_changes import change_workloads
-from tonnage.model.changes import AddWorkload, Alternative, CordonNode, Drain, Replay, ScaleWorkload
+from tonnage.model.changes import (
+    AddNodes,
+    AddWorkload,
+    Alternative,
+    Change,
+    CordonNode,
+    Drain,
+    Replay,
+    ScaleWorkload,
+)
 from tonnage.model.errors import ConfigError
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.name_lists import listed
@@ -99,7 +108,13 @@ def _outcome(
         tuple(_notes(fork, scene)),
         {cause: tuple(names) for cause, names in unknown.items()},
         "Pod" not in fork.base.snapshot.missing,
+        any(_may_displace(change) for change in alternative.changes),
     )
+
+
+def _may_displace(change: Change) -> bool:
+    """Whether pods that run may lose their place by a change, or other pods may."""
+    return not isinstance(change, AddNodes | AddWorkload | CordonNode)
 
 
 def _closed(fork: Fork, alternative: Alternative) -> frozenset[str]:

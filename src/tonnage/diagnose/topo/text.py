@@ -19,8 +19,11 @@ _LEGEND = {
 }
 
 
-def matrix_lines(topology: NodeTopology) -> Iterator[str]:
-    """The matrix with NUMA node, PCI address, resource and holders of each GPU, and what its words mean."""
+def matrix_lines(topology: NodeTopology, width: int | None = None) -> Iterator[str]:
+    """The matrix with NUMA node, PCI address, resource and holders of each GPU, and what its words mean.
+
+    Where a line would have more columns than `width`, the matrix stands in parts, and each GPU has lines.
+    """
     names = [f"GPU{row.index}" for row in topology.rows]
     head = ["", *names, "NUMA", "PCI", "RESOURCE", "HELD BY"]
     lines = [head]
@@ -28,11 +31,33 @@ def matrix_lines(topology: NodeTopology) -> Iterator[str]:
         numa = "-" if row.numa_node is None else str(row.numa_node)
         held = ", ".join(row.holders) or ("-" if row.healthy else _UNHEALTHY)
         lines.append([name, *ways, numa, row.pci_bus_id or "-", row.resource or row.claim or "-", held])
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    for line in lines:
-        yield "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+    whole = [*_columns(lines)]
+    if width is None or max(map(len, whole)) <= width:
+        yield from whole
+    else:
+        yield from _parts([line[: len(names) + 1] for line in lines], width)
+        for line in lines[1:]:
+            numa, pci, resource, held = line[len(names) + 1 :]
+            yield f"{line[0]}: NUMA {numa}, PCI {pci}"
+            state = held if held == _UNHEALTHY else "free" if held == "-" else f"held by {held}"
+            yield f"  {resource}, {state}"
     yield ""
     yield from _legend({way for ways in topology.board.ways for way in ways})
+
+
+def _columns(lines: Sequence[Sequence[str]], between: str = "   ") -> Iterator[str]:
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    for line in lines:
+        yield between.join(cell.ljust(size) for cell, size in zip(line, widths, strict=True)).rstrip()
+
+
+def _parts(lines: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """A matrix, as many of its columns at a time as there is room for."""
+    widest = 1 + max(len(cell) for line in lines for cell in line)
+    at_once = max(1, width // widest - 1)
+    for start in range(1, len(lines[0]), at_once):
+        yield from _columns([[line[0], *line[start : start + at_once]] for line in lines], " ")
+        yield ""
 
 
 def _legend(words: set[str]) -> Iterator[str]:
