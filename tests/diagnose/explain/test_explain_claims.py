@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -288,6 +289,35 @@ def test_a_quota_counts_the_claims_of_every_replica(hard: Body, fit: int, used: 
     if fit < 3:
         assert (answer.layer, answer.reasons[0].code) == (Layer.QUOTA, "quota-exceeded-by-claim")
         assert answer.message.startswith("2 of 3 pods fit; the third waits: its claim g cannot be made: ")
+        raised, fewer = answer.remedies
+        assert fewer.action == "ask for 2 replicas, not 3"
+        key, least = next(iter(hard)), "3" if "count/" in next(iter(hard)) else "6"
+        patch = json.dumps({"spec": {"hard": {key: least}}})
+        assert raised.action == f"raise it: kubectl patch resourcequota claims -n ml -p '{patch}'"
+        assert raised.effect.startswith("the claim g is made; fits a")
+
+
+def test_claims_that_hold_what_a_quota_allows_are_named_with_what_their_end_brings() -> None:
+    key = "gpu.deviceclass.resource.k8s.io/devices"
+    quota: Body = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "claims", "namespace": "ml"},
+        "spec": {"hard": {key: "2"}},
+        "status": {"hard": {key: "2"}, "used": {key: "2"}},
+    }
+    two = {"deviceClassName": "gpu", "count": 2}
+    held = dynamic("ResourceClaim", "held", {"devices": {"requests": [{"name": "g", "exactly": two}]}})
+    held["metadata"]["uid"] = "u"
+    devices = resource_slice("a", *(device(f"x{index}") for index in range(6)))
+    cluster = snapshot_from_documents([node("a"), devices, quota, held, ANY])
+    manifests, snapshot = added_manifests(replicas_with_claims(1, 2), cluster, "ml")
+    [answer] = explain_together(manifests, snapshot)
+    assert [remedy.action for remedy in answer.remedies] == [
+        "delete the claim held once no pod uses it",
+        f'raise it: kubectl patch resourcequota claims -n ml -p \'{{"spec": {{"hard": {{"{key}": "4"}}}}}}\'',
+    ]
+    assert all("the claim g is made; fits a" in remedy.effect for remedy in answer.remedies)
 
 
 def test_flat_requests_are_nothing_in_v1_dra_3() -> None:

@@ -28,7 +28,12 @@ from tonnage.model.reasons.pod.admission import (
     PodSecurityViolation,
     PriorityNotOfClass,
 )
-from tonnage.model.reasons.pod.quota import QuotaNotTakenOver, QuotaRowsReason, QuotaUndeclared
+from tonnage.model.reasons.pod.quota import (
+    QuotaExceededByClaim,
+    QuotaNotTakenOver,
+    QuotaRowsReason,
+    QuotaUndeclared,
+)
 from tonnage.model.reasons.reason import Reason
 
 _SECURE: Final[JsonObject] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
@@ -206,6 +211,8 @@ def _free_or_raise(reason: QuotaRowsReason, manifest: Manifest, snapshot: Snapsh
     going: list[str] = []
     freed = Fraction(0)
     remaining = kept_pods(manifest, snapshot)
+    if isinstance(reason, QuotaExceededByClaim):  # claims without a uid come with pods of the same files
+        remaining = frozenset(claim.name for claim in snapshot.claims if not claim.uid)
     users = (user for user in reason.holders if user[0] not in remaining)
     for name, amount in sorted(users, key=lambda user: (parse_quantity(user[1]), user[0])):
         if requested + used - freed <= hard:
@@ -213,7 +220,15 @@ def _free_or_raise(reason: QuotaRowsReason, manifest: Manifest, snapshot: Snapsh
         going, freed = [*going, name], freed + parse_quantity(amount)
     if going and requested + used - freed <= hard:
         there = _without(going, quota, snapshot)
-        yield Fix(f"wait for {listed(going)} to end, or end it", manifest, there, {})
+        action = f"wait for {listed(going)} to end, or end it"
+        if isinstance(reason, QuotaExceededByClaim):
+            claims = f"claim {going[0]}" if len(going) == 1 else f"claims {listed(going)}"
+            action = f"delete the {claims} once no pod uses {'it' if len(going) == 1 else 'them'}"
+            less = replace(quota, used={**quota.used, row.key: write_quantity(used - freed)})
+            quotas = tuple(less if entry.name == quota.name and entry.namespace == quota.namespace else entry
+                           for entry in there.quotas)  # fmt: skip
+            there = replace(there, quotas=quotas)
+        yield Fix(action, manifest, there, {})
     pods = max(1, manifest.replicas)  # a quota that is raised for one pod refuses the next
     more = {
         entry.key: write_quantity(

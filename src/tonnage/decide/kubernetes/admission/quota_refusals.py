@@ -82,6 +82,7 @@ def exceeded_by_claim(entry: str, refusal: AdmissionRefusal) -> QuotaExceededByC
         keys=over.keys,
         users=over.users,
         rows=over.rows,
+        holders=over.holders,
         claim=entry,
         error=refusal.text,
     )

@@ -24,7 +24,7 @@ from tonnage.model.reasons.pod.admission import (
     WebhookMayRefuse,
     WebhookUnreachable,
 )
-from tonnage.model.reasons.pod.quota import QuotaReason, QuotaRowsReason
+from tonnage.model.reasons.pod.quota import QuotaExceededByClaim, QuotaReason, QuotaRowsReason
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, Remedy, Subject, Verdict
 
@@ -240,7 +240,31 @@ def _advice(reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
     return tuple(Remedy(action, "") for action in dict.fromkeys(r.remedy for r in reasons) if action)
 
 
-def with_claim_limits(explanation: Explanation, reasons: tuple[Reason, ...]) -> Explanation:
+def claim_remedies(
+    attempt: Attempt, reasons: tuple[QuotaExceededByClaim, ...], later: Later
+) -> tuple[Remedy, ...]:
+    """What lets the claims be made that a quota refuses, with what comes then."""
+    remedies: dict[str, Remedy] = {}
+    for reason in reasons:
+        for fix in list(fixes_for(reason, attempt.manifest, attempt.snapshot))[:_MOST_FIXES]:
+            against = Attempt(fix.manifest, fix.snapshot, attempt.minor).admission.claims
+            if any((other.quota, other.claim) == (reason.quota, reason.claim) for other in against):
+                continue
+            outcome = later(fix.manifest, fix.snapshot)
+            then = (
+                outcome.message
+                if outcome.verdict is Verdict.FITS
+                else f"{outcome.verdict}: {outcome.message}"
+            )
+            remedies.setdefault(
+                fix.action, Remedy(fix.action, f"the claim {reason.claim} is made; {then}", {}, fix.snapshot)
+            )
+    return tuple(remedies.values())
+
+
+def with_claim_limits(
+    explanation: Explanation, reasons: tuple[Reason, ...], remedies: tuple[Remedy, ...] = ()
+) -> Explanation:
     """A pod that is let in but whose claims are not: it waits for them, whatever the nodes say."""
     if not reasons:
         return explanation
@@ -251,5 +275,5 @@ def with_claim_limits(explanation: Explanation, reasons: tuple[Reason, ...]) -> 
         layer=Layer.QUOTA,
         message="; ".join(reason.message for reason in reasons),
         reasons=(*reasons, *explanation.reasons),
-        remedies=_advice(reasons),
+        remedies=remedies or _advice(reasons),
     )

@@ -124,7 +124,7 @@ class _Answer:
         names = tuple(series.names(0, min(series.count, _MOST_NAMES)))
         group = PodGroup(names, _bare(alone), series.count - len(names))
         message = f"none of the {series.count:,} pods fits: {alone.message}"
-        remedies = tuple(for_all(alone.remedies, series.count, 0, self._fit_after))
+        remedies = tuple(for_all(alone.remedies, series.count, 0, self._fit_after, self._untried))
         return replace(alone, message=message, remedies=remedies, pods=(group,), counts=self._counts())
 
     def _all_fit(self) -> Explanation:
@@ -176,7 +176,7 @@ class _Answer:
             if room is not None and lasting
             else None
         )
-        own = tuple(for_all(first.remedies, series.count, there, self._fit_after))
+        own = tuple(for_all(first.remedies, series.count, there, self._fit_after, self._untried))
         remedies = remedies_of(series, there, own, more)
         placed = (self._placed_group(),) if fate.nodes else ()
         return replace(
@@ -221,6 +221,14 @@ class _Answer:
             return ()
         own = self.manifest.document
         return [series for series in self.all_series if series.manifest.document is own]
+
+    @property
+    def _untried(self) -> str:
+        """Why remedies are tried with one pod alone, as the end of their effects."""
+        workloads = len(self.all_series)
+        return (
+            f"; tried with one pod, as there are {workloads:,} workloads" if workloads > _MOST_SERIES else ""
+        )
 
     def _fit_after(self, remedy: Remedy) -> int | None:
         """How many pods have a place after a remedy, with all others of the files; None if not tried."""

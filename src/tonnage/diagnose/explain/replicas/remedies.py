@@ -33,18 +33,23 @@ def remedies_of(
 
 
 def for_all(
-    remedies: Iterable[Remedy], count: int, there: int, fit_after: Callable[[Remedy], int | None]
+    remedies: Iterable[Remedy],
+    count: int,
+    there: int,
+    fit_after: Callable[[Remedy], int | None],
+    untried: str = "",
 ) -> Iterator[Remedy]:
     """The remedies of one pod, each with what it brings to all `count` of them, of which some are `there`.
 
-    `fit_after` tries one with all pods; None: that cannot be tried. One that brings nothing is left out.
+    `fit_after` tries one with all pods; None: that was not tried, for what `untried` says. One that brings
+    nothing is left out.
     """
     waits = count - there
     for remedy in remedies:
         fit = fit_after(remedy)
         if fit is None:
             effect = f"for one of the {waits:,}: {remedy.effect}" if waits > 1 and there else remedy.effect
-            yield replace(remedy, effect=effect)
+            yield replace(remedy, effect=f"{effect}{untried}" if effect else "")
         elif fit > there:
             some = f"{fit:,} of {count:,} pods fit{'s' if fit == 1 else ''}"
             brings = f"{every_pod(count)} fit" if fit >= count else some
