@@ -23,7 +23,11 @@ _EXCLUSIVE: Final = ("alpha.jobset.sigs.k8s.io/exclusive-topology", f"{_GROUPED}
 
 
 class PodsUndetermined(Exception):  # noqa: N818 an answer, not an error: why nobody can count the pods
-    """Why the number of pods cannot be told from the files."""
+    """Why the number of pods cannot be told from the files, and what to do where that is plain."""
+
+    def __init__(self, why: str, remedy: str = "") -> None:
+        super().__init__(why)
+        self.why, self.remedy = why, remedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +68,13 @@ def template_uses(obj: JsonObject, objects: Iterable[JsonObject]) -> tuple[Templ
     return tuple(reader(obj, tuple(objects)))
 
 
-def why_undetermined(obj: JsonObject, objects: Iterable[JsonObject]) -> str:
-    """Why the pods of an object of a custom kind cannot be counted; empty where they can."""
+def why_undetermined(obj: JsonObject, objects: Iterable[JsonObject]) -> tuple[str, str]:
+    """Why the pods of an object of a custom kind cannot be counted, and what to do; empty where they can."""
     try:
         template_uses(obj, objects)
-    except PodsUndetermined as why:
-        return str(why)
-    return ""
+    except PodsUndetermined as undetermined:
+        return undetermined.why, undetermined.remedy
+    return "", ""
 
 
 def makes_none(obj: JsonObject) -> bool:
@@ -109,7 +113,8 @@ def _number(fields: JsonObject, name: str, default: int, where: str) -> int:
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST:
-        raise PodsUndetermined(f"{where}.{name} is not a whole number from 0 to {_MOST}")
+        why = f"{where}.{name} is not a whole number from 0 to {_MOST}"
+        raise PodsUndetermined(why, f"correct {where}.{name}")
     return value
 
 
@@ -154,11 +159,11 @@ def _replicated_jobs(
         jobs = _number(job, "replicas", 1, at)
         own = {f"{_JOBSET}/jobset-name": name, f"{_JOBSET}/replicatedjob-name": part}
         path = f"{at}.template.spec.template"
-        yield TemplateUse(
-            PodSet(part, path, f"{name}-{part}", max(1, pods), 0, generated=True, labels=own),
-            template,
-            jobs * pods,
+        alone = pods == 1 and jobs > 1  # as many Jobs as there are pods
+        pod_set = PodSet(
+            part, path, f"{name}-{part}", max(1, pods), generated=True, labels=own, independent=alone
         )
+        yield TemplateUse(pod_set, template, jobs * pods)
 
 
 def _with_node(template: JsonObject, node: JsonObject) -> JsonObject:
@@ -181,7 +186,9 @@ def _trainjob(obj: JsonObject, objects: Sequence[JsonObject]) -> Iterator[Templa
     kind, name = str(reference.get("kind") or "ClusterTrainingRuntime"), str(reference.get("name", ""))
     runtime = next((other for other in objects if (other.get("kind"), _name(other)) == (kind, name)), None)
     if runtime is None:
-        raise PodsUndetermined(f"its pods come from {kind[:63]} {name[:63]}, which is not among the files")
+        why = f"its pods come from {kind[:63]} {name[:63]}, which is not among the files"
+        remedy = f"add it with another -f: kubectl get {kind[:63].lower()} {name[:63]} -o yaml"
+        raise PodsUndetermined(why, remedy)
     of_runtime, trainer = _mapping(runtime.get("spec")), _mapping(spec.get("trainer"))
     default = _number(_mapping(of_runtime.get("mlPolicy")), "numNodes", 1, "spec.mlPolicy of its runtime")
     nodes = _number(trainer, "numNodes", default, "spec.trainer")

@@ -210,6 +210,31 @@ def test_every_pod_of_a_custom_kind_is_placed_beside_the_others_of_its_object(
     assert run([*asked, "-f", written(tmp_path / "t.yaml", trainer(1))], "tonnage") == 0
 
 
+@pytest.mark.parametrize(
+    ("jobs", "at_once", "verdict"),
+    [(5, 1, "NOT_NOW"), (1, 5, "NEVER")],
+    ids=["five Jobs", "five pods of one"],
+)
+def test_pods_of_a_jobset_that_need_each_other_never_fit_and_others_wait(
+    jobs: int,
+    at_once: int,
+    verdict: str,
+    asked: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    job = {"parallelism": at_once, "template": {"spec": pod("x")["spec"]}}
+    body = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "sweep"},
+        "spec": {"replicatedJobs": [{"name": "try", "replicas": jobs, "template": {"spec": job}}]},
+    }
+    assert run([*asked, "-f", written(tmp_path / "j.yaml", body)], "tonnage") == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["verdict"], answer["replicas"]["fit"]) == (verdict, 2)
+
+
 def test_a_kind_that_nobody_knows_is_unknown_beside_what_fits(
     asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

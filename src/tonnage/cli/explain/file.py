@@ -89,9 +89,12 @@ def _uncounted(
         for manifest in items_of(Sheet(text.name, text.content), namespace):
             if not manifest.kind or kinds.knows(manifest.api_version, manifest.kind):
                 continue
-            why = "" if makes_none(manifest.value) else why_undetermined(manifest.value, objects)
+            none = makes_none(manifest.value)
+            why, remedy = ("", "") if none else why_undetermined(manifest.value, objects)
             if why and (why != UNKNOWN_KIND or any(pods_of(manifest))):
-                yield explain_uncounted(Subject(manifest.kind, manifest.namespace, manifest.name), why)
+                yield explain_uncounted(
+                    Subject(manifest.kind, manifest.namespace, manifest.name), why, remedy
+                )
 
 
 def _places(

@@ -13,6 +13,7 @@ class PodSet:
 
     `prefix` begins their names; `per_group` of them share a first number, and the second begins at `first`.
     `generated`: the API server ends their names at random. `labels` are those that the controller gives.
+    `independent`: each runs and ends without the others, so that one that waits gets its turn.
     """
 
     part: str
@@ -22,6 +23,7 @@ class PodSet:
     first: int = 0
     generated: bool = False
     labels: Labels = field(default_factory=dict)
+    independent: bool = False
 
     def name(self, index: int) -> str:
         """What a pod is called; `-new` stands where the API server makes up the end.

@@ -28,8 +28,9 @@ class PodSeries:
 
     @property
     def ends(self) -> bool:
-        """Whether its pods end by themselves. Those of custom kinds wait for each other to start."""
-        return self.kind in ENDING and self.manifest.pod_set is None
+        """Whether its pods end by themselves. Most of custom kinds wait for each other to start."""
+        pods = self.manifest.pod_set
+        return self.kind in ENDING if pods is None else pods.independent
 
     def name(self, index: int) -> str:
         """What a pod is called; `-new-` stands where the API server makes up a name."""

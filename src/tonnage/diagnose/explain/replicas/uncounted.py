@@ -11,8 +11,8 @@ _REMEDIES = (
 )
 
 
-def explain_uncounted(subject: Subject, why: str) -> Explanation:
-    """UNKNOWN, with the reason."""
+def explain_uncounted(subject: Subject, why: str, remedy: str = "") -> Explanation:
+    """UNKNOWN, with the reason, and what to do where that is plain."""
     return Explanation(
         subject=subject,
         verdict=Verdict.UNKNOWN,
@@ -20,5 +20,5 @@ def explain_uncounted(subject: Subject, why: str) -> Explanation:
         phase="",
         needs={},
         message=why,
-        remedies=_REMEDIES,
+        remedies=(Remedy(remedy, ""),) if remedy else _REMEDIES,
     )
