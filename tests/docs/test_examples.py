@@ -29,6 +29,7 @@ REPORTED = (
     "for _ in $(seq 100); do tonnage status | awk '$5 == \"-\"' | grep -q . || break; sleep 0.1; done\n"
 )
 """An agent's report of what it advertises comes a moment after kubelet has the devices."""
+READS_REPORTS = ("tonnage status", "tonnage migrate")
 _LONG = 5
 """A page with more commands is for `make test-long`."""
 
@@ -69,7 +70,7 @@ def missing_lines(example: Example, printed: str) -> list[str]:
 
 
 def _script(examples: list[Example]) -> str:
-    reported = REPORTED if any(e.command.startswith("tonnage status") for e in examples) else ""
+    reported = REPORTED if any(e.command.startswith(READS_REPORTS) for e in examples) else ""
     return "\n".join(
         f"{e.command}\necho {END}$?\n{reported if 'tonnage up' in e.command else ''}" for e in examples
     )

@@ -13,4 +13,6 @@ def nearest(word: str, candidates: list[str]) -> str:
     close += difflib.get_close_matches(word, candidates, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]}?"
+    if len(candidates) == 1:
+        return f"use {candidates[0]}"
     return f"use one of: {', '.join(sorted(candidates)[:20])}" if candidates else ""

@@ -127,7 +127,10 @@ def test_what_no_layout_has_is_refused(name: str, counts: list[int]) -> None:
         ({"1g.20gb": 3, "1g.10gb": 4}, ("1g.20gb may begin at memory slice 0, 2, 4, 6", "1g.20gb on 6-7")),
         (
             {"1g.10gb+me": 2},
-            ("at most 1 of 1g.10gb+me", "one more 1g.10gb+me beside 1g.10gb+me on 0 would find"),
+            (
+                "at most 1 of 1g.10gb+me",
+                "memory slices are free for one more 1g.10gb+me beside 1g.10gb+me on 0,",
+            ),
         ),
         ({"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 2, "1g.10gb+me": 1}, ("memory slices", "9")),
         (
@@ -181,7 +184,7 @@ def test_a_profile_of_another_board() -> None:
         ({"1g.24gb+me.all": 1, "1g.24gb": 1}, "they take 5 media engines, it has 4"),
         (
             {"2g.48gb+me.all": 1, "1g.24gb+me": 1},
-            "they take 5 media engines, it has 4; one more 1g.24gb+me beside",
+            "they take 5 media engines, it has 4; memory slices are free for one more 1g.24gb+me",
         ),
         (
             {"2g.48gb": 2, "1g.24gb": 1},

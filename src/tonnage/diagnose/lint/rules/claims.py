@@ -176,7 +176,7 @@ def _invalid(at: Path, message: str, remedy: str = "", why: str = "", *, on_key:
 
 def _not_wrapped(flat: tuple[str, ...], at: Path) -> Draft:
     reason = RequestNotInExactly(
-        message=f"{_listed(flat)} belongs under exactly",
+        message=f"{_listed(flat)} must be under exactly",
         remedy="write exactly: above, and indent below it (--fix does)",
         fields=flat,
     )
