@@ -14,10 +14,12 @@ from tonnage.decide.node.exporter.facts import NodeKnowledge, PageCounts, export
 from tonnage.decide.node.exporter.metric_text import shown_name
 from tonnage.decide.node.exporter.pod_metrics import UsedShares, budget_metrics, pod_metrics
 from tonnage.decide.node.exporter.usage_counters import UsageCounters
+from tonnage.diagnose.monitoring.cluster_families import cluster_families
 from tonnage.documents.exporter_counters import default_counters, window_counters
 from tonnage.model.catalog.metrics import DeviceField, FieldOrigin, device_fields
 from tonnage.model.devices.inventory import Inventory
-from tonnage.model.metric_families import Metric, MetricKind
+from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.metric_families import Metric, MetricFamily, MetricKind
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs/reference/exporter-metrics.md"
 _HEAD: Final = """\
@@ -57,9 +59,51 @@ On the page whatever the CSV says. They follow from what the agent knows, and co
 Those of pods are described in
 [Device metrics](exporter.md).
 
-| metric | type | labels | is |
-|---|---|---|---|
+| metric | type | unit | labels | is | from | series for each |
+|---|---|---|---|---|---|---|
 """
+_CLUSTER: Final = """
+## Of the cluster
+
+Served by `tonnage metrics cluster`, which watches the API server and works them out at each `--interval`.
+They cost no node anything. A counter beside them, `tonnage_cluster_read_failures_total`, says how often the
+API server refused or did not answer.
+
+| metric | type | unit | labels | is | from | series for each |
+|---|---|---|---|---|---|---|
+"""
+_COUNT: Final = "count"
+_UNITS: Final = ("seconds", "bytes", "joules", "ratio")
+_SOURCES: Final = {
+    "tonnage_gpu_resource_capacity": ("the Node object", "resource"),
+    "tonnage_gpu_resource_allocatable": ("the Node object", "resource"),
+    "tonnage_gpu_resource_allocated": ("the node's pods, by the API server", "resource"),
+    "tonnage_gpu_resource_held": ("kubelet's list, and what the agent gave out", "resource"),
+    "tonnage_gpu_health": ("the agent's health checks (NVML, Xids)", "GPU, and MIG device"),
+    "tonnage_gpu_info": ("NVML, and the node's configuration", "GPU"),
+    "tonnage_gpu_sharing_replicas": ("the node's configuration", "GPU or MIG device"),
+    "tonnage_gpu_mig_devices": ("NVML", "GPU and profile that it has"),
+    "tonnage_gpu_mig_placements_free": ("NVML, and the catalogue of profiles", "divided GPU and profile"),
+    "tonnage_gpu_holder_topology_ratio": ("NVML's links and topology", "container with several GPUs"),
+    "tonnage_gpu_driver_stall_seconds": ("the agent's calls of NVML", "GPU"),
+    "tonnage_exporter_reading_age_seconds": ("the agent's clock", "GPU"),
+    "tonnage_exporter_series": ("the page itself", "page"),
+    "tonnage_exporter_scrape_errors_total": ("the page itself", "page"),
+    "tonnage_exporter_series_limit": ("`--series-limit`", "page"),
+    "tonnage_exporter_users_left_out": ("the page itself", "page"),
+    "tonnage_exporter_pod_counters_start_time_seconds": ("the agent's state folder", "page"),
+    "tonnage_cluster_pending_pods": ("pods, and what `explain` says of them", "its labels' values"),
+    "tonnage_cluster_queue_seconds": ("pods", "resource and namespace in which pods wait"),
+    "tonnage_cluster_rejected_pods": ("pods", "its labels' values"),
+    "tonnage_cluster_quota_used": ("ResourceQuotas", "quota and resource"),
+    "tonnage_cluster_quota_hard": ("ResourceQuotas", "quota and resource"),
+    "tonnage_cluster_resource_capacity": ("Nodes", "node and resource"),
+    "tonnage_cluster_resource_allocatable": ("Nodes", "node and resource"),
+    "tonnage_cluster_resource_requested": ("pods", "node and resource"),
+    "tonnage_cluster_resource_info": ("Nodes and their labels", "node and resource"),
+}
+"""Whence a metric is known, and for each of what there is a series."""
+_OF_PODS: Final = ("holders, and readings of their devices and processes", "container and device")
 _WINDOW_TEXTS: Final = {
     "DCGM_EXP_XID_ERRORS_COUNT": ("xid", "Xids of that code within `--xid-count-window-size`"),
     "DCGM_EXP_CLOCK_EVENTS_COUNT": (
@@ -76,7 +120,8 @@ def page() -> str:
     for name, number in window_counters().items():
         label, text = _WINDOW_TEXTS[name]
         lines.append(f"| `{name}` | {number} | gauge | `{label}` | {text} |\n")
-    return "".join((*lines, _OWN, *_own_lines()))
+    of_cluster = cluster_families(Snapshot(server_version="v1.35.0"))
+    return "".join((*lines, _OWN, *map(_own_line, own_families()), _CLUSTER, *map(_own_line, of_cluster)))
 
 
 def own_families() -> Iterator[Metric]:
@@ -87,11 +132,15 @@ def own_families() -> Iterator[Metric]:
     yield from budget_metrics(0, 0, 0)
 
 
-def _own_lines() -> Iterator[str]:
-    for family in own_families():
-        kind = "counter" if family.kind is MetricKind.COUNTER else "gauge"
-        labels = _code(family.labels)
-        yield f"| `{shown_name(family)}` | {kind} | {labels} | {family.help.rstrip('.')} |\n"
+def _own_line(family: MetricFamily) -> str:
+    """Raises KeyError for a metric of which the table does not say whence it is."""
+    assert isinstance(family, Metric)
+    kind = "counter" if family.kind is MetricKind.COUNTER else "gauge"
+    name = shown_name(family)
+    source, each = _OF_PODS if name.startswith("tonnage_pod_gpu_") else _SOURCES[name]
+    unit = next((unit for unit in _UNITS if unit in name.removesuffix("_total").split("_")[-1:]), _COUNT)
+    cells = (f"`{name}`", kind, unit, _code(family.labels), family.help.rstrip("."), source, each)
+    return f"| {' | '.join(cells)} |\n"
 
 
 def _in_order() -> list[DeviceField]:

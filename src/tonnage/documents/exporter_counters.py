@@ -20,6 +20,8 @@ _MOST_PROBLEMS: Final = 20
 _COLUMNS: Final = 3
 _MOST_HELP: Final = 1_000
 _WINDOWS: Final[Mapping[str, int]] = {XID_COUNT: 9001, CLOCK_COUNT: 9002}
+_OF_NO_GPU: Final = ("DCGM_FI_DEV_NVSWITCH_", "DCGM_FI_DEV_CPU_", "DCGM_FI_DEV_CONNECTX_")
+"""Beginnings of fields of what is no GPU."""
 _OTHERWISE: Final[Mapping[str, str]] = {
     "DCGM_EXP_GPU_HEALTH_STATUS": "the page has tonnage_gpu_health without it",
     "DCGM_EXP_P2P_STATUS": "tonnage topo shows how GPUs are joined",
@@ -144,6 +146,10 @@ class _Reader:
     def _refuse_name(self, line: int, name: str) -> None:
         if instead := _OTHERWISE.get(name):
             self._refuse(line, f"Tonnage does not export {name}", "DCGM alone makes it", instead)
+            return
+        if name.startswith(_OF_NO_GPU):
+            why = "NVML reads GPUs alone, not switches, processors or network cards"
+            self._refuse(line, f"Tonnage does not export {name[:100]}", why, "leave the line out")
             return
         if len(self._problems) >= _MOST_PROBLEMS:  # looking for the nearest takes milliseconds
             self._left_out += 1

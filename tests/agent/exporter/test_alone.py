@@ -28,7 +28,7 @@ from tonnage.model.node.telemetry import PodIdentity
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.ports.node import Shown
 from tonnage.twin.clock import VirtualClock
-from tonnage.wire.kinds import POD
+from tonnage.wire.kinds import NODE, POD
 from tonnage.wire.kubelet import podresources_v1_pb2 as pr
 
 SHARED = "nvidia.com/gpu.shared"
@@ -208,6 +208,20 @@ async def test_without_a_driver_devices_come_with_it(lone: Lone) -> None:
     lone.node.inventory = Inventory()
     await lone.exporter.scan()
     assert lone.board.inventory.value == Inventory()
+
+
+async def test_the_node_says_what_it_has(cluster: Any, clock: Any, tmp_path: Path) -> None:
+    lone = Lone(cluster, clock, tmp_path)
+    following = asyncio.create_task(lone.exporter.follow_node())
+    try:
+        for capacity in ("4", "8"):
+            cluster.put(NODE, "node-1", status={"capacity": {SHARED: capacity}})
+            async with asyncio.timeout(60):
+                while (node := lone.board.node.value) is None or node.status.capacity[SHARED] != capacity:
+                    await clock.sleep(0.1)
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
 
 
 async def test_xids_are_noted(lone: Lone) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -10,8 +11,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from support.monitored_fleet import MonitoredFleet, monitored_fleet
-from support.prometheus import PATIENCE_S
+from support.helm import Helm
+from support.monitored_fleet import MonitoredFleet, monitored_fleet, pod
+from support.prometheus import PATIENCE_S, serving_tonnage
 from tonnage.model.catalog.alerts import rule_table
 from tonnage.model.catalog.dashboards import dashboards
 
@@ -120,6 +122,43 @@ def test_every_series_that_a_rule_reads_comes_from_a_source_that_runs(
 def test_links_carry_data_of_a_workload_on_two_gpus(fleet: MonitoredFleet) -> None:
     moved = 'DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL{node="whole-0",pod="training-a"}'
     assert len(fleet.prometheus.until(f"{moved} > 0")) == 2
+
+
+def test_the_charts_metrics_of_the_cluster_run_with_the_charts_rights(
+    fleet: MonitoredFleet, tmp_path: Path
+) -> None:
+    """Its Deployment's command, as its service account, against an API server that judges by RBAC."""
+    rendered = Helm(4, tmp_path).rendered("clusterMetrics: {enabled: true, interval: 5}")
+    (container,) = rendered.one("Deployment")["spec"]["template"]["spec"]["containers"]
+    account = rendered.one("Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
+    for kind in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding"):
+        for found in rendered.of(kind):
+            if found["metadata"]["name"] == account:
+                fleet.kubectl("apply", "-f", "-", given=found)
+    namespace = rendered.one("Deployment")["metadata"]["namespace"]
+    token = fleet.kubectl("create", "token", account, "-n", namespace).strip()
+    config = yaml.safe_load((fleet.folder / "state/kubeconfig").read_text())
+    config["users"][0]["user"] = {"token": token}
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    environment = {**fleet.environment, "KUBECONFIG": str(tmp_path / "kubeconfig")}
+    words = [*container["command"][1:], *(word for word in container["args"] if "--address" not in word)]
+    with serving_tonnage(words, tmp_path, environment) as address:
+        page = page_of(f"http://{address}/metrics")
+        assert 'tonnage_cluster_resource_capacity{node="whole-0",resource="nvidia.com/gpu"} 4.0' in page
+        assert 'tonnage_cluster_pending_pods{code="' in page
+        fleet.kubectl("create", "-n", "ml", "-f", "-", given=pod("waits-too", "nvidia.com/gpu", 4))
+        deadline = time.monotonic() + PATIENCE_S
+        while " 2.0" not in "".join(line for line in page.splitlines() if "pending_pods{" in line):
+            assert time.monotonic() < deadline, page
+            time.sleep(0.2)
+            page = page_of(f"http://{address}/metrics")
+    fleet.kubectl("delete", "-n", "ml", "pod", "waits-too")
+
+
+def page_of(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        text: str = answer.read().decode()
+        return text
 
 
 def test_kub_2_a_gpu_fails_and_alertmanager_is_told(fleet: MonitoredFleet) -> None:

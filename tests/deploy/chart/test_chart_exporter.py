@@ -78,7 +78,7 @@ def test_the_exporters_pod_sees_processes_and_may_do_nothing_else(helm4: Helm) -
     mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert "/var/lib/kubelet/device-plugins" not in mounted, "it advertises no devices"
     role = of_exporter(rendered, "ClusterRole")
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]}]
     (subject,) = of_exporter(rendered, "ClusterRoleBinding")["subjects"]
     assert (
         subject["name"]

@@ -14,12 +14,14 @@ from tonnage.agent.context import AgentWorld
 from tonnage.agent.node_pods import NodePods
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.exporter.shares import Replicas
+from tonnage.loop.informer import Informer
 from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.health import SeenXid
 from tonnage.model.devices.inventory import RawEvent, RawEventKind
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import ClusterError, ConfigError, HardwareError
 from tonnage.ports.node import DeviceReader, KubeletDevices
+from tonnage.wire.kinds import NODE
 
 _LOG: Final = logging.getLogger(__name__)
 _SCAN_S: Final = 10.0
@@ -38,6 +40,7 @@ class LoneExporter:
         self, world: AgentWorld, board: NodeBoard, backend: DeviceReader, kubelet: KubeletDevices
     ) -> None:
         self._node = world.node
+        self._api = world.api
         self._clock = world.clock
         self._board = board
         self._backend = backend
@@ -58,8 +61,23 @@ class LoneExporter:
     async def run(self) -> None:
         """Look at devices, holders and pods until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for run in (self._scan_often, self._listen, self._pods.run, self._list_often):
+            for run in (self._scan_often, self._listen, self._pods.run, self._list_often, self.follow_node):
                 group.create_task(run())
+
+    async def follow_node(self) -> None:
+        """The Node, which says how many devices it has; without the right to it that is not shown."""
+        if self._api is None:
+            return
+
+        def changed(_: object) -> None:
+            self._board.node.publish(nodes.get(self._node))
+
+        nodes = Informer(
+            *(self._api, NODE, self._clock),
+            field_selector=f"metadata.name={self._node}",
+            on_change=changed,
+        )
+        await nodes.run()
 
     async def _scan_often(self) -> None:
         while True:
