@@ -21,10 +21,11 @@ _NVIDIAS_HEAD: Final = "# Written by scripts/generate_crds.py from tonnage.model
 
 def files() -> dict[Path, str]:
     """What the folders hold, by path."""
-    ours, nvidias = node_gpu_status_crd(), nvidia_definition("clusterpolicies")
+    ours = node_gpu_status_crd()
+    nvidias = [nvidia_definition(plural) for plural in ("clusterpolicies", "nvidiadrivers")]
     return {
         _OURS / f"{_name(ours)}.yaml": _HEAD + _dumped(ours),
-        _NVIDIAS / f"{_name(nvidias)}.yaml": _NVIDIAS_HEAD + _dumped(nvidias),
+        **{_NVIDIAS / f"{_name(crd)}.yaml": _NVIDIAS_HEAD + _dumped(crd) for crd in nvidias},
     }
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.cdi.files import SPEC_FOLDER
+from tonnage.model.drivers.node import HostSystem
 from tonnage.model.node.runtime_config import NodeRuntime
 from tonnage.model.node.software import KubeletPolicies
 
@@ -39,6 +40,15 @@ class RuntimeFiles:
         from tonnage.adapters.node_facts.kubelet_policies import kubelet_policies  # YAML: after registration
 
         return kubelet_policies(NodeFiles(root) for root in self._roots)
+
+    async def host(self) -> HostSystem:
+        """What a driver needs of the host, by the files that can be seen."""
+        return await asyncio.to_thread(self._host)
+
+    def _host(self) -> HostSystem:
+        from tonnage.adapters.node_facts.host_system import host_system  # after registration
+
+        return host_system(*self._roots)
 
     def _look(self) -> NodeRuntime:
         from tonnage.adapters.node_facts.files import (

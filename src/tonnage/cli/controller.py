@@ -23,6 +23,8 @@ from tonnage.model.actions.cluster import (
     ApplyValidation,
     CreateEvent,
     DeleteObject,
+    EvictPod,
+    PatchDriverStatus,
     PatchNode,
     PatchPolicyStatus,
 )
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from tonnage.controller.options import ControllerOptions
     from tonnage.loop.performer import ActionRecord
     from tonnage.model.actions.action import Action
+    from tonnage.ports.registry import ImageRegistry
 
 
 @click.command(
@@ -87,8 +90,20 @@ if TYPE_CHECKING:
     help="Make DaemonSets under the names of NVIDIA's operands, whose pods follow the log of the agent's part"
     " that does the work [default: none].",
 )
+@click.option(
+    "--drivers",
+    is_flag=True,
+    help="Install and upgrade the drivers that a ClusterPolicy or NVIDIADrivers ask for, by privileged pods.",
+)
+@click.option(
+    "--registry",
+    multiple=True,
+    metavar="HOST",
+    help="A registry that may be asked whether a driver's image exists, such as nvcr.io; repeatable"
+    " [default: none].",
+)
 @common_options(cluster=True)
-def command(common: Common, dry_run: bool, **_: str | bool) -> int:
+def command(common: Common, dry_run: bool, **_: str | bool | tuple[str, ...]) -> int:
     """Until SIGTERM or Ctrl-C; the Lease is given back then."""
     with ended_by_signals():
         options = told_by(click.get_current_context())
@@ -115,6 +130,8 @@ def told_by(context: click.Context) -> ControllerOptions:
         once=values["once"],
         metrics_address=values["metrics_address"],
         operand_image=values["operand_image"],
+        drivers=values["drivers"],
+        registries=tuple(values["registry"]),
     )
 
 
@@ -146,11 +163,24 @@ async def _run(options: ControllerOptions, common: Common) -> int:
     try:
         async with connected(common, program="tonnage-controller", on_answer=counters.api_answered) as api:
             await run_controller(
-                options, api=api, clock=SystemClock(), counters=counters, withheld=_say_once()
+                options,
+                api=api,
+                clock=SystemClock(),
+                counters=counters,
+                withheld=_say_once(),
+                registry=_registry(options),
             )
     except asyncio.CancelledError:
         return 0
     return 0
+
+
+def _registry(options: ControllerOptions) -> ImageRegistry | None:
+    if not options.drivers:
+        return None
+    from tonnage.adapters.http.registry import HttpRegistry
+
+    return HttpRegistry(options.registries)
 
 
 def _say_once() -> Callable[[ActionRecord], None]:
@@ -170,9 +200,10 @@ def words_of(action: Action) -> str:
     """An action of the controller's in a line, what it changes at the end."""
     match action:
         case PatchNode(node, patch):
-            metadata = mapping(patch, "metadata")
-            changes = {**mapping(metadata, "labels"), **mapping(metadata, "annotations")}
-            return f"label node {node}: {label_words(changes.items())}"
+            changes = {**mapping(patch, "metadata", "labels"), **mapping(patch, "metadata", "annotations")}
+            cordon = mapping(patch, "spec").get("unschedulable", ...)
+            verb = "label" if cordon is ... else "cordon and label" if cordon else "uncordon and label"
+            return f"{verb} node {node}: {label_words(changes.items())}"
         case ApplyConfigMap(namespace, name, contents, source):
             keys = ", ".join(sorted(contents)) or "no key"
             return f"fill ConfigMap {namespace}/{name} from {source or 'nothing'}: {keys}"
@@ -189,6 +220,10 @@ def words_of(action: Action) -> str:
             [ready] = (c for c in mappings(patch, "status", "conditions") if c.get("type") == "Ready")
             state = text(patch, "status", "state")
             return f"set the status of ClusterPolicy {name}: {state}, {text(ready, 'message')}"
+        case PatchDriverStatus(name, patch):
+            return f"set the status of NVIDIADriver {name}: {text(patch, 'status', 'state')}"
+        case EvictPod(namespace, name):
+            return f"evict pod {namespace}/{name}"
         case CreateEvent(namespace, event):
             return f"write an Event in {namespace}: {text(event, 'reason')}, {text(event, 'message')}"
         case _:

@@ -11,6 +11,7 @@ from tonnage.model.devices.cdi import DriverFiles
 from tonnage.model.devices.inventory import GpuProcess, Inventory, RawEvent, Sample
 from tonnage.model.devices.mps import MpsDaemon
 from tonnage.model.devices.sharing import Advertisement, Hold, Injection, PluginConfig
+from tonnage.model.drivers.node import HostSystem
 from tonnage.model.errors import Problem
 from tonnage.model.mig.layouts import DividedGpu
 from tonnage.model.names import ResourceName
@@ -297,6 +298,10 @@ class SoftwareView(RuntimeView, Protocol):
 
     async def policies(self) -> KubeletPolicies:
         """kubelet's policies as its files say them. Never raises."""
+        ...
+
+    async def host(self) -> HostSystem:
+        """What a driver needs of the host, as far as it can be seen. Never raises."""
         ...
 
 

@@ -14,6 +14,7 @@ from support.agent_context import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.status.node_software import SoftwareWatch
+from tonnage.model.drivers.node import HostSystem
 from tonnage.model.node.runtime_config import NodeRuntime, RuntimeConfig, RuntimeKind
 from tonnage.model.node.software import KubeletPolicies, Switch
 
@@ -29,6 +30,9 @@ class Files:
     async def look(self) -> NodeRuntime:
         self.looks += 1
         return self.seen
+
+    async def host(self) -> HostSystem:
+        return HostSystem(kernel="6.1")
 
     async def policies(self) -> KubeletPolicies:
         return self.told

@@ -104,6 +104,7 @@ CASES: dict[str, list[str]] = {
     "hardware": ["a100-0 --state {folder}", "{nasty} --state {folder}"],
     "node": ["--labels {nasty}"],
     "operator status": ["--kubeconfig {broken}"],
+    "operator rollback": ["--kubeconfig {broken}", "{nasty} --kubeconfig {broken}"],
     "operator plan": ["{broken}", "{mig}"],
     "controller": ["--kubeconfig {kubeconfig} --dry-run --once --metrics-address {nasty}"],
     "cdi char-links": ["--root {root} --dry-run"],

@@ -79,7 +79,6 @@ def driver_facts(files: NodeFiles) -> DriverFacts:
     """The kernel and its modules; nothing here asks the driver itself."""
     release = files.text("/proc/sys/kernel/osrelease", 4096)
     nouveau = _NOUVEAU_FILE.search(files.text(f"/lib/modules/{release}/modules.dep", _DEPENDENCIES))
-    variable = files.read(_SECURE_BOOT, 64).content
     taint = files.text("/proc/sys/kernel/tainted", 64)
     container = [file for file in _libraries(files, CONTAINER_DRIVER) if file.version]
     return DriverFacts(
@@ -90,12 +89,23 @@ def driver_facts(files: NodeFiles) -> DriverFacts:
         os_id=_os_id(files),
         nouveau_installed=nouveau is not None,
         blacklists=tuple(_blacklists(files)),
-        secure_boot=variable[-1] == 1 if variable else None,
+        secure_boot=secure_boot(files),
         taint=int(taint) if taint.isdecimal() and len(taint) < 20 else None,
         container_root=CONTAINER_DRIVER if container else "",
         container_version=container[0].version if container else "",
         ready=_ready(files),
     )
+
+
+def secure_boot(files: NodeFiles) -> bool | None:
+    """Whether the firmware refuses what nobody has signed; None: it does not say."""
+    variable = files.read(_SECURE_BOOT, 64).content
+    return variable[-1] == 1 if variable else None
+
+
+def driver_libraries(files: NodeFiles, root: str) -> str:
+    """The version of NVIDIA's libraries below a root, as their files are named; empty: there are none."""
+    return next((file.version for file in _libraries(files, root) if file.version), "")
 
 
 def module_version(files: NodeFiles) -> str:
@@ -110,16 +120,29 @@ def _kernels(files: NodeFiles) -> Iterator[Kernel]:
         modules = files.text(f"{folder}/modules.dep", _DEPENDENCIES)
         if not modules and not files.there(f"{folder}/kernel"):
             continue  # what an uninstalled kernel left
-        headers = any(files.there(f"{folder}/{name}/Makefile") for name in ("build", "source"))
-        headers = headers or files.there(f"/usr/src/kernels/{release}/Makefile")
-        headers = headers or files.there(f"/usr/src/linux-headers-{release}/Makefile")
-        yield Kernel(release, headers, _MODULE_FILE.search(modules) is not None)
+        yield Kernel(release, has_headers(files, release), _MODULE_FILE.search(modules) is not None)
+
+
+def has_headers(files: NodeFiles, release: str) -> bool:
+    """Whether a module can be built for a kernel."""
+    folder = f"/lib/modules/{release}"
+    return (
+        any(files.there(f"{folder}/{name}/Makefile") for name in ("build", "source"))
+        or files.there(f"/usr/src/kernels/{release}/Makefile")
+        or files.there(f"/usr/src/linux-headers-{release}/Makefile")
+    )
+
+
+def os_release(files: NodeFiles) -> dict[str, str]:
+    """The variables of os-release, without quotes."""
+    text = files.text("/etc/os-release", 65536) or files.text("/usr/lib/os-release", 65536)
+    lines = (line.partition("=") for line in text.splitlines()[:200])
+    return {key: value.strip("\"' ") for key, _, value in lines}
 
 
 def _os_id(files: NodeFiles) -> str:
-    text = files.text("/etc/os-release", 65536) or files.text("/usr/lib/os-release", 65536)
-    variables = dict(line.partition("=")[::2] for line in text.splitlines())
-    own, like = (variables.get(key, "").strip("\"' ").lower() for key in ("ID", "ID_LIKE"))
+    variables = os_release(files)
+    own, like = (variables.get(key, "").lower() for key in ("ID", "ID_LIKE"))
     return f"{own} {like}".strip()[:100]
 
 

@@ -314,6 +314,17 @@ AGENT_STATUS: Final[Rules] = {
         "reason": FieldMark.TEXT,
         "devices": {"name": FieldMark.SCALAR, "uuid": FieldMark.SCALAR, "reason": FieldMark.TEXT},
     },
+    "host": {
+        "systemID": FieldMark.SCALAR,
+        "systemVersion": FieldMark.SCALAR,
+        "kernel": FieldMark.SCALAR,
+        "kernelHeaders": FieldMark.SCALAR,
+        "nouveauBound": FieldMark.SCALAR,
+        "secureBoot": FieldMark.SCALAR,
+        "moduleVersion": FieldMark.SCALAR,
+        "driverOwner": FieldMark.SCALAR,
+        "driverVersion": FieldMark.SCALAR,
+    },
     "runtime": {
         "name": FieldMark.SCALAR,
         "version": FieldMark.SCALAR,

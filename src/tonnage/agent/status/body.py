@@ -13,6 +13,7 @@ from tonnage.documents.node.gpu_status import (
     ClaimDeviceStatus,
     ClaimsStatus,
     ConfigStatus,
+    HostStatus,
     KubeletStatus,
     MpsDeviceStatus,
     MpsStatus,
@@ -23,6 +24,7 @@ from tonnage.documents.node.gpu_status import (
 from tonnage.model.devices.claims import DRIVER
 from tonnage.model.devices.inventory import Sample
 from tonnage.model.devices.mps import MpsState
+from tonnage.model.drivers.node import HostSystem
 from tonnage.model.node.plugin_settings import SharingKind
 from tonnage.model.node.software import NodeSoftware, RuntimeInventory
 
@@ -62,9 +64,24 @@ def status_of(
         claims=_claims(claims) if claims is not None and claims.devices else None,
         runtime=_runtime(software.runtime),
         kubelet=_kubelet(software),
+        host=None if software.host is None else _host(software.host),
         problems=cut(
             [*offer.inventory.problems, *(refusal.message for refusal in offer.plan.refusals)], _MOST_PROBLEMS
         ),
+    )
+
+
+def _host(host: HostSystem) -> HostStatus:
+    return HostStatus.model_construct(
+        system_id=host.system_id,
+        system_version=host.system_version,
+        kernel=host.kernel,
+        kernel_headers=host.headers,
+        nouveau_bound=host.nouveau_bound,
+        secure_boot=host.secure_boot,
+        module_version=host.module,
+        driver_owner=host.driver_owner,
+        driver_version=host.driver_version,
     )
 
 

@@ -35,6 +35,7 @@ class SoftwareWatch:
             )  # first, too: to look loads modules, which the status waits for
             if beat % _BEATS == 0:
                 node_runtime, policies = await self._files.look(), await self._files.policies()
+                host = await self._files.host()
             kubelet, runtime = self._board.node_versions.value
             software = node_software(replace(node_runtime, kubelet=kubelet, runtime=runtime), policies)
-            self._board.software.publish(software)
+            self._board.software.publish(replace(software, host=host))

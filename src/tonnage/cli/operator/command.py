@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tonnage.cli.cluster import connected
+from tonnage.cli.operator.drivers import rollback, show_conditions
 from tonnage.cli.operator.words import label_words
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, line, say
@@ -29,6 +30,9 @@ _FEW_FIELDS: Final = 4
 @click.group(help="Show what a ClusterPolicy does on each node, or would do once it is applied.")
 def command() -> None:
     pass
+
+
+command.add_command(rollback)
 
 
 def _namespaces(wrapped: Callable[..., Any]) -> Callable[..., Any]:
@@ -158,6 +162,8 @@ def _show(view: OperatedView, common: Common, *, planned: bool) -> None:
         say(line(f"ClusterPolicy {name}: ignored, an older one is in force"))
     _show_nodes(view)
     _show_changes(view, planned=planned)
+    if not planned:
+        show_conditions(view.policy.status)
     _show_fields(view, all_of_them=common.output == "wide" or common.verbose)
 
 

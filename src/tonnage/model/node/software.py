@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from tonnage.model.drivers.node import HostSystem
+
 UNKNOWN: Final = "unknown"
 """Of a version or a policy that nobody tells; the reason stands beside it."""
 
@@ -52,3 +54,5 @@ class NodeSoftware:
     runtime: RuntimeInventory = field(default_factory=RuntimeInventory)
     kubelet_version: str = UNKNOWN
     policies: KubeletPolicies = field(default_factory=KubeletPolicies)
+    host: HostSystem | None = None
+    """None: nobody has looked yet."""

@@ -1,0 +1,166 @@
+"""Asks registries of images whether one exists, by the distribution API.
+
+Source: opencontainers/distribution-spec v1.1 and the token authentication of CNCF distribution.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Collection
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx2
+
+from tonnage import __version__
+from tonnage.model.drivers.images import ImageAnswer, TagState
+from tonnage.model.json import JsonObject, parsed_json
+from tonnage.model.json_access import mapping, text
+
+_TIMEOUT_S: Final = 10.0
+_MOST_BYTES: Final = 65_536
+_LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+_HUB: Final = "registry-1.docker.io"
+_ACCEPT: Final = ", ".join(
+    (
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
+)
+_FIELD: Final = re.compile(r'([a-z_]{1,20})="([^"]{0,500})"')
+_NAME: Final = re.compile(r"[a-z0-9._/-]{1,255}")
+_REFERENCE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
+
+
+class HttpRegistry:
+    """Asks only the hosts that it may, follows no redirect, and tells a secret to nobody but its own host."""
+
+    def __init__(self, hosts: Collection[str]) -> None:
+        self._hosts = frozenset(hosts)
+
+    async def ask(self, image: str, pull_secrets: tuple[str, ...]) -> ImageAnswer:
+        """Whether an image exists; UNKNOWN with the reason where the registry does not say."""
+        host, name, reference = _parts(image)
+        if not (_NAME.fullmatch(name) and _REFERENCE.fullmatch(reference)):
+            return _unknown("it is not the name of an image")
+        if host not in self._hosts:
+            return _unknown(f"registry {host} is not among those that may be asked")
+        login = next((own for secret in pull_secrets if (own := login_for(secret, host))), None)
+        headers = {"User-Agent": f"tonnage-controller/{__version__}", "Accept": _ACCEPT}
+        try:
+            async with httpx2.AsyncClient(
+                timeout=_TIMEOUT_S, follow_redirects=False, headers=headers, trust_env=host not in _LOCAL
+            ) as client:
+                return await self._manifest(client, (host, name, reference), login)
+        except httpx2.HTTPError as error:
+            return _unknown(f"registry {host} does not answer: {type(error).__name__}")
+
+    async def _manifest(
+        self, client: httpx2.AsyncClient, place: tuple[str, str, str], login: str | None
+    ) -> ImageAnswer:
+        host, name, reference = place
+        url = f"{_scheme(host)}://{host}/v2/{name}/manifests/{reference}"
+        answer = await client.head(url)
+        if answer.status_code == 401:
+            challenge = answer.headers.get("WWW-Authenticate", "")[:2000]
+            authorization = await self._authorization(client, host, name, challenge, login)
+            if authorization is None:
+                return _unknown(f"registry {host} wants credentials that no pull secret of the policy has")
+            answer = await client.head(url, headers={"Authorization": authorization})
+        match answer.status_code:
+            case 200:
+                return ImageAnswer(TagState.EXISTS)
+            case 404:
+                return ImageAnswer(TagState.MISSING)
+            case 401 | 403:
+                return _unknown(f"registry {host} refuses the credentials (HTTP {answer.status_code})")
+            case code:
+                return _unknown(f"registry {host} answers HTTP {code}")
+
+    async def _authorization(
+        self, client: httpx2.AsyncClient, host: str, name: str, challenge: str, login: str | None
+    ) -> str | None:
+        """The header to come again with; None: there is none."""
+        scheme, _, rest = challenge.partition(" ")
+        if scheme.lower() == "basic":
+            return None if login is None else f"Basic {login}"
+        fields = dict(_FIELD.findall(rest))
+        realm = urlsplit(fields.get("realm", ""))
+        if scheme.lower() != "bearer" or realm.scheme != _scheme(realm.netloc):
+            return None
+        if realm.netloc != host and realm.netloc not in self._hosts:
+            return None
+        # What is written for the registry is not told to another host that the registry names.
+        own = {"Authorization": f"Basic {login}"} if login is not None and realm.netloc == host else {}
+        wish = {"service": fields.get("service", ""), "scope": f"repository:{name}:pull"}
+        async with client.stream("GET", fields["realm"], params=wish, headers=own) as answer:
+            body = b""
+            async for chunk in answer.aiter_bytes():
+                body += chunk
+                if len(body) > _MOST_BYTES:
+                    return None
+            if answer.status_code != 200:
+                return None
+        token = _token(body)
+        return f"Bearer {token}" if token else None
+
+
+def login_for(docker_config: str, host: str) -> str | None:
+    """The login that a `.dockerconfigjson` has for exactly this host, in Base64; None: it has none.
+
+    >>> login_for('{"auths": {"https://a.example": {"username": "u", "password": "p"}}}', "a.example")
+    'dTpw'
+    """
+    auths = mapping(_json(docker_config.encode()), "auths")
+    for server, entry in list(auths.items())[:100]:
+        if (urlsplit(server).netloc if "//" in server else server.partition("/")[0]) != host:
+            continue
+        login = text(entry, "auth")
+        if not login and text(entry, "username"):
+            words = f"{text(entry, 'username')}:{text(entry, 'password')}"
+            login = base64.b64encode(words.encode()).decode()
+        try:
+            base64.b64decode(login, validate=True)
+        except (binascii.Error, ValueError):
+            return None
+        return login or None
+    return None
+
+
+def _token(body: bytes) -> str:
+    answer = _json(body)
+    token = text(answer, "token") or text(answer, "access_token")
+    return token if token.isascii() and token.isprintable() else ""
+
+
+def _json(body: bytes) -> JsonObject:
+    try:
+        value = parsed_json(body)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _parts(image: str) -> tuple[str, str, str]:
+    """Host, name, and tag or digest."""
+    name, _, digest = image.partition("@")
+    head, colon, tag = name.rpartition(":")
+    if not colon or "/" in tag:
+        head, tag = name, ""
+    host, slash, path = head.partition("/")
+    if not slash or not ("." in host or ":" in host or host == "localhost"):
+        host, path = _HUB, head if slash else f"library/{head}"
+    return host, path, digest or tag or "latest"
+
+
+def _scheme(host: str) -> str:
+    """Encrypted, but on this machine."""
+    return "http" if host.rpartition(":")[0] in _LOCAL or host in _LOCAL else "https"
+
+
+def _unknown(why: str) -> ImageAnswer:
+    return ImageAnswer(TagState.UNKNOWN, why)

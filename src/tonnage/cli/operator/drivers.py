@@ -1,0 +1,110 @@
+"""Drivers in `tonnage operator`: what their conditions say, and the way back to a version before."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from tonnage.cli.cluster import connected
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.terminal.output import line, say
+from tonnage.model.errors import ApiError, ConfigError, Problem
+from tonnage.model.json_access import mappings, text
+
+if TYPE_CHECKING:
+    from tonnage.adapters.kubernetes.http import HttpKubernetes
+    from tonnage.decide.cluster.operate.drivers.rollback import DriverRollback
+    from tonnage.model.json import JsonObject
+
+_WORDS: Final = {
+    "tonnage.dev/DriverPreflight": "Before a driver is rolled out",
+    "tonnage.dev/DriverUpgrade": "Drivers",
+}
+"""The conditions about drivers, and how each is headed."""
+
+
+def show_conditions(status: JsonObject) -> None:
+    """What a policy's status says of drivers; nothing where the controller installs none."""
+    by_type = {text(condition, "type"): condition for condition in mappings(status, "conditions")}
+    for kind, words in _WORDS.items():
+        condition = by_type.get(kind)
+        if condition is None:
+            continue
+        first, *more = text(condition, "message").split("\n")
+        say()
+        say(line(f"{words}: {first}"))
+        for message in more:
+            say(line(f"  {message}"))
+
+
+@click.command(
+    help="Take a driver's version back: have the policy name the image that it named before the last change.",
+    epilog=examples("tonnage operator rollback --dry-run", "tonnage operator rollback"),
+)
+@click.argument("name", required=False)
+@click.option("--dry-run", is_flag=True, help="Show the change without making it.")
+@click.option(
+    "--operator-namespace",
+    default="gpu-operator",
+    show_default=True,
+    metavar="NAME",
+    help="Where the drivers' DaemonSets are.",
+)
+@common_options(cluster=True)
+def rollback(common: Common, name: str | None, operator_namespace: str, *, dry_run: bool) -> int:
+    """NAME is a ClusterPolicy's or an NVIDIADriver's; it may be left out where one can be taken back."""
+    asyncio.run(_rollback(common, name, operator_namespace, dry_run=dry_run))
+    return 0
+
+
+async def _rollback(common: Common, name: str | None, namespace: str, *, dry_run: bool) -> None:
+    from tonnage.decide.cluster.operate.drivers.images import image_path
+    from tonnage.model.drivers.policy import DriverOwnerKind
+    from tonnage.wire.kinds import CLUSTER_POLICY, NVIDIA_DRIVER
+
+    async with connected(common) as api:
+        change = _chosen(await _changes(api, namespace), name)
+        words = f"{image_path(change.current)} to {image_path(change.previous)}"
+        if dry_run:
+            say(line(f"would take {change.owner} back from {words}"))
+            return
+        cluster = change.owner.kind is DriverOwnerKind.CLUSTER_POLICY
+        await api.patch(CLUSTER_POLICY if cluster else NVIDIA_DRIVER, change.owner.name, change.patch)
+    say(line(f"{change.owner} is back from {words}; nodes follow: tonnage operator status"))
+
+
+def _chosen(changes: list[DriverRollback], name: str | None) -> DriverRollback:
+    """The one change that is meant. Raises ConfigError."""
+    meant = [change for change in changes if name in (None, change.owner.name)]
+    if len(meant) == 1:
+        return meant[0]
+    if not meant:
+        where = f" of {name}" if name else ""
+        problem = f"no driver{where} has had another image before"
+        raise ConfigError(Problem(problem, remedy="write the version into the policy"))
+    names = ", ".join(change.owner.name for change in meant)
+    raise ConfigError(Problem("more than one driver can be taken back", remedy=f"name one of {names}"))
+
+
+async def _changes(api: HttpKubernetes, namespace: str) -> list[DriverRollback]:
+    from tonnage.decide.cluster.operate.drivers.rollback import rollbacks
+    from tonnage.model.drivers.policy import DriverOwner, DriverOwnerKind
+    from tonnage.reading.driver_policy import standing_daemon_set
+    from tonnage.wire.kinds import CLUSTER_POLICY, DAEMON_SET, NVIDIA_DRIVER
+
+    owners: list[DriverOwner] = []
+    for owner_kind, kind in (
+        (DriverOwnerKind.CLUSTER_POLICY, CLUSTER_POLICY),
+        (DriverOwnerKind.NVIDIA_DRIVER, NVIDIA_DRIVER),
+    ):
+        try:
+            listing = await api.list(kind)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            continue  # the kind is not served
+        owners += [DriverOwner(owner_kind, obj.metadata.name, obj.metadata.uid) for obj in listing.items]
+    sets = await api.list(DAEMON_SET, namespace=namespace)
+    return rollbacks(owners, map(standing_daemon_set, sets.items))
