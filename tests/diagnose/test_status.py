@@ -139,6 +139,18 @@ def test_a_refused_configuration_is_a_trouble_of_its_node() -> None:
     assert not row.in_order
 
 
+def test_a_node_whose_workload_failed_is_not_in_order() -> None:
+    report = agent("a", {"uuid": "GPU-1", "product": "Tesla T4", "resource": GPU, "health": "Healthy"})
+    stage = {"stage": "workload", "outcome": "failed", "message": "vectorAdd failed: cuInit: 999"}
+    report["status"]["validation"] = {"stages": [stage, {"stage": "of tomorrow", "outcome": "passed"}]}
+    [row] = rows(node("a", {GPU: "1"}), report)
+    assert row.state == "not validated"
+    assert row.health == "a pod could not use a device: vectorAdd failed: cuInit: 999"
+    stage["outcome"] = "passed"
+    [row] = rows(node("a", {GPU: "1"}), report)
+    assert row.in_order
+
+
 def test_a_cordon_is_told_and_is_no_trouble_but_a_node_that_is_not_ready_is() -> None:
     cordoned = node("a", {GPU: "1"}) | {"spec": {"unschedulable": True}}
     gone = node("b", {GPU: "1"})

@@ -55,16 +55,17 @@ class NodeStatusFiles:
                 raise HardwareError(file_problem("cannot be removed", file, error)) from None
         for path, text in files.items():
             file, content = self._below(path), text.encode()
-            if _content(file) != content:
+            if _content(file, len(content) + 1) != content:
                 write_atomic(file, content, mode=_EVERYBODY_READS, lasting=False)
 
     def _below(self, path: str) -> Path:
         return self._root / path.lstrip("/")
 
 
-def _content(file: Path) -> bytes | None:
+def _content(file: Path, most: int) -> bytes | None:
     try:
-        return file.read_bytes()
+        with file.open("rb") as stream:
+            return stream.read(most)
     except OSError:
         return None
 

@@ -20,6 +20,7 @@ from tonnage.controller.counters import ControllerCounters
 from tonnage.controller.families import controller_families
 from tonnage.controller.operator.node_labels import NodeLabelLoop
 from tonnage.controller.operator.policies import PolicyLoop
+from tonnage.controller.operator.probes import ProbeLoop
 from tonnage.controller.operator.validations import ValidationLoop
 from tonnage.controller.options import ControllerOptions
 from tonnage.loop.effects import ActionPorts
@@ -31,7 +32,7 @@ from tonnage.model.errors import ConfigError, Problem
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.ports.registry import ImageRegistry
-from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER
+from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER, POD
 
 if TYPE_CHECKING:
     from tonnage.controller.operator.drivers import DriverLoop
@@ -103,15 +104,18 @@ class _Controller:
         """Run the loops, from fresh copies on: the leader before has written since."""
         world = self._world()
         drivers = self._driver_loop(world)
-        policies, validations = PolicyLoop(world, drivers), ValidationLoop(world)
-        loops: list[NodeLabelLoop | PolicyLoop | DriverLoop | ValidationLoop] = [NodeLabelLoop(world)]
-        loops += [policies] if drivers is None else [drivers, policies]
-        loops.append(validations)
+        policies = PolicyLoop(world, drivers)
+        pods = Informer(world.api, POD, world.clock, namespace=world.operator_namespace)
+        loops: list[NodeLabelLoop | PolicyLoop | DriverLoop | ValidationLoop | ProbeLoop] = [
+            *(NodeLabelLoop(world), *(() if drivers is None else (drivers,)), policies),
+            *(ValidationLoop(world, pods), ProbeLoop(world, pods)),
+        ]
         kinds = [NODE, CLUSTER_POLICY, NODE_GPU_STATUS, *([] if drivers is None else [NVIDIA_DRIVER])]
         followed: list[Informer[Any]] = [world.copies.of(kind) for kind in kinds]
         self._unlisted = tuple(copy.kind.plural for copy in followed)
-        own: tuple[Informer[Any], ...] = () if drivers is None else drivers.copies
-        async with following(*followed, *policies.copies, *validations.copies, *own) as group:
+        own: list[Informer[Any]] = [*policies.copies, *(() if drivers is None else drivers.copies)]
+        own += [pods] if world.operand_image else []
+        async with following(*followed, *own) as group:
             self._unlisted = ()
             if not self._options.once:
                 for loop in loops:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import socket
@@ -17,6 +18,7 @@ import click
 
 from tonnage.adapters.http.address import Address, listen
 from tonnage.adapters.logging import LineFormatter
+from tonnage.adapters.pci_probe import look
 from tonnage.agent.main import AgentHost, run_agent
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
@@ -35,6 +37,7 @@ from tonnage.twin.platform import AGENT_IMAGE
 _CONTROLLER: Final = "controller"
 _FOLLOWS: Final = "tail"
 """The one other program that the image has: it follows logs."""
+_PROBE: Final = "tonnage.adapters.pci_probe"
 _WORKLOAD: Final = "tonnage.adapters.workload"
 _SHARED_MEMORY: Final = "tonnage.adapters.mps.shared_memory"
 _STDIO: Final[ContextVar[Stdio | None]] = ContextVar("the streams of the running container", default=None)
@@ -53,6 +56,10 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
     """
     if _SHARED_MEMORY in context.argv:
         return 0
+    if _PROBE in context.argv:
+        code, text = await asyncio.to_thread(look, context.node_root)
+        context.stdio.write(f"{text}\n".encode())
+        return code
     if _WORKLOAD in context.argv:
         return _pretend_workload(context)
     if context.argv[:1] == (_FOLLOWS,):

@@ -14,6 +14,7 @@ from tonnage.diagnose.fleet.label_claims import false_labels
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.validation import Outcome, Stage
 
 _WORDS: Final = (
     ("lost", "lost"),
@@ -94,6 +95,9 @@ def _of_node(node: Node, status: GpuStatus | None, agent: ReportAge) -> Iterator
     if agent.silent and agent.age is not None:
         yield Trouble(f"agent silent {duration(agent.age)}", agent.words)
     if status is not None:
+        workload = status.validation.of(Stage.WORKLOAD)
+        if workload.outcome is Outcome.FAILED:
+            yield Trouble("not validated", f"a pod could not use a device: {workload.message}")
         yield from (Trouble("label differs", text) for text in false_labels(node, status.devices))
         yield from map(_problem, status.problems)
 

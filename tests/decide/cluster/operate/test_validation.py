@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tonnage.decide.cluster.operate.node_pod import SeenPod, node_pod
 from tonnage.decide.cluster.operate.validation import (
-    WorkloadPod,
     subject_of,
     validation_json,
     validation_step,
-    workload_pod,
+    workload_plan,
 )
 from tonnage.model.gpu_policy import GpuPolicy, OperatedNode
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
@@ -24,7 +24,7 @@ GPU = "nvidia.com/gpu"
 REPORT = GpuStatus("a", (GpuDevice("GPU-0"),), NOW, offered={GPU: 1}, free={GPU: 1}, driver="595.91.07")
 NODE = OperatedNode("a", {}, {GPU: 1}, REPORT, "boot 1")
 FULL = replace(NODE, report=replace(REPORT, free={GPU: 0}))
-POD = WorkloadPod("nvidia-cuda-validator-x", "u", NOW, scheduled=True)
+POD = SeenPod("nvidia-cuda-validator-x", "u", NOW, scheduled=True)
 NEVER = NodeValidation()
 
 
@@ -125,7 +125,7 @@ LONG_AGO = timedelta(days=3)
     ],
 )
 def test_the_next_step(
-    node: OperatedNode, last: NodeValidation, pod: WorkloadPod | None, found: list[str], does: str
+    node: OperatedNode, last: NodeValidation, pod: SeenPod | None, found: list[str], does: str
 ) -> None:
     step = validation_step(node, last, pod, NOW)
     assert outcomes(step.validation) == found
@@ -140,7 +140,8 @@ def test_what_was_found_on_a_full_node_keeps_its_age() -> None:
 
 
 def test_the_pod_asks_for_one_device_and_takes_nobody_s_place() -> None:
-    body: Any = workload_pod(NODE, GpuPolicy("p", "u"), "registry.example.com/tonnage:1", "gpu-operator")
+    plan = workload_plan(REPORT)
+    body: Any = node_pod(plan, "a", GpuPolicy("p", "u"), "registry.example.com/tonnage:1", "gpu-operator")
     [container] = body["spec"]["containers"]
     assert container["resources"]["limits"][GPU] == "1"
     assert body["spec"]["priorityClassName"] == "tonnage-validation"

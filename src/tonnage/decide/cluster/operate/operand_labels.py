@@ -15,6 +15,8 @@ from tonnage.model.operands import SWITCHED
 PRESENT: Final = "nvidia.com/gpu.present"
 DEPLOY: Final = "nvidia.com/gpu.deploy."
 WORKLOAD: Final = "nvidia.com/gpu.workload.config"
+PROBED: Final = "tonnage.dev/pci-10de.present"
+"""What a probe of the node's PCI bus has seen, where nobody else has looked."""
 _OPERANDS: Final = f"{DEPLOY}operands"
 _NFD: Final = "feature.node.kubernetes.io/"
 _PCI: Final = tuple(f"{_NFD}pci-{device}.present" for device in ("10de", "0302_10de", "0300_10de"))
@@ -41,9 +43,9 @@ def has_gpu(labels: Mapping[str, str], devices: int | None) -> bool | None:
     `devices` is how many its agent reports, None without a report. Node feature discovery, where it runs on
     the node, has looked too.
     """
-    if any(labels.get(label) == "true" for label in _PCI) or devices:
+    if any(labels.get(label) == "true" for label in (*_PCI, PROBED)) or devices:
         return True
-    looked = devices is not None or any(key.startswith(_NFD) for key in labels)
+    looked = devices is not None or any(key.startswith((_NFD, PROBED)) for key in labels)
     return False if looked else None
 
 

@@ -11,23 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from tonnage.decide.cluster.operate.node_pod import NodePodPlan, SeenPod
 from tonnage.decide.cluster.operate.node_readiness import NodePart, readiness
-from tonnage.model.gpu_policy import GpuPolicy, OperatedNode
+from tonnage.model.gpu_policy import OperatedNode
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.model.node.gpu_status import GpuStatus
-from tonnage.model.operands import OPERAND_LABEL
 from tonnage.model.validation import INJECTED, PASSED, NodeValidation, Outcome, Stage, StageResult
 
 APP: Final = "nvidia-cuda-validator"
-OF_NODE: Final = "tonnage.dev/node"
-"""Annotation of the pod: the node that it is for."""
-WORKLOAD: Final = "workload"
-PRIORITY_CLASS: Final = "tonnage-validation"
-"""Of the pods: below all others, and it preempts nobody."""
 _PATIENCE: Final = timedelta(minutes=2)
 _AGAIN: Final = timedelta(minutes=10)
-_ANYBODY: Final = 65532
 _WORDS: Final[dict[int | None, str]] = {
     PASSED: "a pod used a device",
     INJECTED: "injection only: a pod got a device, and had nothing to use it with",
@@ -41,30 +35,12 @@ _STAGE_OF: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadPod:
-    """The pod that tries a device: `code` is its exit status, None while it has none."""
-
-    name: str
-    uid: str
-    created: datetime | None = None
-    code: int | None = None
-    ended: bool = False
-    scheduled: bool = False
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ValidationStep:
     """What is to be said of the node, and whether its pod is to be made or to go."""
 
     validation: NodeValidation
     make_pod: bool = False
     delete_pod: bool = False
-
-
-def pod_name(node: str) -> str:
-    """The pod of a node; a node's name may be longer than a pod's label."""
-    return f"{APP}-{hashlib.sha256(node.encode()).hexdigest()[:10]}"
 
 
 def subject_of(node: OperatedNode) -> str:
@@ -75,7 +51,7 @@ def subject_of(node: OperatedNode) -> str:
 
 
 def validation_step(
-    node: OperatedNode, last: NodeValidation, pod: WorkloadPod | None, now: datetime
+    node: OperatedNode, last: NodeValidation, pod: SeenPod | None, now: datetime
 ) -> ValidationStep:
     """The next step of a node's validation. What was found stands until the node is another one."""
     subject = subject_of(node)
@@ -135,7 +111,7 @@ def _without_room(subject: str, last: NodeValidation) -> NodeValidation:
     return _passed(subject, StageResult(Stage.WORKLOAD, Outcome.SKIPPED, message), last.ran_at)
 
 
-def _of_pod(pod: WorkloadPod) -> StageResult:
+def _of_pod(pod: SeenPod) -> StageResult:
     message = pod.message or _WORDS.get(pod.code, f"the pod ended with status {pod.code}")
     worked = pod.code in (PASSED, INJECTED)
     return StageResult(Stage.WORKLOAD, Outcome.PASSED if worked else Outcome.FAILED, message)
@@ -162,52 +138,8 @@ def validation_json(validation: NodeValidation) -> JsonObject:
     return body
 
 
-def workload_pod(node: OperatedNode, policy: GpuPolicy, image: str, namespace: str) -> JsonObject:
+def workload_plan(report: GpuStatus) -> NodePodPlan:
     """A pod that asks for one device of the node; where none is free it waits, and takes nobody's place."""
-    assert node.report is not None
-    labels: JsonObject = {"app": APP, OPERAND_LABEL: WORKLOAD}
-    field: JsonObject = {"key": "metadata.name", "operator": "In", "values": [node.name]}
-    required: JsonObject = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    tolerations: list[JsonValue] = [{"operator": "Exists"}]
-    container: JsonObject = {
-        "name": WORKLOAD,
-        "image": image,
-        "command": ["/usr/bin/python3", "-sPm", "tonnage.adapters.workload"],
-        "resources": {
-            "requests": {"cpu": "10m", "memory": "64Mi"},
-            "limits": {"memory": "1Gi", _resource(node.report): "1"},
-        },
-        "securityContext": {
-            "readOnlyRootFilesystem": True,
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-        },
-    }
-    metadata: JsonObject = {
-        "name": pod_name(node.name),
-        "namespace": namespace,
-        "labels": labels,
-        "annotations": {OF_NODE: node.name},
-        "ownerReferences": [_owner(policy)],
-    }
-    spec: JsonObject = {
-        "restartPolicy": "Never",
-        "priorityClassName": PRIORITY_CLASS,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": 1,
-        "tolerations": tolerations,
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _ANYBODY,
-            "runAsGroup": _ANYBODY,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "containers": [container],
-    }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-def _owner(policy: GpuPolicy) -> JsonObject:
-    return {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "name": policy.name, "uid": policy.uid}
+    limits: JsonObject = {"memory": "1Gi", _resource(report): "1"}
+    resources: JsonObject = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": limits}
+    return NodePodPlan(APP, "tonnage.adapters.workload", resources)

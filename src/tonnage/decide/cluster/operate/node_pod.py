@@ -1,0 +1,94 @@
+"""Pods that the controller runs once at a node: as nobody, below all others, and in nobody's place."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from tonnage.model.gpu_policy import GpuPolicy
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.operands import OPERAND_LABEL
+
+OF_NODE: Final = "tonnage.dev/node"
+"""Annotation of the pod: the node that it is for."""
+PRIORITY_CLASS: Final = "tonnage-validation"
+"""Below all others, and it preempts nobody."""
+_ANYBODY: Final = 65532
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPod:
+    """Such a pod: `code` is its exit status, None while it has none."""
+
+    name: str
+    uid: str
+    created: datetime | None = None
+    code: int | None = None
+    ended: bool = False
+    scheduled: bool = False
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePodPlan:
+    """What it is to be: `app` is its label and the head of its name, `module` what it runs."""
+
+    app: str
+    module: str
+    resources: JsonObject
+
+
+def pod_name(app: str, node: str) -> str:
+    """The pod of a node, whose own name may be too long for one."""
+    return f"{app}-{hashlib.sha256(node.encode()).hexdigest()[:10]}"
+
+
+def node_pod(plan: NodePodPlan, node: str, policy: GpuPolicy, image: str, namespace: str) -> JsonObject:
+    """The pod; where the node has no room it waits."""
+    labels: JsonObject = {"app": plan.app, OPERAND_LABEL: "workload"}
+    field: JsonObject = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required: JsonObject = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    tolerations: list[JsonValue] = [{"operator": "Exists"}]
+    owner: JsonObject = {
+        "apiVersion": "nvidia.com/v1",
+        "kind": "ClusterPolicy",
+        "name": policy.name,
+        "uid": policy.uid,
+    }
+    container: JsonObject = {
+        "name": "workload",
+        "image": image,
+        "command": ["/usr/bin/python3", "-sPm", plan.module],
+        "resources": plan.resources,
+        "securityContext": {
+            "readOnlyRootFilesystem": True,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    metadata: JsonObject = {
+        "name": pod_name(plan.app, node),
+        "namespace": namespace,
+        "labels": labels,
+        "annotations": {OF_NODE: node},
+        "ownerReferences": [owner],
+    }
+    spec: JsonObject = {
+        "restartPolicy": "Never",
+        "priorityClassName": PRIORITY_CLASS,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 1,
+        "tolerations": tolerations,
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _ANYBODY,
+            "runAsGroup": _ANYBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -1,0 +1,54 @@
+"""OPR-3: nodes that nobody has looked at: a pod reads class and vendor of their PCI devices, once a boot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from tonnage.decide.cluster.operate.node_pod import NodePodPlan, SeenPod
+from tonnage.decide.cluster.operate.operand_labels import PROBED, has_gpu
+from tonnage.model.gpu_policy import OperatedNode
+from tonnage.model.json import JsonObject
+
+PROBE: Final = NodePodPlan(
+    "tonnage-probe",
+    "tonnage.adapters.pci_probe",
+    {"requests": {"cpu": "1m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},
+)
+PROBED_BOOT: Final = "tonnage.dev/probed-boot"
+"""Annotation of a Node: the boot in which it was looked at."""
+FOUND: Final = 0
+"""Exit status of the probe."""
+NONE: Final = 4
+_PATIENCE: Final = timedelta(minutes=2)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeStep:
+    """The Node's metadata to merge, if any, and whether the pod is to be made or to go."""
+
+    metadata: JsonObject | None = None
+    make_pod: bool = False
+    delete_pod: bool = False
+
+
+def probe_step(node: OperatedNode, probed_boot: str, pod: SeenPod | None, now: datetime) -> ProbeStep:
+    """The next step. A node that node feature discovery or its agent has looked at needs no probe."""
+    others = {key: value for key, value in node.labels.items() if key != PROBED}
+    if has_gpu(others, node.devices) is not None:
+        gone: JsonObject | None = {"labels": {PROBED: None}} if PROBED in node.labels else None
+        return ProbeStep(gone, delete_pod=pod is not None)
+    if pod is None:
+        return ProbeStep(make_pod=bool(node.boot) and node.boot != probed_boot)
+    if pod.ended:
+        found = {FOUND: "true", NONE: "false"}.get(pod.code if pod.code is not None else -1)
+        return ProbeStep(_seen(node.boot, found), delete_pod=True)
+    late = pod.created is not None and now - pod.created > _PATIENCE
+    return ProbeStep(delete_pod=late)  # and then it is tried again
+
+
+def _seen(boot: str, found: str | None) -> JsonObject:
+    """A probe that failed says nothing, and is not repeated in this boot."""
+    labels: JsonObject = {} if found is None else {PROBED: found}
+    return {"labels": labels, "annotations": {PROBED_BOOT: boot}}

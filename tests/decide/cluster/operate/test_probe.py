@@ -1,0 +1,88 @@
+"""OPR-3: when a node's PCI bus is looked at, and what follows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tonnage.decide.cluster.operate.node_pod import SeenPod
+from tonnage.decide.cluster.operate.probe import ProbeStep, probe_step
+from tonnage.model.gpu_policy import OperatedNode
+from tonnage.model.node.gpu_status import GpuStatus
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+POD = SeenPod("tonnage-probe-x", "u", NOW)
+FOUND = "tonnage.dev/pci-10de.present"
+NFD = {"feature.node.kubernetes.io/cpu-model.id": "143"}
+
+
+def ended(code: int) -> SeenPod:
+    return SeenPod("tonnage-probe-x", "u", NOW, code=code, ended=True)
+
+
+def seen(found: str = "") -> dict[str, Any]:
+    labels = {FOUND: found} if found else {}
+    return {"labels": labels, "annotations": {"tonnage.dev/probed-boot": "boot 1"}}
+
+
+@pytest.mark.parametrize(
+    ("node", "boot", "pod", "step"),
+    [
+        pytest.param(
+            OperatedNode("a", {}, {}, boot="boot 1"), "", None, ProbeStep(make_pod=True), id="a new node"
+        ),
+        pytest.param(
+            OperatedNode("a", {FOUND: "true"}, {}, boot="boot 1"),
+            "boot 1",
+            None,
+            ProbeStep(),
+            id="once a boot",
+        ),
+        pytest.param(
+            OperatedNode("a", {FOUND: "true"}, {}, boot="boot 1"),
+            *("boot 0", None, ProbeStep(make_pod=True)),
+            id="after a reboot again: hardware may be gone",
+        ),
+        pytest.param(
+            OperatedNode("a", {}, {}), "", None, ProbeStep(), id="kubelet has not said its boot yet"
+        ),
+        pytest.param(OperatedNode("a", NFD, {}, boot="boot 1"), "", None, ProbeStep(), id="discovery looks"),
+        pytest.param(
+            OperatedNode("a", {}, {}, GpuStatus("a"), boot="boot 1"),
+            "",
+            None,
+            ProbeStep(),
+            id="its agent looks",
+        ),
+        pytest.param(
+            OperatedNode("a", {**NFD, FOUND: "true"}, {}, boot="boot 1"),
+            *("boot 1", None, ProbeStep({"labels": {FOUND: None}})),
+            id="discovery has come since, and says more",
+        ),
+        pytest.param(OperatedNode("a", {}, {}, boot="boot 1"), "", POD, ProbeStep(), id="the pod runs"),
+        pytest.param(
+            OperatedNode("a", {}, {}, boot="boot 1"),
+            *("", ended(0), ProbeStep(seen(found="true"), delete_pod=True)),
+            id="it saw a GPU",
+        ),
+        pytest.param(
+            OperatedNode("a", {}, {}, boot="boot 1"),
+            *("", ended(4), ProbeStep(seen(found="false"), delete_pod=True)),
+            id="it saw none",
+        ),
+        pytest.param(
+            OperatedNode("a", {}, {}, boot="boot 1"),
+            *("", ended(1), ProbeStep(seen(), delete_pod=True)),
+            id="it could not see the bus: nothing is said",
+        ),
+        pytest.param(
+            OperatedNode("a", {}, {}, boot="boot 1"),
+            *("", SeenPod("x", "u", NOW - timedelta(minutes=3)), ProbeStep(delete_pod=True)),
+            id="it does not get going",
+        ),
+    ],
+)
+def test_the_next_step(node: OperatedNode, boot: str, pod: SeenPod | None, step: ProbeStep) -> None:
+    assert probe_step(node, boot, pod, NOW) == step
