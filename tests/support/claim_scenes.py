@@ -25,6 +25,7 @@ from tonnage.agent.holds.claim_book import ClaimBook
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.mps import NodeMps
 from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
+from tonnage.decide.node.claims.sharing import daemon_name
 from tonnage.decide.node.claims.slices import desired_specs
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
@@ -177,7 +178,7 @@ def unmade(place: Place) -> str:
 
 def prepared(place: Place) -> str:
     seen = _noted(place), len(_specs(place)), len(place.answered), *_shared(place)
-    right = (["uid-a", "uid-b"], 2, 2, ["claims.gpu.nvidia.com/uid-a-0"], {"GPU-0": 3}, {"GPU-1": 3})
+    right = (["uid-a", "uid-b"], 2, 2, [daemon_name("uid-a", 0)], {"GPU-0": 3}, {"GPU-1": 3})
     return "" if seen == right else f"claims: {seen}"
 
 

@@ -216,6 +216,12 @@ class Scenario(Document):
     groups: Annotated[tuple[NodeGroup, ...], Field(max_length=100)]
     configs: Annotated[dict[str, dict[str, JsonValue]], AfterValidator(_config_keys)] = Field(default={})
     controller: bool = False
+    feature_gates: Annotated[dict[str, bool], Field(max_length=64)] = Field(default={})
+    """Kubernetes' feature gates that are not as its release has them by default."""
+
+    def gates(self, chosen: tuple[tuple[str, bool], ...] = ()) -> tuple[tuple[str, bool], ...]:
+        """The fleet's feature gates, of which some were `chosen` otherwise; sorted."""
+        return tuple(sorted({**self.feature_gates, **dict(chosen)}.items()))
 
     @property
     def nodes(self) -> int:

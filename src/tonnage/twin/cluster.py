@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tonnage.adapters.certificates import Authority
 from tonnage.documents.scenario import Scenario
 from tonnage.model.key_pair import KeyPair
-from tonnage.model.kubernetes.feature_gates import FeatureGates, minor_of
+from tonnage.model.kubernetes.feature_gates import FeatureGates, check_simulated, minor_of
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.audit import AuditLog
@@ -44,7 +44,7 @@ class Cluster:
     With a database the cluster goes on where it ended there, with its CA, token and port.
 
     Raises:
-        ConfigError: the file cannot be read as a cluster, or the audit log not be written.
+        ConfigError: the file cannot be read as a cluster, the audit log not be written, or a gate is unknown.
         HardwareError: it cannot be written.
     """
 
@@ -59,8 +59,9 @@ class Cluster:
         files: ClusterFiles = ClusterFiles(),
         gates: tuple[tuple[str, bool], ...] = (),
     ) -> None:
-        self._gates = gates
-        features = FeatureGates(minor_of(scenario.server_version), gates)
+        self._gates = scenario.gates(gates)
+        check_simulated(self._gates)
+        features = FeatureGates(minor_of(scenario.server_version), self._gates)
         self._database = _opened(files.database)
         self._audit = AuditLog(files.audit_log) if files.audit_log is not None else None
         if self._database is None:

@@ -18,6 +18,7 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import STATE, AgentOptions
 from tonnage.decide.node.cdi.rules import spec_problems
+from tonnage.decide.node.claims.sharing import daemon_name
 from tonnage.decide.node.claims.slices import MARK
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.model.devices.claims import DRIVER, ClaimRef
@@ -343,6 +344,7 @@ async def test_an_unhealthy_gpu_is_not_published_where_the_server_drops_taints_a
         assert not (await scene.kubelet.prepare(claim))[claim.uid].error
 
 
+@pytest.mark.long
 async def test_an_unhealthy_gpu_is_tainted_where_the_server_keeps_taints_and_the_taint_goes(
     gated: Scene,
 ) -> None:
@@ -508,10 +510,10 @@ async def test_a_claim_has_an_mps_daemon_of_its_own_as_long_as_it_is_prepared(sc
         claim = await scene.claim("shared", "gpu-0", config=config)
         assert not (await scene.kubelet.prepare(claim))[claim.uid].error
         assert backend.modes() == {"GPU-0": ComputeMode.EXCLUSIVE_PROCESS}
-        folder = f"/run/nvidia/mps/claims.{DRIVER}/{claim.uid}-0"
+        folder = f"/run/nvidia/mps/{daemon_name(claim.uid, 0)}"
         assert (scene.root / folder.lstrip("/") / "pipe").is_dir()
         [entry] = scene.spec(claim)["devices"]
-        inside = f"/mps/claims.{DRIVER}/{claim.uid}-0/pipe"
+        inside = f"/mps/{daemon_name(claim.uid, 0)}/pipe"
         assert f"CUDA_MPS_PIPE_DIRECTORY={inside}" in entry["containerEdits"]["env"]
         mounts = {each["containerPath"]: each["hostPath"] for each in entry["containerEdits"]["mounts"]}
         assert mounts == {inside: f"{folder}/pipe", "/dev/shm": "/run/nvidia/mps/shm"}

@@ -43,6 +43,10 @@ class ClaimSpecs:
         if await self._files.read(name) != content:
             await self._performer.perform(WriteSpec(name, content))
 
+    async def present(self, uid: str) -> bool:
+        """Whether the claim has a spec: it was answered, or nearly."""
+        return await self._files.read(claim_file(uid)) is not None
+
     async def remove(self, uid: str) -> None:
         """The claim's spec is no more, if it was. Raises HardwareError."""
         await self._performer.perform(RemoveSpec(claim_file(uid)))

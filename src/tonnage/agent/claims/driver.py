@@ -11,6 +11,7 @@ from tonnage.agent.claims.devices import ClaimableDevices
 from tonnage.agent.claims.health import ClaimHealth
 from tonnage.agent.claims.preparation import ClaimPreparation
 from tonnage.agent.claims.publisher import SlicePublisher
+from tonnage.agent.claims.sweep import ClaimSweep
 from tonnage.agent.context import AgentWorld
 from tonnage.agent.holds.claim_book import ClaimBook
 from tonnage.decide.node.claims.offer import ClaimOffer, serving_obstacle
@@ -39,6 +40,7 @@ class ClaimDriver:
         devices: ClaimableDevices,
         book: ClaimBook,
         preparation: ClaimPreparation,
+        sweep: ClaimSweep,
     ) -> None:
         self._node = world.node
         self._clock = world.clock
@@ -50,6 +52,7 @@ class ClaimDriver:
         self._devices = devices
         self._book = book
         self._preparation = preparation
+        self._sweep = sweep
         self._health = ClaimHealth(world, board, devices)
         self._wake = asyncio.Event()
         self._slices = SlicePublisher(world, board, self._wake.set)
@@ -64,6 +67,7 @@ class ClaimDriver:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._slices.run())
                 group.create_task(self._tick())
+                group.create_task(self._sweep.run())
                 while True:
                     await self._wake.wait()
                     self._wake.clear()

@@ -99,7 +99,7 @@ class ClaimPreparation:
         if not await self._devices.settled():
             why = "it does not know yet which devices containers have"
             raise HardwareError(Problem("the agent has not started yet", self._node, why))
-        standing = None if self._book.current(claim.uid) else await self._object(claim)
+        standing = None if self._book.current(claim.uid) else await self.standing(claim)
         async with self._ledger.answering:
             noted = self._book.current(claim.uid)
             if noted is None:
@@ -121,7 +121,7 @@ class ClaimPreparation:
             await self._specs.write(whole)
         return whole
 
-    async def _object(self, claim: ClaimRef) -> tuple[str, JsonObject]:
+    async def standing(self, claim: ClaimRef) -> tuple[str, JsonObject]:
         """(uid, status) of the claim that has the name now, empty if none has. Raises ClusterError."""
         if self._api is None:
             raise Bug(Problem("claims are prepared without a cluster"))

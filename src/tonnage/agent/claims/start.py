@@ -97,6 +97,7 @@ class NodeClaims:
         from tonnage.agent.claims.partitions import ClaimPartitions
         from tonnage.agent.claims.preparation import ClaimPreparation, ClaimWays
         from tonnage.agent.claims.sharing import ClaimSharing
+        from tonnage.agent.claims.sweep import ClaimSweep
 
         world, board = self._world, self._board
         devices = ClaimableDevices(world, board, node.roots, book.partitions)
@@ -105,7 +106,8 @@ class NodeClaims:
         sharing.restore()
         ways = ClaimWays(sharing, ClaimPartitions(world, board, book, node.hardware, node.rescan))
         preparation = ClaimPreparation(world, board, self._ledger, book, specs, devices, ways)
-        return ClaimDriver(world, board, node.sockets(), devices, book, preparation)
+        sweep = ClaimSweep(world, book, specs, preparation)
+        return ClaimDriver(world, board, node.sockets(), devices, book, preparation, sweep)
 
 
 def _warn(world: AgentWorld, board: NodeBoard) -> None:

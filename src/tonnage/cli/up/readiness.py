@@ -28,9 +28,17 @@ class Readiness:
 
 
 def readiness(scenario: Scenario, nodes: Iterable[Node]) -> Readiness:
-    """What the scenario's nodes have reached; nodes that somebody added do not count."""
+    """What the scenario's nodes have reached; nodes that somebody added do not count.
+
+    Nodes that offer GPUs as claims need not advertise any.
+    """
     by_name = {node.metadata.name: node for node in nodes}
-    gpu_nodes = [name for group in scenario.groups if group.gpu for name in group.node_names]
+    gpu_nodes = [
+        name
+        for group in scenario.groups
+        if group.gpu and "claims" not in scenario.configs.get(group.config or "default", {})
+        for name in group.node_names
+    ]
     names = [name for group in scenario.groups for name in group.node_names]
     return Readiness(
         nodes=len(names),

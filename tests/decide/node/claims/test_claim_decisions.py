@@ -12,7 +12,7 @@ import pytest
 from tonnage.decide.node.claims.opaque import DeviceConfig, read_config
 from tonnage.decide.node.claims.prepare import prepare
 from tonnage.decide.node.claims.published import available, published_devices
-from tonnage.decide.node.claims.sharing import ClaimGround
+from tonnage.decide.node.claims.sharing import ClaimGround, daemon_name
 from tonnage.decide.node.claims.slices import (
     ChangedSlice,
     CounterShape,
@@ -464,7 +464,7 @@ def test_what_configurations_come_to(configs: Any, slices: Any, daemons: Any) ->
     assert decided.slices == slices
     seen = [(d.threads_percent, tuple((m.uuid, m.limit_mib) for m in d.devices)) for d in decided.daemons]
     assert tuple(seen) == daemons
-    assert [d.resource for d in decided.daemons] == [f"claims.{DRIVER}/u-1-{n}" for n in range(len(daemons))]
+    assert [d.resource for d in decided.daemons] == [daemon_name("u-1", n) for n in range(len(daemons))]
 
 
 PARTITIONED = PluginConfig(claimed=("all",), partitioned=True)

@@ -6,6 +6,7 @@ classes come first, and one for named requests must be of their devices' type.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,6 +21,7 @@ from tonnage.model.names import ResourceName
 from tonnage.model.reasons.gpu.claim_preparation import ClaimConfigRefused
 
 _MOST_NAMED: Final = 5
+_DIGITS: Final = 12
 _FROM_CLASS: Final = "FromClass"
 _TIME_SLICING: Final = "TimeSlicing"
 _NO_ROOT: Final = (
@@ -89,8 +91,16 @@ def _daemon(
         MpsDevice(uuid, limits.get(uuid, limits.get(str(place), config.limit_mib)))
         for place, uuid in enumerate(uuids)
     )
-    name = ResourceName(f"claims.{DRIVER}/{claim.uid}-{number}")
-    return MpsDaemon(name, root, config.threads_percent, devices)
+    return MpsDaemon(daemon_name(claim.uid, number), root, config.threads_percent, devices)
+
+
+def daemon_name(uid: str, number: int) -> ResourceName:
+    """What a claim's daemon has in the place of a resource's name: short, for sockets have short paths.
+
+    >>> daemon_name("8a1e", 0)
+    'claim/690ca8efb4da-0'
+    """
+    return ResourceName(f"claim/{hashlib.sha256(uid.encode()).hexdigest()[:_DIGITS]}-{number}")
 
 
 def _chosen(

@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.model.catalog.gpus import GpuModel, gpu_models
 from tonnage.model.devices.claims import CDI_CLAIM_KIND
-from tonnage.model.devices.inventory import Device, Inventory, Sample
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice, Sample
 from tonnage.model.devices.links import Link
 from tonnage.model.errors import TonnageError
 from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
@@ -23,6 +23,8 @@ ALL: Final = "all"
 """As the value of NVIDIA_VISIBLE_DEVICES: every GPU of the node."""
 UNSUPPORTED: Final = "[N/A]"
 _NODE: Final = re.compile("/dev/nvidia([0-9]+)")
+_CLAIMED_PART: Final = re.compile(r".*-gpu-([0-9]+)-mig-[a-z0-9]+-[0-9]+-([0-9]+)")
+"""A MIG device as a claim's CDI spec names it: the GPU's minor number, and the first memory slice."""
 _NO_DEVICES: Final = frozenset({"", "void", "none"})
 
 
@@ -105,6 +107,11 @@ def injected_ids(context: ContainerContext) -> tuple[str, ...]:
         if any(name.startswith(CDI_CLAIM_KIND) for name in injection.cdi_devices)
         and (match := _NODE.fullmatch(path))
     ]
+    ids += [
+        f"mig-{match[1]}-{match[2]}"
+        for name in injection.cdi_devices
+        if name.startswith(CDI_CLAIM_KIND) and (match := _CLAIMED_PART.fullmatch(name))
+    ]
     return tuple(dict.fromkeys(ids))
 
 
@@ -129,7 +136,8 @@ def _visible(ids: tuple[str, ...], inventory: Inventory, samples: dict[str, Samp
         ids = tuple(device.uuid for device in inventory.devices)
     alive = [device for device in inventory.devices if device.uuid in samples]
     by_id = {device.uuid: device for device in alive} | {str(device.index): device for device in alive}
-    by_id |= {part.uuid: device for device in alive for part in device.migs}
+    part_of = {name: part for device in alive for part in device.migs for name in _names(device, part)}
+    by_id |= {name: device for device in alive for part in device.migs for name in _names(device, part)}
     visible = {device.uuid: device for name in ids if (device := by_id.get(name)) is not None}
     return VisibleGpus(
         tuple(sorted(visible.values(), key=lambda device: device.index)),
@@ -137,9 +145,16 @@ def _visible(ids: tuple[str, ...], inventory: Inventory, samples: dict[str, Samp
         inventory.driver_version,
         inventory.cuda_version,
         samples,
-        parts=frozenset(part.uuid for device in alive for part in device.migs).intersection(ids),
+        parts=frozenset(part_of[name].uuid for name in ids if name in part_of),
         links=inventory.links,
     )
+
+
+def _names(device: Device, part: MigDevice) -> tuple[str, ...]:
+    """What a MIG device is called in injected ids."""
+    if part.placement is None:
+        return (part.uuid,)
+    return part.uuid, f"mig-{device.minor}-{part.placement[0]}"
 
 
 async def device_nodes(context: ContainerContext) -> tuple[str, ...]:
