@@ -126,10 +126,12 @@ class Shown:
     """kubelet's list of pod resources: the devices of pods that are not over, and all those pods.
 
     Devices of ordinary init containers are not in it. `pods` are (namespace, name), without devices too.
+    `claims` are what containers have by claims; their ids are names as claims know them.
     """
 
     holds: tuple[Hold, ...] = ()
     pods: frozenset[tuple[str, str]] = frozenset()
+    claims: tuple[Hold, ...] = ()
 
 
 class KubeletHolds(Protocol):

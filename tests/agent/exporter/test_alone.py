@@ -21,8 +21,8 @@ from tonnage.agent.exporter.alone import LoneExporter
 from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions, wrong_options
-from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind
-from tonnage.model.devices.sharing import Hold
+from tonnage.model.devices.inventory import Device, Inventory, RawEvent, RawEventKind
+from tonnage.model.devices.sharing import Hold, HoldKind
 from tonnage.model.errors import ClusterError, HardwareError, Problem
 from tonnage.model.node.telemetry import PodIdentity
 from tonnage.ports.kubernetes import KubernetesApi
@@ -199,6 +199,15 @@ async def test_a_pod_that_ended_holds_nothing_though_kubelet_lists_it(lone: Lone
     lone.board.pods.publish({"ml/b": PodIdentity("uid-b")})
     await lone.after(20)
     assert lone.pods == []
+
+
+async def test_what_is_held_by_a_claim_is_known_by_its_device(lone: Lone) -> None:
+    lone.node.inventory = Inventory((Device("GPU-0", 0, "T4", 15360, minor=3),))
+    await lone.exporter.scan()
+    claim = Hold("ml/claim", ("gpu-3", "gpu-9"), "ml", "a", "main", kind=HoldKind.CLAIM)
+    lone.node.list = Shown(claims=(claim,))
+    await lone.after(5)
+    assert lone.board.holds.value.holds == (replace(claim, ids=("GPU-0",)),)
 
 
 async def test_without_a_driver_devices_come_with_it(lone: Lone) -> None:

@@ -105,6 +105,13 @@ def test_the_holder_of_a_device_is_named_and_the_pod_may_hope_dra_5() -> None:
     [reason] = found.nodes[0].reasons
     assert (found.verdict, reason.code) == (Verdict.NOT_NOW, ClaimNotAllocatable.code)
     assert "gpu-0 in use by claim ml/held of train" in reason.message
+    assert [remedy.to_json() for remedy in found.remedies] == [
+        {
+            "action": "wait until the pods with ml/held have ended",
+            "effect": "gives it devices on a",
+            "patch": {},
+        }
+    ]
     assert found.upstream_message == (
         "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
         "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
@@ -147,6 +154,17 @@ def test_the_constraint_that_excludes_a_combination_is_named_dra_5() -> None:
         claim("mine", count=2, constraints=alike), pod("mine"),
     )  # fmt: skip
     assert f"meet matchAttribute {DRIVER}/model" in found.nodes[0].reasons[0].message
+    assert [remedy.action for remedy in found.remedies] == [
+        f"remove the constraint on {DRIVER}/model, or ask for fewer devices"
+    ]
+
+
+def test_where_something_else_stands_against_a_node_its_claims_alone_are_no_remedy() -> None:
+    found = explained(
+        node("a"), resource_slice("a", device("gpu-0")), ANY, claim("mine", count=2),
+        pod("mine", nodeSelector={"zone": "b"}),
+    )  # fmt: skip
+    assert not any("devices" in remedy.effect for remedy in found.remedies)
 
 
 def test_a_pool_without_all_its_slices_is_named() -> None:

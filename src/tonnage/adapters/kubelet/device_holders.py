@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,8 @@ import grpc.aio
 from tonnage.adapters.checkpoints import file_problem
 from tonnage.adapters.kubelet.checkpoint_file import holds_in
 from tonnage.adapters.kubelet.plugin_folder import CHANNEL_OPTIONS, file_stamp, kubelet_error, socket_identity
-from tonnage.model.devices.sharing import Hold
+from tonnage.model.devices.claims import DRIVER
+from tonnage.model.devices.sharing import Hold, HoldKind
 from tonnage.model.errors import ClusterError, HardwareError, Problem
 from tonnage.ports.node import Shown
 from tonnage.wire.kubelet import methods
@@ -92,7 +93,22 @@ def shown_of(listing: wire.ListPodResourcesResponse) -> Shown:
         for container in pod.containers
         for devices in container.devices
     )
-    return Shown(holds, frozenset((pod.namespace, pod.name) for pod in listing.pod_resources))
+    pods = frozenset((pod.namespace, pod.name) for pod in listing.pod_resources)
+    return Shown(holds, pods, tuple(_claims(listing)))
+
+
+def _claims(listing: wire.ListPodResourcesResponse) -> Iterator[Hold]:
+    """What containers have by claims of our driver; a claim's other devices are other drivers'."""
+    for pod in listing.pod_resources:
+        for container in pod.containers:
+            for claim in container.dynamic_resources:
+                devices = [part.device_name for part in claim.claim_resources if part.driver_name == DRIVER]
+                name = f"{claim.claim_namespace}/{claim.claim_name}"
+                if devices:
+                    yield Hold(
+                        *(name, tuple(devices), pod.namespace, pod.name, container.name),
+                        kind=HoldKind.CLAIM,
+                    )
 
 
 def replicas_in(answer: wire.AllocatableResourcesResponse) -> Mapping[tuple[str, str], int]:

@@ -12,6 +12,7 @@ from typing import Final
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentWorld
 from tonnage.agent.node_pods import NodePods
+from tonnage.decide.node.claims.claim_holders import claim_names, named_holds
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.exporter.shares import Replicas
 from tonnage.loop.informer import Informer
@@ -48,6 +49,7 @@ class LoneExporter:
         self._scan_soon = asyncio.Event()
         self._pods = NodePods(world, on_change=self._pods_changed, on_census=lambda: None)
         self._holds: tuple[Hold, ...] = ()
+        self._claims: tuple[Hold, ...] = ()
         self._replicas: Replicas = {}
         self._listed_s: float | None = None
         self._begun_s = world.clock.monotonic()
@@ -138,23 +140,26 @@ class LoneExporter:
         if not due or not (quiet or since_s >= _PATIENCE_S):
             return
         try:
-            holds = (await self._kubelet.shown()).holds
+            shown = await self._kubelet.shown()
             self._replicas = await self._kubelet.replicas()
         except ClusterError as error:
             self._complain("kubelet not asked", error)
             if self._listed_s is None or now - self._listed_s >= _SILENT_S:
-                self._holds = ()
+                self._holds = self._claims = ()
                 self._publish(settled=False)
             return
         self._complain("kubelet not asked")
         self._listed_s = now
-        self._holds = holds
+        self._holds, self._claims = shown.holds, shown.claims
         self._publish()
 
     def _publish(self, *, settled: bool = True) -> None:
         """Without pods that are over, which an older kubelet lists, too."""
         pods = self._board.pods.value
-        holds = tuple(hold for hold in self._holds if not pods or f"{hold.namespace}/{hold.pod}" in pods)
+        inventory = self._board.inventory.value
+        names = claim_names(inventory) if inventory is not None and self._claims else {}
+        every = (*self._holds, *named_holds(self._claims, names))
+        holds = tuple(hold for hold in every if not pods or f"{hold.namespace}/{hold.pod}" in pods)
         self._board.holds.publish(DeviceHolds.of(holds, settled=settled and self._listed_s is not None))
 
     def _complain(self, failure: str, error: Exception | None = None) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentWorld
 from tonnage.agent.holds.ledger_file import ledger_bytes, ledger_of
+from tonnage.decide.node.claims.claim_holders import claim_names, with_containers
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.ledger import (
     Census,
@@ -131,6 +132,9 @@ class HoldLedger:
 
     def _publish(self, *, settled: bool) -> None:
         holds = holds_of(self.evidence, tuple(self._entries.values()))
+        inventory = self._board.inventory.value
+        if self.evidence.claims and inventory is not None:
+            holds = with_containers(holds, self.evidence.claims, claim_names(inventory))
         before = self._board.holds.value
         if holds == before.holds:  # the same objects: what was made of them need not be made again
             self._board.holds.publish(DeviceHolds(before.holds, settled, before.by_id))

@@ -48,7 +48,9 @@ class KubeletBooks:
         listed_holds = None if shown is None else shown.holds
         evidence = gather(before, listed_holds, reserved, order=order, settled=settled)
         pods = frozenset[tuple[str, str]]() if shown is None else shown.pods
-        return replace(evidence, kubelet=identity if identity == self._kubelet.identity() else "", pods=pods)
+        claims = before.claims if shown is None else shown.claims
+        kubelet = identity if identity == self._kubelet.identity() else ""
+        return replace(evidence, kubelet=kubelet, pods=pods, claims=claims)
 
     async def _shown(self) -> Shown | None:
         try:

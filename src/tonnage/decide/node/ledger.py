@@ -88,6 +88,8 @@ class Evidence:
     kubelet: str = ""
     pods: frozenset[tuple[str, str]] = frozenset()
     read: bool = True
+    claims: tuple[Hold, ...] = ()
+    """What kubelet lists of containers by claims, the names of devices in the place of ids."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from tonnage.diagnose.explain.nodes.undecided_nodes import Unpromised, unpromise
 from tonnage.diagnose.explain.nodes.verdicts import unread_amounts
 from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.missing_kinds import cluster_unseen, nodes_not_given, unread_kinds
+from tonnage.diagnose.remedies.claim_remedies import claim_remedies
 from tonnage.diagnose.remedies.remedies import one_of_each, remedies_for
 from tonnage.diagnose.remedies.scheduler_names import served
 from tonnage.diagnose.rules.devices.numa import candidates_of, kubelet_takes
@@ -206,7 +207,7 @@ def _explain_waiting(
     remedies: tuple[Remedy, ...] = ()
     if trying and verdict is not Verdict.FITS and case.classes and not decision.unmodelled:
         remedies = (
-            remedies_for(case, ground)
+            (*remedies_for(case, ground), *claim_remedies(case.classes))
             if decision.chosen is None
             else (*one_of_each(case, ground, reasons), *_aligned(case, reasons))
         )

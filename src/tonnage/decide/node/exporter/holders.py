@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tonnage.decide.node.exporter.device_ids import DeviceReference, device_reference
-from tonnage.model.devices.sharing import Hold
+from tonnage.model.devices.sharing import Hold, HoldKind
 from tonnage.model.node.telemetry import DeviceEntity, HoldingContainer, InstanceEntity, LinkEntity
 
 _GPU: Final = "nvidia.com/gpu"
@@ -29,8 +29,8 @@ def holders_of(
 ) -> Holders:
     """Every holder of each device (dcgm-exporter: PodMapper); ids of devices that are not there are left out.
 
-    Counted are `nvidia.com/gpu`, `nvidia.com/mig-*`, and `resources`. A container that kubelet lists twice
-    for a device, as it does for each NUMA node, holds it once.
+    Counted are `nvidia.com/gpu`, `nvidia.com/mig-*`, what claims have, and `resources`. A container that
+    kubelet lists twice for a device, as it does for each NUMA node, holds it once.
     """
     holders: dict[DeviceKey, dict[HoldingContainer, None]] = {}
     for held in held_devices((hold for hold in holds if _counts(hold, resources)), entities):
@@ -41,7 +41,8 @@ def holders_of(
 
 
 def _counts(hold: Hold, resources: Collection[str]) -> bool:
-    return hold.resource == _GPU or hold.resource.startswith(_MIG) or hold.resource in resources
+    by_claim = hold.kind is HoldKind.CLAIM
+    return by_claim or hold.resource == _GPU or hold.resource.startswith(_MIG) or hold.resource in resources
 
 
 class HeldDevice(NamedTuple):
