@@ -1,4 +1,4 @@
-"""What a driver needs of its host, as an agent's pod can see it: kernel, buses, and files of the host's root."""
+"""What a driver needs of its host, as the agent can see it: kernel, buses, and files of the host's root."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tonnage.diagnose.case import Case, ManifestFieldError, device_needs
 from tonnage.diagnose.cluster_view import Ground, Grounds, SharedGround, ground_of
 from tonnage.diagnose.explain.admission.outcome import (
     Attempt,
-    claim_remedies,
+    claim_quota_remedies,
     explain_forbidden,
     explain_no_namespace,
     explain_unserved,
@@ -151,7 +151,7 @@ def _explain_new(
     ground = grounds.of(snapshot)
     let_in = _explain_let_in(admission.manifest.pod, subject, ground, trying=trying)
     let_in = replace(let_in, reasons=(*let_in.reasons, *webhook_notes(manifest, snapshot)))
-    helps = claim_remedies(attempt, admission.claims, later) if trying else ()
+    helps = claim_quota_remedies(attempt, admission.claims, later) if trying else ()
     return with_claim_limits(let_in, admission.claims, helps)
 
 

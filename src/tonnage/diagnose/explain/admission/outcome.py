@@ -240,7 +240,7 @@ def _advice(reasons: tuple[Reason, ...]) -> tuple[Remedy, ...]:
     return tuple(Remedy(action, "") for action in dict.fromkeys(r.remedy for r in reasons) if action)
 
 
-def claim_remedies(
+def claim_quota_remedies(
     attempt: Attempt, reasons: tuple[QuotaExceededByClaim, ...], later: Later
 ) -> tuple[Remedy, ...]:
     """What lets the claims be made that a quota refuses, with what comes then."""
