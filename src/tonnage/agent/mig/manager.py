@@ -18,7 +18,7 @@ from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.journal import MigJournal
-from tonnage.agent.mig.state import what_stands, words
+from tonnage.agent.mig.state import after, uuids, what_stands, words, words_of
 from tonnage.agent.mig.steps import MigSteps, StepsEnd
 from tonnage.decide.node.claims.claimed import without_partitioned
 from tonnage.decide.node.mig.change import MigChange, change_to
@@ -223,9 +223,7 @@ class NodeMig:
     async def _begin(self, change: MigChange) -> None:
         """Withdraw what is to be changed, look again who uses it, and change it."""
         self._say(
-            MigStanding(
-                change.config, MigState.PENDING, f"{_uuids(change)}: {change.config} is being created"
-            )
+            MigStanding(change.config, MigState.PENDING, f"{uuids(change)}: {change.config} is being created")
         )
         # First on disk: an agent that comes after and finds nothing begun offers the devices again.
         await self._journal.write(change)
@@ -299,13 +297,13 @@ class NodeMig:
         """The change as it is from here on."""
         if stage is Stage.FORWARD:
             _LOG.info(
-                "MIG layout changes: node=%s config=%s gpus=%s", self._node, change.config, _uuids(change)
+                "MIG layout changes: node=%s config=%s gpus=%s", self._node, change.config, uuids(change)
             )
             return replace(change, begun=True)
         if stage in (Stage.BACK, Stage.BACK_FOR_BOARD):
             _LOG.error(
                 "MIG layout goes back: node=%s config=%s why=%s",
-                *(self._node, change.config, _words_of(end.refusal)),
+                *(self._node, change.config, words_of(end.refusal)),
             )
             change = replace(change, refusal=end.refusal, stubborn=end.stubborn)
             await self._noted(change)
@@ -315,7 +313,7 @@ class NodeMig:
         """Let what stands be used, and say how it ended."""
         stands = await what_stands(change, self._hardware) if stage is Stage.GIVEN_UP else ""
         await self._end()
-        why, why_back = _words_of(refusal), _words_of(change.refusal)
+        why, why_back = words_of(refusal), words_of(change.refusal)
         match stage:
             case Stage.APPLIED:
                 self._failures = 0
@@ -340,14 +338,14 @@ class NodeMig:
         if host is None or not boot:
             return wrong
         if obstacle := restart_obstacle(change, boot, self._board.holds.value):
-            return _after(wrong, obstacle)
+            return after(wrong, obstacle)
         try:
             # Before the restart, which ends this agent: the next one must not restart the node once more.
             await self._journal.write(replace(change, rebooted=boot))
         except HardwareError:
             return wrong
         self._say(MigStanding(change.config, MigState.REBOOTING, wrong.message))
-        return _after(wrong, await host.restart(boot, self._journal.note))
+        return after(wrong, await host.restart(boot, self._journal.note))
 
     async def _noted(self, change: MigChange) -> None:
         """Going back must not wait for a disk: who comes after would go forward, and back again."""
@@ -392,16 +390,3 @@ class NodeMig:
             _LOG.info("MIG layout: node=%s %s", self._node, text)
             self._events.post("Normal", f"MigConfig{standing.state.title()}", text)
         self._board.mig_standing.publish(standing)
-
-
-def _after(first: MigObstacle, then: MigObstacle) -> MigObstacle:
-    """The second, with the words of both."""
-    return replace(then, message=f"{first.message}; {then.message}")
-
-
-def _words_of(refusal: MigObstacle | None) -> str:
-    return refusal.message if refusal is not None else ""
-
-
-def _uuids(change: MigChange) -> str:
-    return ", ".join(shape.uuid for shape in change.goal)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.model.errors import ConfigError, HardwareError, TonnageError
 from tonnage.model.mig.layouts import DividedGpu
+from tonnage.model.reasons.gpu.mig import MigObstacle
 from tonnage.ports.node import DeviceReader
 
 _MOST_PROBLEMS: Final = 5
@@ -46,3 +48,18 @@ def _stands(uuid: str, gpu: DividedGpu | None) -> str:
     ]
     mode = "on" if gpu.enabled else "off"
     return f"{uuid} has MIG {mode}, {', '.join(parts) or 'no instance'}"
+
+
+def after(first: MigObstacle, then: MigObstacle) -> MigObstacle:
+    """The second, with the words of both."""
+    return replace(then, message=f"{first.message}; {then.message}")
+
+
+def words_of(refusal: MigObstacle | None) -> str:
+    """What a refusal says; empty without one."""
+    return refusal.message if refusal is not None else ""
+
+
+def uuids(change: MigChange) -> str:
+    """The GPUs of a change."""
+    return ", ".join(shape.uuid for shape in change.goal)
