@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -93,3 +95,15 @@ async def test_a_wrong_flag_ends_the_container_with_the_reason() -> None:
         told_on_the_twin(context, KUBECONFIG)
     assert await run_node_agent(context, kubeconfig=KUBECONFIG) == 2
     assert b"--metric-address" in cast(Stdio, context.stdio).error
+
+
+def test_what_a_cluster_at_rest_does_without_is_not_loaded() -> None:
+    """Each of these takes half a megabyte to two and a half of every embedded cluster."""
+    spared = ("lightkube", "re2", "tarfile", "html", "tonnage.twin.kubelet.programs.shell", "cel_expr_python")
+    modules = (
+        "tonnage.cli.up.embedded, tonnage.cli.up.programs, tonnage.twin.cluster, tonnage.twin.population"
+    )
+    code = f"import sys, {modules}; print([name for name in {spared} if name in sys.modules])"
+    command = [sys.executable, "-c", code]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert shown == "[]\n"

@@ -18,7 +18,6 @@ import click
 
 from tonnage.adapters.http.address import Address, listen
 from tonnage.adapters.logging import LineFormatter
-from tonnage.adapters.pci_probe import look
 from tonnage.agent.main import AgentHost, run_agent
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
@@ -31,7 +30,6 @@ from tonnage.twin.host_programs import PretendedPrograms
 from tonnage.twin.kubelet.containers.runtime_port import ContainerContext, Program, Stdio
 from tonnage.twin.kubelet.node_disk import LocalDisk
 from tonnage.twin.kubelet.programs.gpus import sees_gpus
-from tonnage.twin.kubelet.programs.program_table import find_command
 from tonnage.twin.platform import AGENT_IMAGE
 
 _CONTROLLER: Final = "controller"
@@ -57,12 +55,16 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
     if _SHARED_MEMORY in context.argv:
         return 0
     if _PROBE in context.argv:
+        from tonnage.adapters.pci_probe import look
+
         code, text = await asyncio.to_thread(look, context.node_root)
         context.stdio.write(f"{text}\n".encode())
         return code
     if _WORKLOAD in context.argv:
         return _pretend_workload(context)
     if context.argv[:1] == (_FOLLOWS,):
+        from tonnage.twin.kubelet.programs.program_table import find_command
+
         tail = find_command(context)
         assert tail is not None
         return await tail(context)
