@@ -72,8 +72,10 @@ def test_tls_and_a_password_are_sent_to_the_exporters_alone(tmp_path: Path) -> N
     (tmp_path / "pods.json").write_text(json.dumps(PODS))
     (tmp_path / "ca.crt").write_bytes(Authority.generate(datetime.now(UTC)).certificate_pem)
     (tmp_path / "password").write_text("secret")
-    given = {"ca_file": str(tmp_path / "ca.crt"), "password_file": str(tmp_path / "password")}
-    config: Any = scrape_config(ScrapeOptions(user="prometheus", **given))
+    options = ScrapeOptions(
+        ca_file=str(tmp_path / "ca.crt"), user="prometheus", password_file=str(tmp_path / "password")
+    )
+    config: Any = scrape_config(options)
     for job in config["scrape_configs"]:
         del job["kubernetes_sd_configs"]
         job["file_sd_configs"] = [{"files": [str(tmp_path / "pods.json")]}]

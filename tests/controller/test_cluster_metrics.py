@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tonnage.controller.cluster_metrics import ClusterCollector, ClusterSource
+from tonnage.controller.cluster_metrics import ClusterCollector, FollowedCluster
 from tonnage.diagnose.monitoring.cluster_families import cluster_families
 from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.metric_families import Metric
@@ -67,7 +67,7 @@ class Bench:
         self.clock = VirtualClock()
         self.api: KubernetesApi = ApiServer(self.clock, random=Random(7)).local()
         self.reader = Reader(self.api, **refused)
-        source: Any = ClusterSource(self.reader, "v1.35.0", "ml")  # type: ignore[arg-type]
+        source: Any = FollowedCluster(self.reader, "v1.35.0", "ml")  # type: ignore[arg-type]
         self.collector = ClusterCollector(source, self.clock, INTERVAL_S, cluster_families)
         self._task: asyncio.Task[None] | None = None
 

@@ -30,7 +30,7 @@ _NO_SUCH_KIND: Final = 404
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSource:
+class FollowedCluster:
     """The cluster that is followed. Where lists of all namespaces are refused, `namespace` is."""
 
     api: KubernetesReader
@@ -43,7 +43,7 @@ class ClusterCollector:
 
     def __init__(
         self,
-        source: ClusterSource,
+        source: FollowedCluster,
         clock: Clock,
         interval_s: float,
         families_of: Callable[[Snapshot], Iterable[MetricFamily]],

@@ -20,7 +20,6 @@ from tonnage.adapters.kubelet.device_holders import KubeletFiles
 from tonnage.adapters.process_table import ProcFiles
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentWorld
-from tonnage.agent.exporter.alone import LoneExporter
 from tonnage.agent.exporter.collectors import Collectors
 from tonnage.agent.exporter.page import ExporterPage
 from tonnage.agent.exporter.pod_usage import UsageMeter
@@ -74,6 +73,8 @@ async def run_exporter(
     root: Path,
 ) -> None:
     """Be the exporter and nothing else until cancelled, so that the agent's pod needs no `hostPID`."""
+    from tonnage.agent.exporter.alone import LoneExporter  # an agent that exports needs none
+
     board = NodeBoard.blank(world.clock)
     kubelet = KubeletFiles(root / "var/lib/kubelet")
     lone = LoneExporter(world, board, backend, kubelet)

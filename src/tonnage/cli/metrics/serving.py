@@ -17,7 +17,7 @@ from tonnage.adapters.http.server import HttpRequest, HttpServer, Response, Rout
 from tonnage.adapters.kubernetes.client import server_version
 from tonnage.cli.cluster import connected
 from tonnage.cli.terminal.output import line, say
-from tonnage.controller.cluster_metrics import ClusterCollector, ClusterSource
+from tonnage.controller.cluster_metrics import ClusterCollector, FollowedCluster
 from tonnage.diagnose.monitoring.cluster_families import cluster_families
 from tonnage.diagnose.monitoring.scraping import discovered
 from tonnage.model.errors import TonnageError
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 async def serve_cluster(common: Common, address: Address, interval_s: float) -> int:
     """Serve metrics of the cluster until a signal comes."""
     async with connected(common, program="tonnage-metrics") as api:
-        source = ClusterSource(api, await server_version(api), common.namespace or api.namespace or "default")
+        source = FollowedCluster(
+            api, await server_version(api), common.namespace or api.namespace or "default"
+        )
         collector = ClusterCollector(source, SystemClock(), interval_s, cluster_families)
         routes = {
             "/metrics": Route(MetricsPage(collector.families)),

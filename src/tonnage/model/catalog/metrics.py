@@ -84,7 +84,7 @@ def device_fields() -> Mapping[str, DeviceField]:
     ('DCGM_FI_DEV_POWER_USAGE', 'DCGM_FI_DEV_BOARD_POWER_WATTS')
     """
     text = resources.files(__package__).joinpath("metrics.toml").read_text(encoding="utf-8")
-    rows = (each for name, row in tomllib.loads(text).items() for each in _by_link(name, row))
+    rows = (named for name, row in tomllib.loads(text).items() for named in _by_link(name, row))
     fields = {name: DeviceField(name=name, **_typed(row)) for name, row in rows}
     names = [name for field in fields.values() for name in field.dcgm]
     if twice := sorted({name for name in names if names.count(name) > 1}):
