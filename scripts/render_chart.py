@@ -35,7 +35,7 @@ TWIN_VALUES: Final = (
 """On the twin agents divide GPUs, may evict pods for it, and serve claims; its user needs no role to read."""
 CONTROLLER_VALUES: Final = (
     *("controller.enabled=true", "controller.operatorNamespace=gpu-operator"),
-    *("controller.definitions=false", "readerRole.create=false"),
+    *("controller.definitions=false", "readerRole.create=false", "controller.drivers.enabled=true"),
 )
 """On the twin ConfigMaps that a ClusterPolicy names lie where NVIDIA's operator would be."""
 _TWIN_KINDS: Final = (
@@ -67,7 +67,8 @@ def files() -> dict[Path, str]:
 
 
 def _is_of_controller(found: dict[str, Any]) -> bool:
-    return "-controller" in found["metadata"]["name"] or found["kind"] == "PriorityClass"
+    name = found["metadata"]["name"]
+    return "-controller" in name or name == "nvidia-driver" or found["kind"] == "PriorityClass"
 
 
 def _for_the_twin(chart: list[dict[str, Any]]) -> str:

@@ -22,6 +22,8 @@ LONGEST = frozenset(
         "admission",
         "cdi-injection",
         "contention",
+        "driver-preflight",
+        "driver-upgrade",
         "failing-gpu",
         "mig-reconfigure",
         "mps",

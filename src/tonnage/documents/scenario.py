@@ -182,6 +182,12 @@ class NodeGroup(Document):
     kubelet: KubeletSettings = KubeletSettings()
     labels: Annotated[dict[str, str], AfterValidator(_labels)] = Field(default={})
     taints: tuple[Annotated[str, AfterValidator(_taint)], ...] = ()
+    driver: Literal["host", "container"] = "host"
+    """Whose driver its nodes have."""
+    headers: bool = True
+    """Whether headers for the running kernel are installed; only where a container brings the driver."""
+    nouveau: bool = False
+    """Whether the kernel's own driver holds the cards; only where a container brings the driver."""
     config: str | None = None
     """Key of the device-plugin config; becomes the node label `nvidia.com/device-plugin.config`."""
 
@@ -207,7 +213,8 @@ class NodeGroup(Document):
 class Scenario(Document):
     """A fleet. `configs` becomes the ConfigMap tonnage-system/device-plugin-config, a key each.
 
-    With `controller` the cluster controller runs, which follows a ClusterPolicy.
+    With `controller` the cluster controller runs, which follows a ClusterPolicy; with `drivers` it installs
+    drivers, too.
     """
 
     name: Name
@@ -216,6 +223,7 @@ class Scenario(Document):
     groups: Annotated[tuple[NodeGroup, ...], Field(max_length=100)]
     configs: Annotated[dict[str, dict[str, JsonValue]], AfterValidator(_config_keys)] = Field(default={})
     controller: bool = False
+    drivers: bool = False
     feature_gates: Annotated[dict[str, bool], Field(max_length=64)] = Field(default={})
     """Kubernetes' feature gates that are not as its release has them by default."""
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from tonnage.decide.node.labels.node_labels import node_labels
 from tonnage.documents.hardware import Hardware
+from tonnage.documents.scenario import NodeGroup
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.node.machine import Cpu, Machine, PciDevice
@@ -80,6 +81,18 @@ def install_machine(root: Path, machine: Machine) -> None:
     for device in machine.pci or ():
         (root / _DEVICES / device.address / "config").write_bytes(device.config)
         (root / _DEVICES / device.address / "driver").symlink_to(_DRIVER)
+
+
+def install_kernel(root: Path, kernel: str, group: NodeGroup) -> None:
+    """What a node without a driver of its own has of its kernel: modules, and headers if it has them."""
+    (root / f"lib/modules/{kernel}/kernel").mkdir(parents=True)
+    if group.headers:
+        (root / f"lib/modules/{kernel}/build").mkdir()
+        (root / f"lib/modules/{kernel}/build/Makefile").touch()
+    if group.nouveau:
+        for device in (root / _DEVICES).iterdir():
+            (device / "driver").unlink()
+            (device / "driver").symlink_to("../../../bus/pci/drivers/nouveau")
 
 
 def _config_space(device: str) -> bytes:

@@ -18,7 +18,7 @@ from tonnage.twin.apiserver.server import LOOPBACK
 from tonnage.twin.certificate_authority import CertificateAuthority
 from tonnage.twin.devices.driver_files import install_driver
 from tonnage.twin.devices.scenario import ScenarioBackend
-from tonnage.twin.feature_discovery import install_machine, pretended_machine
+from tonnage.twin.feature_discovery import install_kernel, install_machine, pretended_machine
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.containers.runtime_port import Program
 from tonnage.twin.kubelet.kubelet import Kubelet
@@ -126,7 +126,10 @@ class TwinNodes:
             if node.machine.hardware.devices:
                 node.devices.start_load()
                 node.mps.install()
-                install_driver(node.root, node.machine.hardware.driver_version)
+                if node.machine.group.driver == "host":
+                    install_driver(node.root, node.machine.hardware.driver_version)
+                else:
+                    install_kernel(node.root, node.machine.spec.kernel_version, node.machine.group)
             await self._servers.listen(node.kubelet)
             loops.run(f"kubelet {node.machine.spec.name}", node.kubelet.run())
 

@@ -61,12 +61,18 @@ _VOLUMES_LEFT_OUT: Final = ("driver-root",)
 
 
 def platform_objects(
-    configs: Mapping[str, str], kubeconfig: Path, *, light: bool = False, controller: bool = False
+    configs: Mapping[str, str],
+    kubeconfig: Path,
+    *,
+    light: bool = False,
+    controller: bool = False,
+    drivers: bool = False,
 ) -> Iterator[tuple[Kind[Object], str | None, JsonObject]]:
     """Every object with its kind and namespace, in the order in which they can be created.
 
     `configs` is the data of the device-plugin ConfigMap; `kubeconfig` is where agents find the API server;
-    `light`: there are nodes on which no agent can run; `controller`: the cluster controller runs, too.
+    `light`: there are nodes on which no agent can run; `controller`: the cluster controller runs, too, and
+    with `drivers` installs them.
     """
     contents: JsonObject = dict(configs)
     yield NAMESPACE, None, {"metadata": {"name": SYSTEM_NAMESPACE}}
@@ -76,19 +82,26 @@ def platform_objects(
         kind, namespace = _KINDS[text(body, "kind")], text(body, "metadata", "namespace") or None
         yield kind, namespace, body if kind is not DAEMON_SET else agents
     if controller:
-        yield from _controller_objects(kubeconfig)
+        yield from _controller_objects(kubeconfig, drivers=drivers)
 
 
-def _controller_objects(kubeconfig: Path) -> Iterator[tuple[Kind[Object], str | None, JsonObject]]:
+def _controller_objects(
+    kubeconfig: Path, *, drivers: bool
+) -> Iterator[tuple[Kind[Object], str | None, JsonObject]]:
     """The cluster controller as the chart installs it, and what a ClusterPolicy needs."""
     from tonnage.model.catalog.nvidia_kinds import nvidia_definition  # most clusters have no controller
 
     yield NAMESPACE, None, {"metadata": {"name": OPERATOR_NAMESPACE}}
-    yield CUSTOM_RESOURCE, None, nvidia_definition("clusterpolicies")
+    for plural in ("clusterpolicies", "nvidiadrivers"):
+        yield CUSTOM_RESOURCE, None, nvidia_definition(plural)
     for body in mappings(parsed_json(files(__package__).joinpath("controller.json").read_bytes())):
         kind, namespace = _KINDS[text(body, "kind")], text(body, "metadata", "namespace") or None
         if kind is DEPLOYMENT:
-            _pretend(at(body, "spec", "template", "spec"), kubeconfig)
+            pod = at(body, "spec", "template", "spec")
+            _pretend(pod, kubeconfig)
+            for container in mappings(pod, "containers"):
+                # It may; whether it does, the scenario says.
+                container["args"] = [arg for arg in items(container, "args") if drivers or arg != "--drivers"]
             not_light: JsonObject = {"key": LIGHT_LABEL, "operator": "DoesNotExist"}
             terms: JsonObject = {"nodeSelectorTerms": [{"matchExpressions": [not_light]}]}
             affinity: JsonObject = {"requiredDuringSchedulingIgnoredDuringExecution": terms}

@@ -107,7 +107,11 @@ class Population:
         await self._fleet.start(self._authority, self._loops)
         # Last: with a database these objects outlast a start that fails, and no kubelet would run the agents.
         objects = platform_objects(
-            self._scenario.config_texts, kubeconfig, light=light.any, controller=self._scenario.controller
+            self._scenario.config_texts,
+            kubeconfig,
+            light=light.any,
+            controller=self._scenario.controller,
+            drivers=self._scenario.drivers,
         )
         for kind, namespace, body in objects:
             await self._install(kind, namespace, body)

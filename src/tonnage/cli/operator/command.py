@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tonnage.cli.cluster import connected
-from tonnage.cli.operator.drivers import rollback, show_conditions
+from tonnage.cli.operator.drivers import installs_drivers, rollback, show_conditions
 from tonnage.cli.operator.words import label_words
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, line, say
@@ -128,6 +128,7 @@ async def _cluster(
         if error.code != 404:
             raise
         policies = []  # the kind is not served yet
+    drivers = any(installs_drivers(policy.status) for policy in policies)
     by_name = {policy.metadata.name: policy for policy in policies}
     for policy in added:
         if (current := by_name.get(policy.metadata.name)) is not None:
@@ -142,7 +143,7 @@ async def _cluster(
         if config.metadata.name == AGENTS_CONFIG
     ]
     return OperatedCluster(
-        [gpu_policy_from(policy) for policy in by_name.values()],
+        [gpu_policy_from(policy, drivers=drivers) for policy in by_name.values()],
         [operated_node_from(node, reports.get(node.metadata.name)) for node in nodes],
         [config_map_from(config) for config in configs],
         config_map_from(agents[0]) if agents else SeenConfigMap(agents_namespace, AGENTS_CONFIG, {}),

@@ -25,6 +25,11 @@ _WORDS: Final = {
 """The conditions about drivers, and how each is headed."""
 
 
+def installs_drivers(status: JsonObject) -> bool:
+    """Whether the controller that has written a policy's status installs drivers."""
+    return any(text(condition, "type") in _WORDS for condition in mappings(status, "conditions"))
+
+
 def show_conditions(status: JsonObject) -> None:
     """What a policy's status says of drivers; nothing where the controller installs none."""
     by_type = {text(condition, "type"): condition for condition in mappings(status, "conditions")}

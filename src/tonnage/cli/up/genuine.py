@@ -115,7 +115,10 @@ class GenuineCluster:
         )
         await self._fleet.start(self._authority, self._loops)
         objects = platform_objects(
-            self._scenario.config_texts, kubeconfig, controller=self._scenario.controller
+            self._scenario.config_texts,
+            kubeconfig,
+            controller=self._scenario.controller,
+            drivers=self._scenario.drivers,
         )
         for kind, namespace, body in objects:
             typed = {"apiVersion": kind.api_version, "kind": kind.kind, **body}

@@ -332,6 +332,7 @@ _TONNAGE: Final = {
     "operator plan": _looks(
         {**_ANSWER, **_texts("--operator-namespace --agents-namespace")}, Arguments.FILES
     ),
+    "operator rollback": _changes({**_texts("--operator-namespace"), **_switches("-v --verbose --dry-run")}),
     "cdi validate": _looks(_ANSWER, Arguments.FILES),
     "hardware": _looks({**_ANSWER, **_switches("--reboot"), **_texts("--gpu --xid --health --mig")}),
     "metrics query": _looks(_ANSWER),

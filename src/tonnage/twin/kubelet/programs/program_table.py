@@ -7,8 +7,10 @@ from types import MappingProxyType
 from typing import Final
 
 from tonnage.twin.kubelet.containers.runtime_port import ContainerContext, Program
+from tonnage.twin.kubelet.programs import driver_container
 from tonnage.twin.kubelet.programs.basic import COMMANDS
 from tonnage.twin.kubelet.programs.cuda import SAMPLES, sample_at
+from tonnage.twin.kubelet.programs.driver_container import nvidia_driver
 from tonnage.twin.kubelet.programs.file_commands import FILING
 from tonnage.twin.kubelet.programs.filters import FILTERS
 from tonnage.twin.kubelet.programs.gpus import sees_gpus
@@ -22,7 +24,7 @@ _FOLDERS: Final = frozenset(
     {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/local/nvidia/bin"}
 )
 _EVERYWHERE: Final[Mapping[str, Program]] = MappingProxyType(
-    {**COMMANDS, **FILING, **FILTERS, **MACHINE, **SAMPLES}
+    {**COMMANDS, **FILING, **FILTERS, **MACHINE, **SAMPLES, driver_container.COMMAND: nvidia_driver}
 )
 _NVIDIAS: Final[Mapping[str, Program]] = MappingProxyType(
     {"nvidia-smi": nvidia_smi, "nvidia-cuda-mps-control": mps_control, "tonnage-load": tonnage_load}
@@ -37,6 +39,8 @@ def find_command(context: ContainerContext) -> Program | None:
     """
     if not context.argv:
         return None
+    if context.container.command[:1] == [driver_container.COMMAND] and not context.main:
+        return driver_container.probed
     folder, _, name = context.argv[0].rpartition("/")
     if folder and folder not in _FOLDERS:
         return sample_at(folder, name)
