@@ -380,6 +380,11 @@ async def test_a_pod_tries_the_devices_of_a_node(bench: Bench) -> None:
     """OPR-2."""
     gpu = {"name": "nvidia.com/gpu", "devices": 1, "replicas": 1, "capacity": 1, "allocatable": 1}
     await bench.node("a")
+    taints: Any = [
+        {"key": "nvidia.com/gpu-not-ready", "effect": "NoSchedule"},
+        {"key": "pool", "value": "gpu", "effect": "NoSchedule"},
+    ]
+    await bench.api.patch(NODE, "a", {"spec": {"taints": taints}})
     await bench.report("a", resources=[{**gpu, "allocated": 0}])
     await bench.api.create(PRIORITY_CLASS, {"metadata": {"name": "tonnage-validation"}, "value": -1})
     await bench.policy()
@@ -402,6 +407,7 @@ async def test_a_pod_tries_the_devices_of_a_node(bench: Bench) -> None:
     ready = await bench.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "OperandNotReady")
     assert "a: cuInit: x" in ready["message"]
+    assert len((await bench.api.get(NODE, "a")).spec.taints) == 2
     await bench.clock.advance(650)
     await bench.report("a", resources=[{**gpu, "allocated": 0}])
     await bench.clock.advance(65)
@@ -413,7 +419,9 @@ async def test_a_pod_tries_the_devices_of_a_node(bench: Bench) -> None:
     await bench.api.patch(POD, pod.metadata.name, ended, namespace="gpu-operator", subresource="status")
     await bench.clock.advance(3)
     assert (await bench.status())["state"] == "ready"
-    assert (await bench.api.get(NODE, "a")).metadata.annotations["tonnage.dev/validated"] == "true"
+    node = await bench.api.get(NODE, "a")
+    assert node.metadata.annotations["tonnage.dev/validated"] == "true"
+    assert [taint.key for taint in node.spec.taints] == ["pool"], "of taints the startup taint alone goes"
     report = (await bench.api.get(NODE_GPU_STATUS, "a")).status
     assert report["deviceCount"] == 1, "the agent's own fields stay"
     assert [stage["outcome"] for stage in report["validation"]["stages"]] == ["passed"] * 4

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from tonnage.controller.context import ControllerWorld
 from tonnage.controller.operator.node_pods import delete_pod, is_full, seen_pod, tell_nodes
 from tonnage.decide.cluster.operate.node_pod import node_pod, pod_name
@@ -11,6 +13,7 @@ from tonnage.decide.cluster.operate.operand_labels import DEPLOY, has_gpu
 from tonnage.decide.cluster.operate.policy_status import in_force
 from tonnage.decide.cluster.operate.validation import (
     APP,
+    STARTUP_TAINT,
     ValidationStep,
     validation_json,
     validation_step,
@@ -103,13 +106,18 @@ class ValidationLoop:
         if body != validation_json(last):
             await performer.perform(ApplyValidation(name, body))
         passed = "true" if now.of(Stage.WORKLOAD).outcome is Outcome.PASSED else None
-        if node.metadata.annotations.get(VALIDATED) != passed:
+        tainted = passed is not None and any(taint.key == STARTUP_TAINT for taint in node.spec.taints)
+        if node.metadata.annotations.get(VALIDATED) != passed or tainted:
             annotations: JsonObject = {VALIDATED: passed}
             metadata: JsonObject = {
                 "annotations": annotations,
                 "resourceVersion": node.metadata.resource_version,
             }
-            await performer.perform(PatchNode(name, {"metadata": metadata}))
+            patch: JsonObject = {"metadata": metadata}
+            if tainted:
+                left = [taint for taint in node.spec.taints if taint.key != STARTUP_TAINT]
+                patch["spec"] = {"taints": msgspec.to_builtins(left) or None}
+            await performer.perform(PatchNode(name, patch))
 
 
 def _is_wanted(node: OperatedNode, policy: GpuPolicy) -> bool:

@@ -20,6 +20,8 @@ from tonnage.model.node.gpu_status import GpuStatus
 from tonnage.model.validation import INJECTED, PASSED, NodeValidation, Outcome, Stage, StageResult
 
 APP: Final = "nvidia-cuda-validator"
+STARTUP_TAINT: Final = "nvidia.com/gpu-not-ready"
+"""With which a kubelet may register its node: it goes once a pod has used a device there."""
 _PATIENCE: Final = timedelta(minutes=2)
 _AGAIN: Final = timedelta(minutes=10)
 _WORDS: Final[dict[int | None, str]] = {
