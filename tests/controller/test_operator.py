@@ -300,8 +300,9 @@ async def test_the_mig_strategy_of_the_policy_reaches_every_configuration(bench:
 
 async def test_layouts_by_policy_reach_the_agents(bench: Bench) -> None:
     """MIG-4: the ConfigMap of migManager.config, and the default of nodes without a label."""
-    await bench.node("a", **{"nvidia.com/mig.capable": "true"})
-    await bench.node("divided", **{"nvidia.com/mig.capable": "true"})
+    capable: Any = {"nvidia.com/mig.capable": "true"}
+    await bench.node("a", **capable)
+    await bench.node("divided", **capable)
     await bench.report("a")
     await bench.report("divided", devices=[{**DEVICE, "migEnabled": True}])
     await bench.configs("layouts", **{"config.yaml": "version: v1"})
@@ -345,7 +346,7 @@ async def test_layouts_by_policy_reach_the_agents(bench: Bench) -> None:
     ],
 )
 async def test_parts_are_switched_off_by_section_and_by_label(
-    bench: Bench, sections: dict[str, Any], labels: dict[str, str], off: str
+    bench: Bench, sections: dict[str, Any], labels: dict[str, Any], off: str
 ) -> None:
     await bench.node("a", **labels)
     await bench.policy(**sections)
