@@ -102,7 +102,8 @@ async def recorded() -> set[Right]:
     await bench.clock.advance(8)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    return recorder.rights
+    rights: set[Right] = recorder.rights
+    return rights
 
 
 async def test_the_roles_grant_what_is_asked_and_no_more(recorded: set[Right]) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from tonnage.controller.context import ControllerWorld
 from tonnage.controller.operator.node_pods import delete_pod, is_full, seen_pod, tell_nodes
 from tonnage.decide.cluster.operate.node_pod import node_pod, pod_name
@@ -24,12 +22,12 @@ from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.actions.cluster import ApplyObject, ApplyValidation, PatchNode
 from tonnage.model.errors import ApiError
 from tonnage.model.gpu_policy import GpuPolicy, OperatedNode
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import VALIDATED
-from tonnage.model.validation import NodeValidation, Outcome, Stage, StageResult
+from tonnage.model.validation import NodeStage, NodeValidation, Outcome, StageResult
 from tonnage.reading.gpu_policy import gpu_policy_from, operated_node_from
 from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
-from tonnage.wire.objects import Node, Pod
+from tonnage.wire.objects import Node, Pod, Taint
 
 _WORKERS: Final = 4
 _SOON_S: Final = 5.0
@@ -94,7 +92,9 @@ class ValidationLoop:
         try:
             await world.performer.perform(ApplyObject.of(body))
         except ApiError as error:
-            refused = StageResult(Stage.WORKLOAD, Outcome.SKIPPED, f"the pod was refused: {error.message}")
+            refused = StageResult(
+                NodeStage.WORKLOAD, Outcome.SKIPPED, f"the pod was refused: {error.message}"
+            )
             stages = (*step.validation.stages[:-1], refused)
             return ValidationStep(NodeValidation(step.validation.subject, stages, step.validation.ran_at))
         return step
@@ -105,7 +105,7 @@ class ValidationLoop:
         body = validation_json(now)
         if body != validation_json(last):
             await performer.perform(ApplyValidation(name, body))
-        passed = "true" if now.of(Stage.WORKLOAD).outcome is Outcome.PASSED else None
+        passed = "true" if now.of(NodeStage.WORKLOAD).outcome is Outcome.PASSED else None
         tainted = passed is not None and any(taint.key == STARTUP_TAINT for taint in node.spec.taints)
         if node.metadata.annotations.get(VALIDATED) != passed or tainted:
             annotations: JsonObject = {VALIDATED: passed}
@@ -115,9 +115,19 @@ class ValidationLoop:
             }
             patch: JsonObject = {"metadata": metadata}
             if tainted:
-                left = [taint for taint in node.spec.taints if taint.key != STARTUP_TAINT]
-                patch["spec"] = {"taints": msgspec.to_builtins(left) or None}
+                left = [_plain(taint) for taint in node.spec.taints if taint.key != STARTUP_TAINT]
+                patch["spec"] = {"taints": left or None}
             await performer.perform(PatchNode(name, patch))
+
+
+def _plain(taint: Taint) -> JsonValue:
+    fields = {
+        "key": taint.key,
+        "value": taint.value,
+        "effect": taint.effect,
+        "timeAdded": taint.time_added,
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
 def _is_wanted(node: OperatedNode, policy: GpuPolicy) -> bool:
