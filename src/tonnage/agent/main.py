@@ -189,14 +189,14 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
 
     backend, daemons, spec_folder = ports.devices, ports.daemons, ports.specs
     assert backend is not None
-    assert daemons is not None and spec_folder is not None
+    assert daemons is not None
+    assert spec_folder is not None
     board = NodeBoard.blank(world.clock)
     sockets = PluginFolder(options.root / "var/lib/kubelet/device-plugins", socket_of(options))
     kubelet_holds = KubeletFiles(options.root / "var/lib/kubelet")
 
-    # A loop subscribes to the board when it is made, so this is the order in which loops hear of a change.
-    # Devices are judged by a new policy before anybody makes an offer of them, and kubelet hears of the offer
-    # before anybody else spends time on the change.
+    # Loops hear of a change in this order, as each subscribes when it is made: devices are judged by a new policy
+    # before anybody offers them, and kubelet hears of the offer before anybody else spends time on the change.
     devices = NodeDevices(world, board, backend)
     config = _node_config(options, world, board)
     ledger = HoldLedger(world, board, boot=boot_id(options.root))
