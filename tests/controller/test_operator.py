@@ -300,8 +300,9 @@ async def test_the_mig_strategy_of_the_policy_reaches_every_configuration(bench:
 
 async def test_layouts_by_policy_reach_the_agents(bench: Bench) -> None:
     """MIG-4: the ConfigMap of migManager.config, and the default of nodes without a label."""
-    await bench.node("a", **{"nvidia.com/mig.capable": "true"})
-    await bench.node("divided", **{"nvidia.com/mig.capable": "true"})
+    capable: Any = {"nvidia.com/mig.capable": "true"}
+    await bench.node("a", **capable)
+    await bench.node("divided", **capable)
     await bench.report("a")
     await bench.report("divided", devices=[{**DEVICE, "migEnabled": True}])
     await bench.configs("layouts", **{"config.yaml": "version: v1"})
@@ -345,7 +346,7 @@ async def test_layouts_by_policy_reach_the_agents(bench: Bench) -> None:
     ],
 )
 async def test_parts_are_switched_off_by_section_and_by_label(
-    bench: Bench, sections: dict[str, Any], labels: dict[str, str], off: str
+    bench: Bench, sections: dict[str, Any], labels: dict[str, Any], off: str
 ) -> None:
     await bench.node("a", **labels)
     await bench.policy(**sections)
@@ -380,6 +381,11 @@ async def test_a_pod_tries_the_devices_of_a_node(bench: Bench) -> None:
     """OPR-2."""
     gpu = {"name": "nvidia.com/gpu", "devices": 1, "replicas": 1, "capacity": 1, "allocatable": 1}
     await bench.node("a")
+    taints: Any = [
+        {"key": "nvidia.com/gpu-not-ready", "effect": "NoSchedule"},
+        {"key": "pool", "value": "gpu", "effect": "NoSchedule"},
+    ]
+    await bench.api.patch(NODE, "a", {"spec": {"taints": taints}})
     await bench.report("a", resources=[{**gpu, "allocated": 0}])
     await bench.api.create(PRIORITY_CLASS, {"metadata": {"name": "tonnage-validation"}, "value": -1})
     await bench.policy()
@@ -402,6 +408,7 @@ async def test_a_pod_tries_the_devices_of_a_node(bench: Bench) -> None:
     ready = await bench.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "OperandNotReady")
     assert "a: cuInit: x" in ready["message"]
+    assert len((await bench.api.get(NODE, "a")).spec.taints) == 2
     await bench.clock.advance(650)
     await bench.report("a", resources=[{**gpu, "allocated": 0}])
     await bench.clock.advance(65)
@@ -413,7 +420,9 @@ async def test_a_pod_tries_the_devices_of_a_node(bench: Bench) -> None:
     await bench.api.patch(POD, pod.metadata.name, ended, namespace="gpu-operator", subresource="status")
     await bench.clock.advance(3)
     assert (await bench.status())["state"] == "ready"
-    assert (await bench.api.get(NODE, "a")).metadata.annotations["tonnage.dev/validated"] == "true"
+    node = await bench.api.get(NODE, "a")
+    assert node.metadata.annotations["tonnage.dev/validated"] == "true"
+    assert [taint.key for taint in node.spec.taints] == ["pool"], "of taints the startup taint alone goes"
     report = (await bench.api.get(NODE_GPU_STATUS, "a")).status
     assert report["deviceCount"] == 1, "the agent's own fields stay"
     assert [stage["outcome"] for stage in report["validation"]["stages"]] == ["passed"] * 4

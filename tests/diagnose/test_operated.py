@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 from tonnage.diagnose.operated import OperatedCluster, OperatedView, operated
 from tonnage.model.gpu_policy import (
     ConfigMapChoice,
     FieldWithoutEffect,
     GpuPolicy,
+    OperandSettings,
     OperatedNode,
     SeenConfigMap,
 )
@@ -72,3 +74,10 @@ def test_fields_without_effect_are_listed_with_why() -> None:
     field = FieldWithoutEffect("driver.version", "no drivers")
     shown = view(GpuPolicy("p", without_effect=(field,))).to_json()
     assert shown["fields_without_effect"] == [{"path": "driver.version", "why": "no drivers"}]
+
+
+def test_parts_that_are_switched_off_are_named_by_node() -> None:
+    parts = frozenset({"device-plugin", "dcgm-exporter", "mig-manager"})
+    shown = view(GpuPolicy("p", operands=OperandSettings(parts=parts))).to_json()
+    [node] = cast(list[Any], shown["nodes"])
+    assert node["parts_off"] == ["gpu-feature-discovery"]

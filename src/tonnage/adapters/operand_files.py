@@ -19,18 +19,18 @@ _LONGEST_LOG: Final = 256 << 10
 _EVERYBODY_READS: Final = 0o644
 _FOLDERS: Final = 0o755
 _PARTS: Final = (
-    ("tonnage.agent.cdi", "container-toolkit"),
-    ("tonnage.adapters.cdi", "container-toolkit"),
-    ("tonnage.agent.plugin", "device-plugin"),
-    ("tonnage.agent.config", "device-plugin"),
-    ("tonnage.agent.mps", "device-plugin"),
-    ("tonnage.agent.devices", "device-plugin"),
-    ("tonnage.adapters.kubelet", "device-plugin"),
-    ("tonnage.agent.labels", "gpu-feature-discovery"),
-    ("tonnage.agent.mig", "mig-manager"),
-    ("tonnage.agent.exporter", "dcgm-exporter"),
-    ("tonnage.agent.status", "node-status-exporter"),
-    ("tonnage.agent.operands", "operator-validator"),
+    ("agent.cdi", "container-toolkit"),
+    ("adapters.cdi", "container-toolkit"),
+    ("agent.plugin", "device-plugin"),
+    ("agent.config", "device-plugin"),
+    ("agent.mps", "device-plugin"),
+    ("agent.devices", "device-plugin"),
+    ("adapters.kubelet", "device-plugin"),
+    ("agent.labels", "gpu-feature-discovery"),
+    ("agent.mig", "mig-manager"),
+    ("agent.exporter", "dcgm-exporter"),
+    ("agent.status", "node-status-exporter"),
+    ("agent.operands", "operator-validator"),
 )
 """Whose log a module's lines belong to."""
 _ROOT: Final[ContextVar[Path | None]] = ContextVar("the root of the agent whose task runs", default=None)
@@ -109,7 +109,8 @@ class _PartLogs(logging.Handler):
 def _part_of(logger: str) -> str:
     """The part that a module belongs to; empty: none.
 
-    >>> _part_of("tonnage.agent.mig.manager"), _part_of("tonnage.loop.informer")
+    >>> _part_of("agent.mig.manager"), _part_of("tonnage.loop.informer")
     ('mig-manager', '')
     """
-    return next((part for name, part in _PARTS if logger == name or logger.startswith(f"{name}.")), "")
+    module = logger.removeprefix("tonnage.")
+    return next((part for name, part in _PARTS if module == name or module.startswith(f"{name}.")), "")

@@ -89,7 +89,7 @@ async def run_agent(
     """
     address, exporter_address = _check(options)
     backend = backend_of(options.devices, options.root, options.driver_root, clock)
-    from tonnage.agent.startup import part_logs
+    from tonnage.adapters.operand_files import logged_by_part
 
     lock = "exporter.lock" if options.exporter.alone else "agent.lock"
     async with alone_on(options.root / STATE / lock, clock):
@@ -98,7 +98,7 @@ async def run_agent(
             listen(exporter_address, "--exporter-address")
             if exporter_address
             else nullcontext(host.exporting) as exporting,
-            part_logs(options),
+            logged_by_part(options.root) if options.operands else nullcontext(),
         ):
             ports = _ports(options, backend, api, host)
             world = _world(options, ports, clock, metrics, started or asyncio.Event())
@@ -126,7 +126,7 @@ def _ports(
         return ActionPorts(checkpoints=FolderCheckpoints(options.root / STATE), api=api)
     from tonnage.adapters.features_file import FeatureLines
     from tonnage.adapters.mps.daemon import ControlDaemons
-    from tonnage.agent.startup import status_files_of
+    from tonnage.adapters.operand_files import NodeStatusFiles
 
     programs = host.programs
     if programs is None and options.mig_host_root is not None:
@@ -141,7 +141,7 @@ def _ports(
         api=api,
         host=programs if options.mig_host_root is not None else None,
         labels=FeatureLines(options.root, host.output or sys.stdout),
-        status_files=status_files_of(options),
+        status_files=NodeStatusFiles(options.root) if options.operands else None,
     )
 
 
@@ -183,7 +183,7 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
     from tonnage.agent.mps import NodeMps
     from tonnage.agent.plugin.device_plugin import DevicePlugin
     from tonnage.agent.plugin.holders import Holders
-    from tonnage.agent.startup import end_without_devices, layout_of, operands_of
+    from tonnage.agent.startup import end_without_devices, layout_of, operands_of, socket_of
     from tonnage.agent.status.node_condition import NodeConditions
     from tonnage.agent.status.publisher import StatusPublisher
 
@@ -192,12 +192,11 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
     assert daemons is not None
     assert spec_folder is not None
     board = NodeBoard.blank(world.clock)
-    sockets = PluginFolder(options.root / "var/lib/kubelet/device-plugins", _socket_of(options))
+    sockets = PluginFolder(options.root / "var/lib/kubelet/device-plugins", socket_of(options))
     kubelet_holds = KubeletFiles(options.root / "var/lib/kubelet")
 
-    # A loop subscribes to the board when it is made, so this is the order in which loops hear of a change.
-    # Devices are judged by a new policy before anybody makes an offer of them, and kubelet hears of the offer
-    # before anybody else spends time on the change.
+    # Loops hear of a change in this order, as each subscribes when it is made: devices are judged by a new policy
+    # before anybody offers them, and kubelet hears of the offer before anybody else spends time on the change.
     devices = NodeDevices(world, board, backend)
     config = _node_config(options, world, board)
     ledger = HoldLedger(world, board, boot=boot_id(options.root))
@@ -252,11 +251,6 @@ def _mig_permits(options: AgentOptions, ports: ActionPorts) -> MigPermits:
     if ports.host is None:
         return MigPermits(options.mig)
     return MigPermits(options.mig, ports.host, boot_id(options.root) if options.mig_reboot else "")
-
-
-def _socket_of(options: AgentOptions) -> Path | None:
-    """Where kubelet takes registrations; None: at nobody's."""
-    return options.root / options.kubelet_socket.lstrip("/") if options.kubelet_socket else None
 
 
 async def _serve_dumps(options: AgentOptions, world: AgentWorld, board: NodeBoard) -> None:

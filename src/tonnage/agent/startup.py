@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tonnage.agent.board import NodeBoard
@@ -11,7 +11,7 @@ from tonnage.loop.ticks import next_beat
 from tonnage.model.errors import HardwareError, Problem, TonnageError
 from tonnage.model.node.plugin_settings import Override
 from tonnage.ports.clock import Clock
-from tonnage.ports.node import DeviceReader, StatusFiles
+from tonnage.ports.node import DeviceReader
 
 if TYPE_CHECKING:
     from tonnage.agent.context import AgentWorld, MigPermits
@@ -66,15 +66,6 @@ async def layout_of(
     return layout
 
 
-def status_files_of(options: AgentOptions) -> StatusFiles | None:
-    """Where the node's other programs look for how its parts stand, if the agent is to tell them."""
-    if not options.operands:
-        return None
-    from tonnage.adapters.operand_files import NodeStatusFiles
-
-    return NodeStatusFiles(options.root)
-
-
 async def operands_of(options: AgentOptions, world: AgentWorld, board: NodeBoard) -> OperandFollower | None:
     """What tells them; it knows which parts were switched off last."""
     if not options.operands:
@@ -86,13 +77,9 @@ async def operands_of(options: AgentOptions, world: AgentWorld, board: NodeBoard
     return follower
 
 
-def part_logs(options: AgentOptions) -> AbstractContextManager[None]:
-    """Inside, each part's lines are in its log, too, if the agent is to write those."""
-    if not options.operands:
-        return nullcontext()
-    from tonnage.adapters.operand_files import logged_by_part
-
-    return logged_by_part(options.root)
+def socket_of(options: AgentOptions) -> Path | None:
+    """Where kubelet takes registrations; None: at nobody's."""
+    return options.root / options.kubelet_socket.lstrip("/") if options.kubelet_socket else None
 
 
 def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -211,7 +211,7 @@ def words_of(action: Action) -> str:
             return f"apply {object_subject(kind, namespace, name)}"
         case ApplyValidation(node, validation):
             stages = ", ".join(
-                f"{text(found, 'stage')} {text(found, 'outcome')}" for found in mappings(validation, "stages")
+                f"{text(stage, 'stage')} {text(stage, 'outcome')}" for stage in mappings(validation, "stages")
             )
             return f"set the validation of node {node}: {stages}"
         case DeleteObject(kind=kind, name=name, namespace=namespace):

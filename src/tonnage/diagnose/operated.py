@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tonnage.decide.cluster.operate.node_readiness import NodeReadiness, gpu_nodes, readiness
-from tonnage.decide.cluster.operate.operand_labels import label_changes
+from tonnage.decide.cluster.operate.operand_labels import label_changes, parts_off
 from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy, config_copy
 from tonnage.decide.cluster.operate.policy_status import PolicyJudgement, in_force, judged
 from tonnage.model.gpu_policy import GpuPolicy, OperatedNode, SeenConfigMap
@@ -27,10 +27,14 @@ class OperatedCluster:
 
 @dataclass(frozen=True, slots=True)
 class OperatedNodeView:
-    """A GPU node: what it waits for, and labels that would be set or, with None, removed."""
+    """A GPU node: what it waits for, and labels that would be set or, with None, removed.
+
+    `off` are parts of its agent that the policy or a label switches off, with commas.
+    """
 
     readiness: NodeReadiness
     labels: Mapping[str, str | None]
+    off: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,15 @@ def _node_json(view: OperatedNodeView) -> JsonObject:
         "why": node.why,
         "remedy": node.remedy,
         "labels": dict(view.labels),
+        "parts_off": [part for part in view.off.split(",") if part],
     }
+
+
+def _node_view(node: OperatedNode, policy: GpuPolicy, now: datetime) -> OperatedNodeView:
+    report = node.report
+    divided = report is None or any(device.parts for device in report.devices)
+    labels = label_changes(node.labels, policy, devices=node.devices, divided=divided)
+    return OperatedNodeView(readiness(node, now), labels, parts_off(node.labels, policy))
 
 
 def operated(cluster: OperatedCluster, now: datetime) -> OperatedView | None:
@@ -86,10 +98,7 @@ def operated(cluster: OperatedCluster, now: datetime) -> OperatedView | None:
     policy = in_force(cluster.policies)
     if policy is None:
         return None
-    nodes = [
-        OperatedNodeView(readiness(node, now), label_changes(node.labels, policy, devices=node.devices))
-        for node in gpu_nodes(cluster.nodes)
-    ]
+    nodes = [_node_view(node, policy, now) for node in gpu_nodes(cluster.nodes)]
     source = next((config for config in cluster.configs if config.name == policy.plugin_config.name), None)
     configs = config_copy(policy, source, cluster.agents, cluster.operator_namespace)
     policy = replace(policy, without_effect=(*policy.without_effect, *configs.without_effect))

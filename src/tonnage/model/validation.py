@@ -14,7 +14,7 @@ INJECTED: Final = 3
 """The device is in the container; there was nothing to use it with."""
 
 
-class Stage(StrEnum):
+class NodeStage(StrEnum):
     """In the order in which one needs the one before."""
 
     DRIVER = "driver"
@@ -36,7 +36,7 @@ class Outcome(StrEnum):
 class StageResult:
     """A stage, how it stands, and a sentence about it."""
 
-    stage: Stage
+    stage: NodeStage
     outcome: Outcome
     message: str = ""
 
@@ -49,7 +49,7 @@ class NodeValidation:
     stages: tuple[StageResult, ...] = ()
     ran_at: datetime | None = None
 
-    def of(self, stage: Stage) -> StageResult:
+    def of(self, stage: NodeStage) -> StageResult:
         """How a stage stands; one that nobody tried is waited for."""
         waiting = StageResult(stage, Outcome.WAITING)
-        return next((found for found in self.stages if found.stage is stage), waiting)
+        return next((stage_result for stage_result in self.stages if stage_result.stage is stage), waiting)

@@ -15,13 +15,13 @@ from tonnage.model.node.gpu_status import (
     GpuStatus,
 )
 from tonnage.model.node.software import UNKNOWN, KubeletPolicies, NodeSoftware, RuntimeInventory, Switch
-from tonnage.model.validation import NodeValidation, Outcome, Stage, StageResult
+from tonnage.model.validation import NodeStage, NodeValidation, Outcome, StageResult
 from tonnage.reading.object_parts import moment
 from tonnage.wire import objects as w
 
 _LEVELS: Final = {word: level for level, word in PCI_WORDS.items()}
 _SWITCHES: Final = {switch.value: switch for switch in Switch}
-_STAGES: Final = frozenset(stage.value for stage in Stage)
+_STAGES: Final = frozenset(stage.value for stage in NodeStage)
 _OUTCOMES: Final = frozenset(outcome.value for outcome in Outcome)
 _MOST_NVLINKS: Final = 64
 
@@ -108,10 +108,10 @@ def _validation(value: object) -> NodeValidation:
     """What the controller wrote; a stage or an outcome of another release counts as absent."""
     body: Mapping[str, object] = value if isinstance(value, dict) else {}
     stages = tuple(
-        StageResult(Stage(stage), Outcome(outcome), _text(found.get("message")))
-        for found in _objects(body.get("stages"))
-        if (stage := _text(found.get("stage"))) in _STAGES
-        and (outcome := _text(found.get("outcome"))) in _OUTCOMES
+        StageResult(NodeStage(stage), Outcome(outcome), _text(stage_result.get("message")))
+        for stage_result in _objects(body.get("stages"))
+        if (stage := _text(stage_result.get("stage"))) in _STAGES
+        and (outcome := _text(stage_result.get("outcome"))) in _OUTCOMES
     )
     return NodeValidation(_text(body.get("subject")), stages, moment(_text(body.get("ranAt"))))
 

@@ -62,9 +62,9 @@ class NodeFeatures:
 
     def _restart(self) -> None:
         """Publish all labels again, whether they changed or not."""
-        if (asked := self._board.restarts.value.get(_PART, "")) == self._restarted:
+        if (pod := self._board.restarts.value.get(_PART, "")) == self._restarted:
             return
-        self._restarted, self._done, self._due = asked, None, 0.0
+        self._restarted, self._done, self._due = pod, None, 0.0
         self._dirty.set()
 
     async def run(self) -> None:

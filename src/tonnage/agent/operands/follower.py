@@ -62,7 +62,7 @@ class OperandFollower:
     async def run(self) -> None:
         """Follow the board until cancelled; somebody who removes a file gets it back."""
         for part in OPERANDS:
-            logging.getLogger(_LOGGERS[part]).info("part of tonnage node: part=%s node=%s", part, self._node)
+            _log_of(part).info("part of tonnage node: part=%s node=%s", part, self._node)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tick())
             while True:
@@ -88,7 +88,7 @@ class OperandFollower:
         if off == before:
             return
         for part in sorted(off ^ before):
-            log = logging.getLogger(_LOGGERS[part])
+            log = _log_of(part)
             log.info("switched %s: part=%s node=%s", "off" if part in off else "on", part, self._node)
         try:
             await self._performer.perform(SaveCheckpoint(CHECKPOINT, json.dumps(sorted(off)).encode()))
@@ -99,21 +99,21 @@ class OperandFollower:
     async def _show(self) -> None:
         facts = self._facts()
         self._tell(waits(facts))
-        wanted = status_files(facts)
-        if wanted == self._shown:
+        files = status_files(facts)
+        if files == self._shown:
             return
         try:
-            await self._performer.perform(ShowStatusFiles(tuple(wanted.files.items()), wanted.absent))
+            await self._performer.perform(ShowStatusFiles(tuple(files.files.items()), files.absent))
         except HardwareError as error:
             _LOG.warning("status files not written: node=%s error=%s", self._node, error)
         else:
-            self._shown = wanted
+            self._shown = files
 
     def _tell(self, now: dict[str, str]) -> None:
         """Say in each part's log what has changed about it."""
         for part, why in now.items():
             if self._waits.get(part) != why:
-                log = logging.getLogger(_LOGGERS[part])
+                log = _log_of(part)
                 log.info(*(("waits: part=%s why=%s", part, why) if why else ("ready: part=%s", part)))
         self._waits = now
 
@@ -140,27 +140,31 @@ class OperandFollower:
 
     def _see_pods(self) -> None:
         """Ask for the restart of each part whose pod is another than the one before."""
-        asked: dict[str, str] = {}
+        restarts: dict[str, str] = {}
         for pod in self._board.pods.value.values():
             part = pod.labels.get(OPERAND_LABEL, "")
             if part in OPERANDS and self._pods.get(part) != pod.uid:
                 if part in self._pods:
-                    asked[part] = pod.uid
+                    restarts[part] = pod.uid
                 self._pods[part] = pod.uid
-        if asked:
-            self._board.restarts.publish({**self._board.restarts.value, **asked})
-            for part in asked:
-                log = logging.getLogger(_LOGGERS[part])
+        if restarts:
+            self._board.restarts.publish({**self._board.restarts.value, **restarts})
+            for part in restarts:
+                log = _log_of(part)
                 log.info("restart asked for by a new pod: part=%s node=%s", part, self._node)
 
 
+def _log_of(part: str) -> logging.Logger:
+    return logging.getLogger("tonnage").getChild(_LOGGERS[part])
+
+
 _LOGGERS: Final = {
-    "container-toolkit": "tonnage.agent.cdi",
-    "operator-validator": "tonnage.agent.operands",
-    "device-plugin": "tonnage.agent.plugin",
-    "dcgm-exporter": "tonnage.agent.exporter",
-    "gpu-feature-discovery": "tonnage.agent.labels",
-    "mig-manager": "tonnage.agent.mig",
-    "node-status-exporter": "tonnage.agent.status",
+    "container-toolkit": "agent.cdi",
+    "operator-validator": "agent.operands",
+    "device-plugin": "agent.plugin",
+    "dcgm-exporter": "agent.exporter",
+    "gpu-feature-discovery": "agent.labels",
+    "mig-manager": "agent.mig",
+    "node-status-exporter": "agent.status",
 }
 """Whose lines each part's log has."""

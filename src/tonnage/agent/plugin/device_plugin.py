@@ -108,9 +108,9 @@ class DevicePlugin:
 
     def _restart(self) -> None:
         """Introduce every resource to kubelet again, as a plugin does that starts."""
-        if (asked := self._board.restarts.value.get(_PART, "")) == self._restarted:
+        if (pod := self._board.restarts.value.get(_PART, "")) == self._restarted:
             return
-        self._restarted = asked
+        self._restarted = pod
         for standing in self._standing.values():
             standing.kubelet = ""
         self._wake.set()

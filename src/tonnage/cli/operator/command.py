@@ -163,6 +163,7 @@ def _show(view: OperatedView, common: Common, *, planned: bool) -> None:
         say(line(f"ClusterPolicy {name}: ignored, an older one is in force"))
     _show_nodes(view)
     _show_changes(view, planned=planned)
+    _show_parts(view)
     if not planned:
         show_conditions(view.policy.status)
     _show_fields(view, all_of_them=common.output == "wide" or common.verbose)
@@ -197,6 +198,16 @@ def _show_changes(view: OperatedView, *, planned: bool) -> None:
         say(line(f"  ConfigMap {action.namespace}/{action.name}: {keys}, as in {source}"))
     if view.configs.problem:
         say(line(f"  the agents keep their configuration: {view.configs.problem}"))
+
+
+def _show_parts(view: OperatedView) -> None:
+    """Parts of agents that are switched off, nodes with the same ones together."""
+    off = sorted((node.off, node.readiness.node) for node in view.nodes if node.off)
+    if off:
+        say()
+    for parts, members in groupby(off, key=lambda pair: pair[0]):
+        nodes = ", ".join(node for _, node in members)
+        say(line(f"Switched off on {nodes}: {parts.replace(',', ', ')}"))
 
 
 def _show_fields(view: OperatedView, *, all_of_them: bool) -> None:

@@ -21,6 +21,7 @@ from tonnage.adapters.logging import LineFormatter
 from tonnage.agent.main import AgentHost, run_agent
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
+from tonnage.cli.node.pci_probe import look
 from tonnage.cli.terminal.failure import USAGE
 from tonnage.cli.up.pretended_options import exporter_port, told_on_the_twin
 from tonnage.model.errors import ClusterError, Problem
@@ -35,7 +36,7 @@ from tonnage.twin.platform import AGENT_IMAGE
 _CONTROLLER: Final = "controller"
 _FOLLOWS: Final = "tail"
 """The one other program that the image has: it follows logs."""
-_PROBE: Final = "tonnage.adapters.pci_probe"
+_PROBE: Final = "tonnage.cli.node.pci_probe"
 _WORKLOAD: Final = "tonnage.adapters.workload"
 _SHARED_MEMORY: Final = "tonnage.adapters.mps.shared_memory"
 _STDIO: Final[ContextVar[Stdio | None]] = ContextVar("the streams of the running container", default=None)

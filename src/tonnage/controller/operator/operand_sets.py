@@ -41,34 +41,34 @@ class OperandLoop:
     async def follow(self, policy: GpuPolicy) -> str:
         """Have them be as the policy says; why one cannot."""
         world = self._world
-        classes = runtime_classes(policy, map(_seen, self._classes))
+        classes = runtime_classes(policy, map(_standing, self._classes))
         problem = await self._perform(classes, RUNTIME_CLASS, "RuntimeClasses")
         if not world.operand_image:
             return problem
         namespace = world.operator_namespace
-        wanted = operand_sets(policy, world.operand_image, namespace, map(_seen, self._sets))
-        refused = await self._perform(wanted, DAEMON_SET, f"DaemonSets in {namespace}")
-        return problem or refused or wanted.problem
+        sets = operand_sets(policy, world.operand_image, namespace, map(_standing, self._sets))
+        refused = await self._perform(sets, DAEMON_SET, f"DaemonSets in {namespace}")
+        return problem or refused or sets.problem
 
-    async def _perform(self, wanted: OperandSets, kind: Kind[T], what: str) -> str:
+    async def _perform(self, sets: OperandSets, kind: Kind[T], subject: str) -> str:
         """Why it is not done; empty: it is. What is refused keeps nothing else from being done."""
         performer, problem = self._world.performer, ""
-        for action in wanted.applied:
+        for action in sets.applied:
             try:
                 await performer.perform(action)
             except ApiError as error:
-                problem = problem or f"{what} are not as the policy says: {error.message}"
-        for gone in wanted.deleted:
+                problem = problem or f"{subject} are not as the policy says: {error.message}"
+        for gone in sets.deleted:
             reading = self._world.api.get(kind, gone.name, gone.namespace or None)
             try:
                 _, sight = await performer.look(gone.subject, reading)
                 await performer.perform(gone, sight)
             except ApiError as error:
-                problem = problem or f"{what} are not as the policy says: {error.message}"
+                problem = problem or f"{subject} are not as the policy says: {error.message}"
         return problem
 
 
-def _seen(found: Object) -> SeenObject:
-    meta = found.metadata
+def _standing(obj: Object) -> SeenObject:
+    meta = obj.metadata
     part = meta.labels.get(OPERAND_LABEL, "")
     return SeenObject(meta.name, meta.uid, part, meta.annotations.get(APPLIED_HASH, ""))

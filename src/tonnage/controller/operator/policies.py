@@ -116,8 +116,8 @@ class PolicyLoop:
         return None if named is None else config_map_from(named)
 
     def _agents_own(self, name: str) -> SeenConfigMap:
-        found = self._agents.get(name, self._world.namespace)
-        return SeenConfigMap(self._world.namespace, name, {}) if found is None else config_map_from(found)
+        own = self._agents.get(name, self._world.namespace)
+        return SeenConfigMap(self._world.namespace, name, {}) if own is None else config_map_from(own)
 
     async def _tell(self, name: str, policy: GpuPolicy, status: JsonObject) -> None:
         """Write the status, and an Event where the state has changed."""

@@ -11,6 +11,7 @@ from tonnage.decide.cluster.operate.operand_labels import DEPLOY, has_gpu
 from tonnage.decide.cluster.operate.policy_status import in_force
 from tonnage.decide.cluster.operate.validation import (
     APP,
+    STARTUP_TAINT,
     ValidationStep,
     validation_json,
     validation_step,
@@ -21,12 +22,12 @@ from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.actions.cluster import ApplyObject, ApplyValidation, PatchNode
 from tonnage.model.errors import ApiError
 from tonnage.model.gpu_policy import GpuPolicy, OperatedNode
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import VALIDATED
-from tonnage.model.validation import NodeValidation, Outcome, Stage, StageResult
+from tonnage.model.validation import NodeStage, NodeValidation, Outcome, StageResult
 from tonnage.reading.gpu_policy import gpu_policy_from, operated_node_from
 from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
-from tonnage.wire.objects import Node, Pod
+from tonnage.wire.objects import Node, Pod, Taint
 
 _WORKERS: Final = 4
 _SOON_S: Final = 5.0
@@ -91,7 +92,9 @@ class ValidationLoop:
         try:
             await world.performer.perform(ApplyObject.of(body))
         except ApiError as error:
-            refused = StageResult(Stage.WORKLOAD, Outcome.SKIPPED, f"the pod was refused: {error.message}")
+            refused = StageResult(
+                NodeStage.WORKLOAD, Outcome.SKIPPED, f"the pod was refused: {error.message}"
+            )
             stages = (*step.validation.stages[:-1], refused)
             return ValidationStep(NodeValidation(step.validation.subject, stages, step.validation.ran_at))
         return step
@@ -102,14 +105,29 @@ class ValidationLoop:
         body = validation_json(now)
         if body != validation_json(last):
             await performer.perform(ApplyValidation(name, body))
-        passed = "true" if now.of(Stage.WORKLOAD).outcome is Outcome.PASSED else None
-        if node.metadata.annotations.get(VALIDATED) != passed:
+        passed = "true" if now.of(NodeStage.WORKLOAD).outcome is Outcome.PASSED else None
+        tainted = passed is not None and any(taint.key == STARTUP_TAINT for taint in node.spec.taints)
+        if node.metadata.annotations.get(VALIDATED) != passed or tainted:
             annotations: JsonObject = {VALIDATED: passed}
             metadata: JsonObject = {
                 "annotations": annotations,
                 "resourceVersion": node.metadata.resource_version,
             }
-            await performer.perform(PatchNode(name, {"metadata": metadata}))
+            patch: JsonObject = {"metadata": metadata}
+            if tainted:
+                left = [_plain(taint) for taint in node.spec.taints if taint.key != STARTUP_TAINT]
+                patch["spec"] = {"taints": left or None}
+            await performer.perform(PatchNode(name, patch))
+
+
+def _plain(taint: Taint) -> JsonValue:
+    fields = {
+        "key": taint.key,
+        "value": taint.value,
+        "effect": taint.effect,
+        "timeAdded": taint.time_added,
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
 def _is_wanted(node: OperatedNode, policy: GpuPolicy) -> bool:

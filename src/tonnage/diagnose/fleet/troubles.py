@@ -14,7 +14,7 @@ from tonnage.diagnose.fleet.label_claims import false_labels
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
-from tonnage.model.validation import Outcome, Stage
+from tonnage.model.validation import NodeStage, Outcome
 
 _WORDS: Final = (
     ("lost", "lost"),
@@ -95,7 +95,7 @@ def _of_node(node: Node, status: GpuStatus | None, agent: ReportAge) -> Iterator
     if agent.silent and agent.age is not None:
         yield Trouble(f"agent silent {duration(agent.age)}", agent.words)
     if status is not None:
-        workload = status.validation.of(Stage.WORKLOAD)
+        workload = status.validation.of(NodeStage.WORKLOAD)
         if workload.outcome is Outcome.FAILED:
             yield Trouble("not validated", f"a pod could not use a device: {workload.message}")
         yield from (Trouble("label differs", text) for text in false_labels(node, status.devices))

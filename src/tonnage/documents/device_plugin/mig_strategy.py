@@ -16,18 +16,18 @@ def with_mig_strategy(text: str, strategy: str) -> str:
     >>> with_mig_strategy("version: v1\\n", "mixed")
     'version: v1\\nflags:\\n  migStrategy: mixed\\n'
     """
-    found = _mapping(text)
-    if found is None or (text_at(found, "flags", "migStrategy") or "none") == strategy:
+    config = _mapping(text)
+    if config is None or (text_at(config, "flags", "migStrategy") or "none") == strategy:
         return text
-    wanted: JsonObject = {**found}
-    flags = found.get("flags")
-    wanted["flags"] = {**(flags if isinstance(flags, dict) else {}), "migStrategy": strategy}
-    if "flags" not in found:
+    changed: JsonObject = {**config}
+    flags = config.get("flags")
+    changed["flags"] = {**(flags if isinstance(flags, dict) else {}), "migStrategy": strategy}
+    if "flags" not in config:
         head = text or "version: v1\n"
         longer = f"{head}{'' if head.endswith(chr(10)) else chr(10)}flags:\n  migStrategy: {strategy}\n"
-        if _mapping(longer) == wanted:
+        if _mapping(longer) == changed:
             return longer
-    return json.dumps(wanted, indent=2) + "\n"  # comments are lost
+    return json.dumps(changed, indent=2) + "\n"  # comments are lost
 
 
 def _mapping(text: str) -> JsonObject | None:

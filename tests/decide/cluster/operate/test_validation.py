@@ -17,7 +17,7 @@ from tonnage.decide.cluster.operate.validation import (
 )
 from tonnage.model.gpu_policy import GpuPolicy, OperatedNode
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
-from tonnage.model.validation import NodeValidation, Outcome, Stage, StageResult
+from tonnage.model.validation import NodeStage, NodeValidation, Outcome, StageResult
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GPU = "nvidia.com/gpu"
@@ -29,16 +29,18 @@ NEVER = NodeValidation()
 
 
 def result(outcome: Outcome, node: OperatedNode = NODE, ran: timedelta | None = None) -> NodeValidation:
-    before = tuple(StageResult(stage, Outcome.PASSED) for stage in Stage if stage is not Stage.WORKLOAD)
+    before = tuple(
+        StageResult(stage, Outcome.PASSED) for stage in NodeStage if stage is not NodeStage.WORKLOAD
+    )
     return NodeValidation(
         subject_of(node),
-        (*before, StageResult(Stage.WORKLOAD, outcome, "old")),
+        (*before, StageResult(NodeStage.WORKLOAD, outcome, "old")),
         None if ran is None else NOW - ran,
     )
 
 
 def outcomes(validation: NodeValidation) -> list[str]:
-    return [validation.of(stage).outcome.value for stage in Stage]
+    return [validation.of(stage).outcome.value for stage in NodeStage]
 
 
 LONG_AGO = timedelta(days=3)

@@ -33,7 +33,7 @@ class SeenPod:
 
 @dataclass(frozen=True, slots=True)
 class NodePodPlan:
-    """What it is to be: `app` is its label and the head of its name, `module` what it runs."""
+    """What it is to be: `app` heads its name and is its label, `module` of this package is what it runs."""
 
     app: str
     module: str
@@ -60,7 +60,7 @@ def node_pod(plan: NodePodPlan, node: str, policy: GpuPolicy, image: str, namesp
     container: JsonObject = {
         "name": "workload",
         "image": image,
-        "command": ["/usr/bin/python3", "-sPm", plan.module],
+        "command": ["/usr/bin/python3", "-sPm", f"tonnage.{plan.module}"],
         "resources": plan.resources,
         "securityContext": {
             "readOnlyRootFilesystem": True,

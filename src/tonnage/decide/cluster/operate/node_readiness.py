@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.decide.cluster.operate.operand_labels import PRESENT, has_gpu
 from tonnage.model.gpu_policy import OperatedNode
 from tonnage.model.node.gpu_status import SILENT_AFTER
-from tonnage.model.validation import NodeValidation, Outcome, Stage
+from tonnage.model.validation import NodeStage, NodeValidation, Outcome
 
 _DEVICES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 
@@ -63,7 +63,7 @@ def readiness(node: OperatedNode, now: datetime, *, validated: bool = True) -> N
 
 
 def _of_workload(node: str, validation: NodeValidation) -> NodeReadiness:
-    workload = validation.of(Stage.WORKLOAD)
+    workload = validation.of(NodeStage.WORKLOAD)
     if not validation.stages or workload.outcome in (Outcome.PASSED, Outcome.SKIPPED):
         return NodeReadiness(node)
     why = workload.message or "no workload has used its devices yet"

@@ -46,27 +46,27 @@ class OperandSets:
 
 def operand_sets(policy: GpuPolicy, image: str, namespace: str, there: Iterable[SeenObject]) -> OperandSets:
     """How the namespace's DaemonSets follow the policy; one of another's with the same name stays."""
-    seen = {found.name: found for found in there}
-    wanted = {
+    standing = {owned.name: owned for owned in there}
+    bodies = {
         operand.daemon_set: _daemon_set(operand, policy, image, namespace)
         for operand in OPERANDS.values()
         if operand.part in policy.operands.parts
     }
-    taken = sorted(name for name in wanted if name in seen and not seen[name].part)
+    others = sorted(name for name in bodies if name in standing and not standing[name].part)
     applied = [
         ApplyObject.of(body)
-        for name, body in wanted.items()
-        if name not in taken and (name not in seen or seen[name].digest != _digest_in(body))
+        for name, body in bodies.items()
+        if name not in others and (name not in standing or standing[name].digest != _digest_in(body))
     ]
     deleted = [
-        DeleteObject(KIND, found.name, found.uid, namespace)
-        for found in seen.values()
-        if found.part and found.name not in wanted
+        DeleteObject(KIND, owned.name, owned.uid, namespace)
+        for owned in standing.values()
+        if owned.part and owned.name not in bodies
     ]
     problem = ""
-    if taken:
+    if others:
         problem = (
-            f"DaemonSets {', '.join(taken)} in {namespace} are another's, so no pod there follows Tonnage's"
+            f"DaemonSets {', '.join(others)} in {namespace} are another's, so no pod there follows Tonnage's"
             f" agents; take NVIDIA's operator off the cluster, or set operands.nvidiaNames to false"
         )
     return OperandSets(tuple(applied), tuple(deleted), problem)
@@ -98,7 +98,7 @@ def _daemon_set(operand: Operand, policy: GpuPolicy, image: str, namespace: str)
 
 def _pod(operand: Operand, policy: GpuPolicy, image: str) -> JsonObject:
     folder = f"{OPERAND_LOGS}/{operand.part}"
-    tolerations: list[JsonValue] = [dict(each) for each in policy.operands.tolerations]
+    tolerations: list[JsonValue] = [dict(toleration) for toleration in policy.operands.tolerations]
     security: JsonObject = {
         "readOnlyRootFilesystem": True,
         "allowPrivilegeEscalation": False,
@@ -138,14 +138,16 @@ def _pod(operand: Operand, policy: GpuPolicy, image: str) -> JsonObject:
 
 def runtime_classes(policy: GpuPolicy, there: Iterable[SeenObject]) -> OperandSets:
     """The RuntimeClasses that pods of NVIDIA's users name; those that somebody else made stay as they are."""
-    seen = {found.name: found for found in there}
+    standing = {owned.name: owned for owned in there}
     applied = tuple(
-        ApplyObject.of(_runtime_class(name, policy)) for name in policy.runtime_classes if name not in seen
+        ApplyObject.of(_runtime_class(name, policy))
+        for name in policy.runtime_classes
+        if name not in standing
     )
     deleted = tuple(
-        DeleteObject("RuntimeClass", found.name, found.uid)
-        for found in seen.values()
-        if found.part == TOOLKIT and found.name not in policy.runtime_classes
+        DeleteObject("RuntimeClass", owned.name, owned.uid)
+        for owned in standing.values()
+        if owned.part == TOOLKIT and owned.name not in policy.runtime_classes
     )
     return OperandSets(applied, deleted)
 

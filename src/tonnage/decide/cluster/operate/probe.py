@@ -13,14 +13,14 @@ from tonnage.model.json import JsonObject
 
 PROBE: Final = NodePodPlan(
     "tonnage-probe",
-    "tonnage.adapters.pci_probe",
+    "cli.node.pci_probe",
     {"requests": {"cpu": "1m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},
 )
 PROBED_BOOT: Final = "tonnage.dev/probed-boot"
 """Annotation of a Node: the boot in which it was looked at."""
-FOUND: Final = 0
+HAS_GPU: Final = 0
 """Exit status of the probe."""
-NONE: Final = 4
+HAS_NONE: Final = 4
 _PATIENCE: Final = timedelta(minutes=2)
 
 
@@ -42,13 +42,13 @@ def probe_step(node: OperatedNode, probed_boot: str, pod: SeenPod | None, now: d
     if pod is None:
         return ProbeStep(make_pod=bool(node.boot) and node.boot != probed_boot)
     if pod.ended:
-        found = {FOUND: "true", NONE: "false"}.get(pod.code if pod.code is not None else -1)
-        return ProbeStep(_seen(node.boot, found), delete_pod=True)
+        present = {HAS_GPU: "true", HAS_NONE: "false"}.get(pod.code if pod.code is not None else -1)
+        return ProbeStep(_answer(node.boot, present), delete_pod=True)
     late = pod.created is not None and now - pod.created > _PATIENCE
     return ProbeStep(delete_pod=late)  # and then it is tried again
 
 
-def _seen(boot: str, found: str | None) -> JsonObject:
+def _answer(boot: str, present: str | None) -> JsonObject:
     """A probe that failed says nothing, and is not repeated in this boot."""
-    labels: JsonObject = {} if found is None else {PROBED: found}
+    labels: JsonObject = {} if present is None else {PROBED: present}
     return {"labels": labels, "annotations": {PROBED_BOOT: boot}}

@@ -17,9 +17,11 @@ from tonnage.model.gpu_policy import OperatedNode
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.model.node.gpu_status import GpuStatus
-from tonnage.model.validation import INJECTED, PASSED, NodeValidation, Outcome, Stage, StageResult
+from tonnage.model.validation import INJECTED, PASSED, NodeStage, NodeValidation, Outcome, StageResult
 
 APP: Final = "nvidia-cuda-validator"
+STARTUP_TAINT: Final = "nvidia.com/gpu-not-ready"
+"""With which a kubelet may register its node: it goes once a pod has used a device there."""
 _PATIENCE: Final = timedelta(minutes=2)
 _AGAIN: Final = timedelta(minutes=10)
 _WORDS: Final[dict[int | None, str]] = {
@@ -27,10 +29,10 @@ _WORDS: Final[dict[int | None, str]] = {
     INJECTED: "injection only: a pod got a device, and had nothing to use it with",
 }
 _STAGE_OF: Final = {
-    NodePart.AGENT: Stage.DRIVER,
-    NodePart.DRIVER: Stage.DRIVER,
-    NodePart.CONFIGURATION: Stage.PLUGIN,
-    NodePart.PLUGIN: Stage.PLUGIN,
+    NodePart.AGENT: NodeStage.DRIVER,
+    NodePart.DRIVER: NodeStage.DRIVER,
+    NodePart.CONFIGURATION: NodeStage.PLUGIN,
+    NodePart.PLUGIN: NodeStage.PLUGIN,
 }
 
 
@@ -53,7 +55,7 @@ def subject_of(node: OperatedNode) -> str:
 def validation_step(
     node: OperatedNode, last: NodeValidation, pod: SeenPod | None, now: datetime
 ) -> ValidationStep:
-    """The next step of a node's validation. What was found stands until the node is another one."""
+    """The next step of a node's validation. What was workload stands until the node is another one."""
     subject = subject_of(node)
     waiting = readiness(node, now, validated=False)
     if waiting.waits_for is not None:
@@ -61,15 +63,15 @@ def validation_step(
         standing = NodeValidation(subject, stages, last.ran_at)
         return ValidationStep(standing, delete_pod=pod is not None)
     if pod is None:
-        found = last.of(Stage.WORKLOAD)
-        settled = found.outcome is not Outcome.WAITING and last.subject == subject
-        due = found.outcome is not Outcome.PASSED and (last.ran_at is None or now - last.ran_at >= _AGAIN)
+        workload = last.of(NodeStage.WORKLOAD)
+        settled = workload.outcome is not Outcome.WAITING and last.subject == subject
+        due = workload.outcome is not Outcome.PASSED and (last.ran_at is None or now - last.ran_at >= _AGAIN)
         if settled and not due:
             return ValidationStep(last)
         if not _has_room(node.report):
             return ValidationStep(_without_room(subject, last))
-        kept = found if settled else StageResult(Stage.WORKLOAD, Outcome.WAITING, "a pod is tried")
-        return ValidationStep(_passed(subject, kept, last.ran_at), make_pod=True)
+        workload = workload if settled else StageResult(NodeStage.WORKLOAD, Outcome.WAITING, "a pod is tried")
+        return ValidationStep(_passed(subject, workload, last.ran_at), make_pod=True)
     if pod.ended:
         return ValidationStep(_passed(subject, _of_pod(pod), now), delete_pod=True)
     if pod.created is not None and now - pod.created > _PATIENCE:
@@ -77,44 +79,46 @@ def validation_step(
             return ValidationStep(_without_room(subject, last), delete_pod=True)
         minutes = int(_PATIENCE.total_seconds() // 60)
         late = StageResult(
-            Stage.WORKLOAD, Outcome.FAILED, f"the pod has not ended within {minutes} minutes: {pod.message}"
+            NodeStage.WORKLOAD,
+            Outcome.FAILED,
+            f"the pod has not ended within {minutes} minutes: {pod.message}",
         )
         return ValidationStep(_passed(subject, late, now), delete_pod=True)
     standing = last if last.subject == subject else NodeValidation(subject)
-    kept = standing.of(Stage.WORKLOAD)
-    if kept.outcome is Outcome.WAITING:
-        kept = StageResult(Stage.WORKLOAD, Outcome.WAITING, "a pod is tried")
-    return ValidationStep(_passed(subject, kept, last.ran_at))
+    workload = standing.of(NodeStage.WORKLOAD)
+    if workload.outcome is Outcome.WAITING:
+        workload = StageResult(NodeStage.WORKLOAD, Outcome.WAITING, "a pod is tried")
+    return ValidationStep(_passed(subject, workload, last.ran_at))
 
 
-def _stages(stuck: Stage, why: str) -> Iterator[StageResult]:
+def _stages(stuck: NodeStage, why: str) -> Iterator[StageResult]:
     """Those before the one that is stuck have passed, those after it wait."""
-    for stage in Stage:
+    for stage in NodeStage:
         if stage is stuck:
             yield StageResult(stage, Outcome.FAILED, why)
         else:
-            before = list(Stage).index(stage) < list(Stage).index(stuck)
+            before = list(NodeStage).index(stage) < list(NodeStage).index(stuck)
             yield StageResult(stage, Outcome.PASSED if before else Outcome.WAITING)
 
 
 def _passed(subject: str, workload: StageResult, ran_at: datetime | None) -> NodeValidation:
-    before = (StageResult(stage, Outcome.PASSED) for stage in Stage if stage is not Stage.WORKLOAD)
+    before = (StageResult(stage, Outcome.PASSED) for stage in NodeStage if stage is not NodeStage.WORKLOAD)
     return NodeValidation(subject, (*before, workload), ran_at)
 
 
 def _without_room(subject: str, last: NodeValidation) -> NodeValidation:
     """On a full node the last result stands, as old as it is."""
-    found = last.of(Stage.WORKLOAD)
-    if last.subject == subject and found.outcome in (Outcome.PASSED, Outcome.FAILED):
+    workload = last.of(NodeStage.WORKLOAD)
+    if last.subject == subject and workload.outcome in (Outcome.PASSED, Outcome.FAILED):
         return last
     message = "every device is in use, so no pod was tried"
-    return _passed(subject, StageResult(Stage.WORKLOAD, Outcome.SKIPPED, message), last.ran_at)
+    return _passed(subject, StageResult(NodeStage.WORKLOAD, Outcome.SKIPPED, message), last.ran_at)
 
 
 def _of_pod(pod: SeenPod) -> StageResult:
     message = pod.message or _WORDS.get(pod.code, f"the pod ended with status {pod.code}")
     worked = pod.code in (PASSED, INJECTED)
-    return StageResult(Stage.WORKLOAD, Outcome.PASSED if worked else Outcome.FAILED, message)
+    return StageResult(NodeStage.WORKLOAD, Outcome.PASSED if worked else Outcome.FAILED, message)
 
 
 def _has_room(report: GpuStatus | None) -> bool:
@@ -129,8 +133,8 @@ def _resource(report: GpuStatus) -> str:
 def validation_json(validation: NodeValidation) -> JsonObject:
     """As it stands in the node's NodeGPUStatus."""
     stages: list[JsonValue] = [
-        {"stage": found.stage.value, "outcome": found.outcome.value, "message": found.message[:1024]}
-        for found in validation.stages
+        {"stage": workload.stage.value, "outcome": workload.outcome.value, "message": workload.message[:1024]}
+        for workload in validation.stages
     ]
     body: JsonObject = {"subject": validation.subject, "stages": stages}
     if validation.ran_at is not None:
@@ -142,4 +146,4 @@ def workload_plan(report: GpuStatus) -> NodePodPlan:
     """A pod that asks for one device of the node; where none is free it waits, and takes nobody's place."""
     limits: JsonObject = {"memory": "1Gi", _resource(report): "1"}
     resources: JsonObject = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": limits}
-    return NodePodPlan(APP, "tonnage.adapters.workload", resources)
+    return NodePodPlan(APP, "adapters.workload", resources)

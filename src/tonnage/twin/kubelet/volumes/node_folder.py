@@ -21,28 +21,28 @@ class NodeFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._seen: dict[str, tuple[tuple[int, int], bytes]] = {}
+        self._contents: dict[str, tuple[tuple[int, int], bytes]] = {}
 
     async def entries(self) -> dict[str, bytes]:
         """Contents by relative path."""
         await asyncio.to_thread(self._look)
-        return {name: content for name, (_, content) in self._seen.items()}
+        return {name: content for name, (_, content) in self._contents.items()}
 
     def _look(self) -> None:
-        seen: dict[str, tuple[tuple[int, int], bytes]] = {}
+        contents: dict[str, tuple[tuple[int, int], bytes]] = {}
         for file in sorted(self._folder.rglob("*"))[:_MOST_FILES]:
             try:
                 if file.is_symlink() or not file.is_file():
                     continue
                 stat, name = file.stat(), str(file.relative_to(self._folder))
-                mark, known = (stat.st_mtime_ns, stat.st_size), self._seen.get(name)
-                if known is None or known[0] != mark:
+                mark, entry = (stat.st_mtime_ns, stat.st_size), self._contents.get(name)
+                if entry is None or entry[0] != mark:
                     with file.open("rb") as stream:
-                        known = mark, stream.read(LIMIT_BYTES)
-                seen[name] = known
+                        entry = mark, stream.read(LIMIT_BYTES)
+                contents[name] = entry
             except OSError:  # it is gone since
                 continue
-        self._seen = seen
+        self._contents = contents
 
 
 def node_folder(root: Path, source: Mapping[str, Any]) -> NodeFolder | None:

@@ -1,4 +1,4 @@
-"""Looks for NVIDIA's GPUs on the PCI bus of this machine: `python3 -m tonnage.adapters.pci_probe`.
+"""Looks for NVIDIA's GPUs on the PCI bus of this machine: `python3 -m tonnage.cli.node.pci_probe`.
 
 Every container sees class and vendor of the machine's devices, so that it takes no right at all.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.machine import MachineFiles
-from tonnage.decide.cluster.operate.probe import FOUND, NONE
+from tonnage.decide.cluster.operate.probe import HAS_GPU, HAS_NONE
 from tonnage.decide.node.labels.machine import gpus_on_the_bus
 
 _UNREADABLE: Final = 1
@@ -21,10 +21,10 @@ def look(root: Path) -> tuple[int, str]:
     machine = MachineFiles(root).now("")
     if machine.pci is None:
         return _UNREADABLE, "the PCI bus cannot be read"
-    found = gpus_on_the_bus(machine.pci)
-    if not found:
-        return NONE, f"no GPU of NVIDIA's among {len(machine.pci)} PCI devices"
-    return FOUND, f"GPUs of NVIDIA's: {', '.join(device.address for device in found)}"
+    gpus = gpus_on_the_bus(machine.pci)
+    if not gpus:
+        return HAS_NONE, f"no GPU of NVIDIA's among {len(machine.pci)} PCI devices"
+    return HAS_GPU, f"GPUs of NVIDIA's: {', '.join(device.address for device in gpus)}"
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tonnage.adapters.pci_probe import look
+from tonnage.cli.node.pci_probe import look
 
 
 def bus(root: Path, *devices: tuple[str, str]) -> None:

@@ -1,0 +1,113 @@
+"""What the controller asks of the API server is what its roles grant, and no more is granted."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from contextlib import suppress
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from controller.test_operator import OPTIONS, Bench
+from support.rights import Right, granted, needed
+from tonnage.controller.main import run_controller
+from tonnage.model.errors import ApiError
+from tonnage.ports.kubernetes import KubernetesApi, PatchType
+from tonnage.wire.kinds import CLUSTER_POLICY, NODE, POD, PRIORITY_CLASS
+
+ROLES = granted(json.loads(files("tonnage.twin").joinpath("controller.json").read_text(encoding="utf-8")))
+_VERBS = {"replace": "update"}
+_ASKED = frozenset(("create", "get", "list", "watch", "patch", "replace", "delete"))
+_SELDOM = {
+    ("patch", "events"),  # counts an Event that is repeated within its time
+}
+
+
+class Recorder:
+    """Notes every request as the right that it needs."""
+
+    def __init__(self, api: KubernetesApi) -> None:
+        self._api = api
+        self.rights: set[Right] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._api, name)
+        if name not in _ASKED:
+            return method
+
+        def call(*args: Any, **options: Any) -> Any:
+            given = inspect.signature(method).bind(*args, **options).arguments
+            kind, sub = given["kind"], given.get("subresource", "")
+            resource = f"{kind.plural}/{sub}" if sub else kind.plural
+            namespace, target = given.get("namespace") or "", given.get("name", "")
+            right = Right(_VERBS.get(name, name), kind.group, resource, namespace, target)
+            if name == "replace":
+                right = right._replace(name=given["body"]["metadata"]["name"])
+            self.rights.add(right)
+            if given.get("patch_type") is PatchType.APPLY and not sub:
+                return self._applied(method(*args, **options), right)
+            return method(*args, **options)
+
+        return call
+
+    async def _applied(self, answer: Any, right: Right) -> Any:
+        """What is applied and not there is made, which takes that right, too."""
+        self.rights.add(right._replace(verb="create", name=""))
+        return await answer
+
+
+async def _end_pods(bench: Bench, code: int) -> None:
+    for pod in (await bench.api.list(POD, namespace="gpu-operator")).items:
+        state = {"state": {"terminated": {"exitCode": code}}}
+        ended: Any = {"status": {"phase": "Failed" if code else "Succeeded", "containerStatuses": [state]}}
+        with suppress(ApiError):  # it is gone since
+            await bench.api.patch(
+                POD, pod.metadata.name, ended, namespace="gpu-operator", subresource="status"
+            )
+
+
+@pytest.fixture
+async def recorded() -> set[Right]:
+    """The rights that a controller needs which does everything that it does."""
+    bench = Bench()
+    await bench.install()
+    gpu = {"name": "nvidia.com/gpu", "devices": 1, "replicas": 1, "capacity": 1, "allocatable": 1}
+    await bench.node("a")
+    await bench.report("a", resources=[{**gpu, "allocated": 0}])
+    await bench.node("bare", gpus=0)
+    boot: Any = {"status": {"nodeInfo": {"bootID": "boot 1"}}}
+    await bench.api.patch(NODE, "bare", boot, subresource="status")
+    await bench.api.create(PRIORITY_CLASS, {"metadata": {"name": "tonnage-validation"}, "value": -1})
+    await bench.configs("sharing", any="version: v1")
+    await bench.configs("layouts", **{"config.yaml": "version: v1"})
+    await bench.policy(
+        devicePlugin={"config": {"name": "sharing", "default": "any"}},
+        migManager={"config": {"name": "layouts"}},
+        nodeStatusExporter={"enabled": True},
+    )
+    recorder: Any = Recorder(bench.api)
+    options = replace(OPTIONS, operand_image="registry.example.com/tonnage:1")
+    running = asyncio.create_task(run_controller(options, api=recorder, clock=bench.clock))
+    await bench.clock.advance(3)
+    await _end_pods(bench, 0)
+    await bench.clock.advance(8)
+    off = {"enabled": False}
+    sections = ("toolkit", "devicePlugin", "dcgmExporter", "gfd", "migManager", "nodeStatusExporter")
+    spec: Any = {"spec": dict.fromkeys(sections, off)}
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", spec)
+    await bench.clock.advance(8)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    rights: set[Right] = recorder.rights
+    return rights
+
+
+async def test_the_roles_grant_what_is_asked_and_no_more(recorded: set[Right]) -> None:
+    used = needed(recorded, ROLES)
+    assert used - ROLES == set()
+    unused = {right for right in ROLES - used if (right.verb, right.resource) not in _SELDOM}
+    assert {right for right in unused if right.name != "nvidia-operator-validator"} == set()
