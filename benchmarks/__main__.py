@@ -10,6 +10,7 @@ import sys
 from benchmarks import (
     agent,
     cdi,
+    claims,
     cluster,
     cluster_metrics,
     command_line,
@@ -44,6 +45,7 @@ def main() -> int:
         "agent": agent.measure,
         "cdi": cdi.measure,
         "clustermetrics": cluster_metrics.measure,
+        "claims": claims.measure,
         "dashboards": dashboards.measure,
         "doctor": doctor.measure,
         "exporter": exporter.measure,

@@ -226,6 +226,15 @@ NUMBER_OF_GPU(nvmlDeviceGetRetiredPagesPendingStatus, unsigned, retired_pending)
 NUMBER_OF_GPU(nvmlDeviceGetFanSpeed, unsigned, fan_percent)
 NUMBER_OF_GPU(nvmlDeviceGetSupportedEventTypes, unsigned long long, event_types)
 
+/* 0: none. */
+API int nvmlDeviceGetAddressingMode(handle device, struct addressing *out)
+{
+    ENTER(GPU, device);
+    if (out->version != VERSION(struct addressing, 1)) return ARGUMENT_VERSION_MISMATCH;
+    out->mode = 0;
+    return 0;
+}
+
 API int nvmlDeviceGetCudaComputeCapability(handle device, int *major, int *minor)
 {
     ENTER(GPU_OR_MIG, device);

@@ -15,6 +15,7 @@ struct pci_ext {
     char bus_id[32];
 };
 struct utilization { unsigned gpu, memory; };
+struct addressing { unsigned version, mode; };
 struct temperature { unsigned version; int sensor, celsius; };
 struct violation { unsigned long long reference, violation; };
 struct row_histogram { unsigned max, high, partial, low, none; };

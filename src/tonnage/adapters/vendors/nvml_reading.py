@@ -70,7 +70,18 @@ def read_device(nvml: ModuleType, index: int, root: Path) -> tuple[Device, tuple
         mig_enabled=bool(mode[0]) if mode is not None else None,
         migs=migs,
         clique=optional(nvml, lambda: _clique(nvml, handle)) or "",
+        addressing_mode=optional(nvml, lambda: _addressing_mode(nvml, handle)) or "",
     ), tuple(f"device {index}: {problem}" for problem in problems)
+
+
+def _addressing_mode(nvml: ModuleType, handle: Any) -> str:
+    """How the device reaches the host's memory, in NVIDIA's words; drivers before 580 do not tell."""
+    words = {
+        nvml.NVML_DEVICE_ADDRESSING_MODE_NONE: "None",
+        nvml.NVML_DEVICE_ADDRESSING_MODE_HMM: "HMM",
+        nvml.NVML_DEVICE_ADDRESSING_MODE_ATS: "ATS",
+    }
+    return words.get(nvml.nvmlDeviceGetAddressingMode(handle), "")
 
 
 def _clique(nvml: ModuleType, handle: Any) -> str:

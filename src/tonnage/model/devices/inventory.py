@@ -45,7 +45,8 @@ class Device:
     """One physical device. `product` is the driver's own name; `reason` says why it is not healthy.
 
     `mig_enabled` is None for a device that cannot be divided. `clique` is `<cluster's uuid>.<id>` of those
-    that its NVLink fabric joins it with, once the fabric is complete.
+    that its NVLink fabric joins it with, once the fabric is complete. `addressing_mode` is how it reaches the
+    host's memory (`HMM`, `ATS`, `None`), where its driver tells.
     """
 
     uuid: str
@@ -61,6 +62,7 @@ class Device:
     mig_enabled: bool | None = None
     migs: tuple[MigDevice, ...] = ()
     clique: str = ""
+    addressing_mode: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,6 +174,7 @@ def test_a_mig_device_has_the_attributes_of_its_gpu_and_its_own_memory_slices() 
         *("MIG-a", 0, "2g.10gb", 1, 0, 9856, (2, 2)), multiprocessors=28, decoders=1, profile_number=14
     )
     gpu = Device("GPU-0", 0, "NVIDIA A100-SXM4-40GB", 40960, "8.0", minor=0, mig_enabled=True, migs=(mig,))
+    gpu = replace(gpu, addressing_mode="HMM")
     [device] = published_devices(Inventory((gpu,)), PluginConfig(claimed=("all",)))
     texts = {key: device.texts[key] for key in ("type", "uuid", "parentUUID", "profile", "productName")}
     assert texts == {
@@ -183,6 +184,7 @@ def test_a_mig_device_has_the_attributes_of_its_gpu_and_its_own_memory_slices() 
         "profile": "2g.10gb",
         "productName": "NVIDIA A100-SXM4-40GB",
     }
+    assert device.texts["addressingMode"] == "HMM"
     assert device.versions == {"cudaComputeCapability": "8.0.0"}
     engines = {"copyEngines": "0", "decoders": "1", "encoders": "0", "jpegEngines": "0", "ofaEngines": "0"}
     slices = {"memorySlice2": "1", "memorySlice3": "1"}

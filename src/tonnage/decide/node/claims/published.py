@@ -116,6 +116,7 @@ def _published(device: Device, inventory: Inventory, roots: Mapping[str, str]) -
         "productName": device.product,
         "brand": brand_of(device.product),
         "architecture": _architecture(device.compute_capability),
+        "addressingMode": device.addressing_mode,
         "resource.kubernetes.io/pciBusID": address,
         "resource.kubernetes.io/pcieRoot": roots.get(address, ""),
     }
