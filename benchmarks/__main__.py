@@ -10,6 +10,7 @@ import sys
 from benchmarks import (
     agent,
     cdi,
+    claims,
     cluster,
     cluster_metrics,
     command_line,
@@ -43,6 +44,7 @@ def main() -> int:
         "genuine": genuine.measure,
         "agent": agent.measure,
         "cdi": cdi.measure,
+        "claims": claims.measure,
         "clustermetrics": cluster_metrics.measure,
         "dashboards": dashboards.measure,
         "doctor": doctor.measure,
