@@ -202,6 +202,16 @@ def test_of_two_generations_the_newer_counts() -> None:
     assert row.capacity == 1
 
 
+def test_a_gpu_whose_mig_devices_are_claims_is_theirs_and_not_unadvertised() -> None:
+    part = device(9, kind="mig")
+    part["attributes"] = {"type": {"string": "mig"}, "parentUUID": {"string": "GPU-0"}}
+    report = agent()
+    report["status"]["devices"] = [{"uuid": "GPU-0", "index": 0, "memoryMiB": 81920, "health": "Healthy"}]
+    [row] = rows(node(), published(part), report)
+    assert (row.resource, row.health, row.memory_mib) == (f"{DRIVER} mig", "healthy", 81920)
+    assert [entry.uuid for entry in row.devices] == ["GPU-0"]
+
+
 def test_types_and_drivers_have_rows_of_their_own() -> None:
     other = published(device(7, kind=""), name="01", driver="gpu.example.com")
     found = rows(node(), published(device(0), device(1, kind="mig")), other)

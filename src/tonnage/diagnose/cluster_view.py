@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from tonnage.decide.kubernetes.claims.alike import device_signatures
+from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.kubelet.admission import mark_of
 from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule_on
 from tonnage.decide.kubernetes.view import ClusterView, view_of
@@ -40,7 +42,8 @@ class Ground:
         engine = self._engine_for(pod)
         if engine is None:
             verdicts = NodeVerdicts(pod, self.view)
-            return schedule_on(pod, self.view, thorough=True), verdicts, lambda: each_alone(verdicts)
+            decision = schedule_on(pod, self.view, thorough=True)
+            return decision, verdicts, lambda: self._of_claims(pod, verdicts) or each_alone(verdicts)
         names = engine.fleet.columns.by_row
         verdicts = NodeVerdicts(pod, self.view, lambda: (names[r].tolist() for r in engine.the_same(pod)))
 
@@ -48,6 +51,29 @@ class Ground:
             return classed(verdicts, names, engine.alike(pod), engine.asking)
 
         return schedule_on(pod, self.view, engine=engine), verdicts, classes
+
+    def _of_claims(self, pod: Pod, verdicts: NodeVerdicts) -> tuple[NodeClass, ...]:
+        """Classes of nodes that are alike but for the pod's claims, and whose devices are alike for these.
+
+        Empty where nodes must be asked one by one.
+        """
+        import numpy as np  # the agent's image leaves it out
+
+        engine, bare = self.engine, replace(pod, claims=())
+        claims = claims_of(pod, self.view.supply.claims)
+        if engine is None or not engine.can_decide(bare) or claims.claims != claims.waiting:
+            return ()
+        signatures = device_signatures(claims.waiting, self.view.supply)
+        if signatures is None:
+            return ()
+        names = engine.fleet.columns.by_row
+        numbers: dict[object, int] = {}
+        kind_of = np.array([numbers.setdefault(signatures.get(name), len(numbers)) for name in names])
+        split = [
+            rows[kind_of[rows] == kind] for rows in engine.alike(bare) for kind in np.unique(kind_of[rows])
+        ]
+        split.sort(key=lambda rows: int(rows.min()))
+        return classed(verdicts, names, split, engine.asking)
 
     def decision(self, pod: Pod) -> SchedulingDecision:
         """What the scheduler does with a pod here."""

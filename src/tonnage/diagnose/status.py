@@ -144,7 +144,7 @@ def _rows(
     """The rows of a node: its extended resources, and what it offers as claims."""
     status = snapshot.gpu.get(node.node.name)
     agent = report_age(status, now)
-    claimed = frozenset(uuid for pool in pools for uuid in pool.names)
+    claimed = frozenset(uuid for pool in pools for uuid in (*pool.names, *pool.parents))
     plugin = status and replace(status, devices=tuple(d for d in status.devices if d.uuid not in claimed))
     for resource in _resources(node, plugin, node_seen="Node" not in unseen, claims=bool(pools)):
         yield _row(node, resource, plugin, agent, unseen)
@@ -187,7 +187,7 @@ def _is_ended(node: Node, resource: str, status: GpuStatus | None) -> bool:
 def _claim_row(node: Node, pool: ClaimPool, status: GpuStatus | None, agent: ReportAge) -> FleetRow:
     """What a driver offers as claims on a node: a device is allocatable unless a taint keeps claims off."""
     of_node = status.devices if status is not None else ()
-    devices = [device for device in of_node if device.uuid in pool.names]
+    devices = [device for device in of_node if device.uuid in pool.names or device.uuid in pool.parents]
     used = [device.used_mib for device in devices]
     return FleetRow(
         node=node.name,
@@ -203,7 +203,7 @@ def _claim_row(node: Node, pool: ClaimPool, status: GpuStatus | None, agent: Rep
         troubles=tuple(claim_troubles(node, pool, devices, status, agent)),
         cordoned=node.unschedulable,
         holders=pool.holders,
-        devices=tuple(_device_row(device, pool.names[device.uuid]) for device in devices),
+        devices=tuple(_device_row(device, pool.names.get(device.uuid, "")) for device in devices),
         device_count=pool.count,
         agent=agent,
     )

@@ -108,7 +108,7 @@ def test_the_holder_of_a_device_is_named_and_the_pod_may_hope_dra_5() -> None:
     assert [remedy.to_json() for remedy in found.remedies] == [
         {
             "action": "wait until the pods with ml/held have ended",
-            "effect": "gives it devices on a",
+            "effect": "then devices of a may meet its claims",
             "patch": {},
         }
     ]
@@ -164,7 +164,7 @@ def test_where_something_else_stands_against_a_node_its_claims_alone_are_no_reme
         node("a"), resource_slice("a", device("gpu-0")), ANY, claim("mine", count=2),
         pod("mine", nodeSelector={"zone": "b"}),
     )  # fmt: skip
-    assert not any("devices" in remedy.effect for remedy in found.remedies)
+    assert not any("may meet its claims" in remedy.effect for remedy in found.remedies)
 
 
 def test_a_pool_without_all_its_slices_is_named() -> None:

@@ -42,6 +42,8 @@ class ClaimPool:
     allocated: int | None = None
     holders: tuple[tuple[str, int], ...] | None = None
     published: bool = True
+    parents: frozenset[str] = frozenset()
+    """Uuids of the GPUs whose MIG devices these are; those that are yet to be made have no uuid."""
 
     @property
     def resource(self) -> str:
@@ -121,6 +123,7 @@ def _pool(
     allocated: Mapping[ClaimDeviceId, tuple[str, ...]] | None,
 ) -> ClaimPool:
     uuids = {str(uuid): d.name for _, d in devices if (uuid := _attribute(d, driver, "uuid"))}
+    parents = frozenset(str(uuid) for _, d in devices if (uuid := _attribute(d, driver, "parentUUID")))
     tainted = {
         device.name: ", ".join(map(str, blocking))
         for _, device in devices
@@ -136,6 +139,7 @@ def _pool(
         tainted=tainted,
         allocated=None if allocated is None else sum(identity in allocated for identity, _ in devices),
         holders=None if allocated is None else tuple(sorted(amounts.items())),
+        parents=parents,
     )
 
 

@@ -20,7 +20,8 @@ def claim_remedies(classes: Iterable[NodeClass]) -> tuple[Remedy, ...]:
             nodes.setdefault((reason.lasting, reason.remedy), []).extend(node_class.members)
     ranked = sorted(nodes.items(), key=lambda pair: pair[0][0])
     return tuple(
-        Remedy(action, f"gives it devices on {listed(names)}") for (_, action), names in ranked[:_MOST]
+        Remedy(action, f"then devices of {listed(names)} may meet its claims")
+        for (_, action), names in ranked[:_MOST]
     )
 
 

@@ -5,7 +5,7 @@ Source: k8s.io/dynamic-resource-allocation/structured, kube-scheduler's dynamicr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -74,6 +74,10 @@ class Supply:
     claims: Mapping[tuple[str, str], ResourceClaim]
     held: Mapping[ClaimDeviceId, ResourceClaim]
     parts: Mapping[ClaimDeviceId, Mapping[str, Fraction]]
+    signatures: dict[Hashable, tuple[Mapping[ClaimDeviceId, ResourceClaim], Mapping[str, Hashable]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """What `device_signatures` made, with the holdings that it was made for."""
     _selections: dict[str, Selection] = field(default_factory=dict)
 
     def with_claims(self, claims: Iterable[ResourceClaim]) -> Supply:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from tonnage.decide.node.claims.opaque import read_config
 from tonnage.diagnose.lint import selectors_cel
 from tonnage.diagnose.lint.finding import Draft, WrapEntries, field_draft
 from tonnage.diagnose.lint.manifest_objects import (
@@ -23,8 +24,14 @@ from tonnage.diagnose.lint.rule_inputs import LintCluster, LintWorld
 from tonnage.documents.nearest import nearest
 from tonnage.documents.pods.fields import claim_entry_faults
 from tonnage.documents.yaml.reader import Path
-from tonnage.model.json import JsonObject
-from tonnage.model.reasons.lint.manifests import ClaimInvalid, ClaimNameUnknown, RequestNotInExactly
+from tonnage.model.devices.claims import DRIVER
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.reasons.lint.manifests import (
+    ClaimConfigInvalid,
+    ClaimInvalid,
+    ClaimNameUnknown,
+    RequestNotInExactly,
+)
 from tonnage.model.reasons.pod.claims import DeviceClassMissing
 from tonnage.model.severity import Severity
 
@@ -52,6 +59,7 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     at: Path = (*manifest.path, "spec")
     if manifest.kind == "DeviceClass":
         yield from selectors_cel.drafts(spec.get("selectors"), (*at, "selectors"), world)
+        yield from _configs(spec.get("config"), (*at, "config"))
         return
     if manifest.kind == "ResourceClaimTemplate":
         spec, at = mapping(spec.get("spec")), (*at, "spec")
@@ -59,6 +67,26 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
         return
     devices = mapping(spec.get("devices"))
     yield from _devices(devices, (*at, "devices"), manifest, world)
+    yield from _configs(devices.get("config"), (*at, "devices", "config"))
+
+
+def _configs(entries: JsonValue, at: Path) -> Iterator[Draft]:
+    """Opaque configurations for our driver, as it reads them when it prepares a claim."""
+    for index, entry in mappings(entries):
+        opaque = mapping(entry.get("opaque"))
+        parameters = opaque.get("parameters")
+        if opaque.get("driver") != DRIVER or is_variable(parameters):
+            continue
+        place: Path = (*at, index, "opaque", "parameters")
+        read = read_config(parameters) if isinstance(parameters, dict) else ("it is not an object",)
+        for problem in read if isinstance(read, tuple) else ():
+            reason = ClaimConfigInvalid(
+                message=f"the driver {DRIVER} refuses this configuration: {problem}",
+                remedy="correct it, or remove it",
+                driver=DRIVER,
+                problem=problem,
+            )
+            yield Draft(reason, place, "the API server takes it, and the pod waits until it is corrected")
 
 
 def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:

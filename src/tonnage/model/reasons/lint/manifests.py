@@ -168,6 +168,17 @@ class QuotaLeavesGap(ObjectReason):
     uncounted: tuple[str, ...]
 
 
+@reason
+class ClaimConfigInvalid(ObjectFieldReason):
+    """A claim, template or class has an opaque configuration that the driver refuses when it prepares one."""
+
+    code: ClassVar[str] = "claim-config-invalid"
+    advice: ClassVar[str] = "correct it, or remove it"
+    rule: ClassVar[LintRule] = LintRule("A configuration of a claim that its driver refuses.", CLAIMS)
+    driver: str
+    problem: str
+
+
 class ClaimInvalid(ObjectFieldReason):
     """A ResourceClaim or template that the API server refuses: a duplicate or missing name, a reference to an
     unknown request, fields beside `exactly`.
@@ -280,6 +291,7 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     LimitRangeGivesDevices,
     QuotaKeyInvalid,
     QuotaLeavesGap,
+    ClaimConfigInvalid,
     ClaimInvalid,
     ClaimNameUnknown,
     RequestNotInExactly,
