@@ -21,7 +21,6 @@ from tonnage.adapters.logging import LineFormatter
 from tonnage.agent.main import AgentHost, run_agent
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
-from tonnage.cli.node.pci_probe import look
 from tonnage.cli.terminal.failure import USAGE
 from tonnage.cli.up.pretended_options import exporter_port, told_on_the_twin
 from tonnage.model.errors import ClusterError, Problem
@@ -56,7 +55,7 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
     if _SHARED_MEMORY in context.argv:
         return 0
     if _PROBE in context.argv:
-        from tonnage.adapters.pci_probe import look
+        from tonnage.cli.node.pci_probe import look
 
         code, text = await asyncio.to_thread(look, context.node_root)
         context.stdio.write(f"{text}\n".encode())
