@@ -195,8 +195,8 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
     sockets = PluginFolder(options.root / "var/lib/kubelet/device-plugins", socket_of(options))
     kubelet_holds = KubeletFiles(options.root / "var/lib/kubelet")
 
-    # Loops hear of a change in this order, as each subscribes when it is made: devices are judged by a new policy
-    # before anybody offers them, and kubelet hears of the offer before anybody else spends time on the change.
+    # Loops hear of a change in this order, as each subscribes when it is made: devices are judged by a new
+    # policy before anybody offers them, and kubelet hears of the offer before anybody else spends time on it.
     devices = NodeDevices(world, board, backend)
     config = _node_config(options, world, board)
     ledger = HoldLedger(world, board, boot=boot_id(options.root))
