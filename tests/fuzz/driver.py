@@ -172,7 +172,7 @@ _ANSWERS: Final[dict[str, Callable[[Oracle, Any], Any]]] = {
         *("memorySizeMB",),
     ),
     "GpuInstanceGetInfo": lambda oracle, _: SimpleNamespace(
-        placement=_structure("start", "size")(oracle, ())
+        placement=_structure("start", "size")(oracle, ()), profileId=19
     ),
     "FieldValues": _fields,
     "FabricInfo": _fabric,

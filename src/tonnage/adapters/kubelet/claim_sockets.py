@@ -177,16 +177,14 @@ def _health(reports: HealthStream) -> Iterator[grpc.GenericRpcHandler]:
     """The stream of reports in both versions."""
 
     async def watch(
-        _request: health_wire.NodeWatchResourcesRequest, _context: Context
+        _request: bytes, _context: Context
     ) -> AsyncIterator[health_wire.NodeWatchResourcesResponse]:
         async for devices in reports():
             yield health_wire.NodeWatchResourcesResponse(devices=map(_health_of, devices))
 
     for version, name in methods.HEALTH_SERVICES.items():
         method = methods.health_method(version)
-        handler = grpc.unary_stream_rpc_method_handler(
-            watch, method.request.FromString, method.response.SerializeToString
-        )
+        handler = grpc.unary_stream_rpc_method_handler(watch, None, method.response.SerializeToString)
         yield grpc.method_handlers_generic_handler(name, {"NodeWatchResources": handler})
 
 
