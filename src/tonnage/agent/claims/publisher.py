@@ -87,6 +87,7 @@ class SlicePublisher:
                         on_change=lambda _key: self._wake.set(),
                     )
                     group.create_task(slices.run())
+                    group.create_task(self._look_again(slices))
                 try:
                     await self._publish()
                     failures, self._complaint = 0, ""
@@ -95,6 +96,11 @@ class SlicePublisher:
                     failures += 1
                     await self._clock.sleep(_BACK_OFF_S[min(failures, len(_BACK_OFF_S)) - 1])
                     self._wake.set()
+
+    async def _look_again(self, slices: Informer[ResourceSlice]) -> None:
+        """Look once more when slices are followed: nobody tells of one that was deleted before."""
+        await slices.synced()
+        self._wake.set()
 
     async def _publish(self) -> None:
         """Take steps until nothing is left to do. Raises ClusterError."""
