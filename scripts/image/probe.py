@@ -19,6 +19,7 @@ import tonnage
 
 LEFT_OUT = (
     "cel_expr_python",
+    "numpy",
     "tonnage.decide.kubernetes.api",
     "tonnage.decide.kubernetes.scheduler.fleet",
     "tonnage.cli.explain.file",

@@ -104,7 +104,7 @@ OWN: Final[dict[str, str]] = {
             ),
             "twin/apiserver/discovery/descriptions.py:Descriptions._published",
             *("twin/platform.py:_chart_objects", "twin/platform.py:_controller_objects"),
-            *("model/catalog/policy_effects.py:policy_effects", "model/catalog/alerts.py:rule_table"),
+            "model/catalog/alerts.py:rule_table",
             *(
                 "model/catalog/nvidia_kinds/__init__.py:nvidia_definition",
                 "model/catalog/dashboards.py:dashboards",
@@ -142,6 +142,7 @@ OWN: Final[dict[str, str]] = {
     "adapters/kubelet/folder_watch.py:_names": "what the kernel says of a folder",
     "adapters/vendors/nvml_child.py:main": "questions of the process that started this one",
     "adapters/vendors/nvml_process.py:Helper._read": "answers of a child that this process started",
+    "adapters/kubernetes/transport.py:_file_of": "base64 alone, for OpenSSL, whose refusal is told",
     "cli/locations/kubectl.py:_extract": "an archive whose digest is locked",
 }
 """Readers of Tonnage's own, each with its reason."""

@@ -57,12 +57,12 @@ class Ground:
 
         Empty where nodes must be asked one by one.
         """
-        import numpy as np  # the agent's image leaves it out
-
         engine, bare = self.engine, replace(pod, claims=())
         claims = claims_of(pod, self.view.supply.claims)
         if engine is None or not engine.can_decide(bare) or claims.claims != claims.waiting:
             return ()
+        import numpy as np  # the agent's image has no engine, and leaves it out
+
         signatures = device_signatures(claims.waiting, self.view.supply)
         if signatures is None:
             return ()

@@ -49,6 +49,8 @@ WRITERS = {
     "agent/main.py": "gives stdout to the writer of labels for feature discovery, which have no such letters",
     "adapters/vendors/nvml_child.py": "speaks to its parent over a pipe",
     "adapters/mps/shared_memory.py": "a program of its own in a container, which says its folder",
+    "adapters/workload.py": "a program of its own in a container, which says why its message is not kept",
+    "cli/node/pci_probe.py": "a program of its own in a container, which says what it counted",
     "twin/mps_control.py": "a program of its own, which answers its caller over a pipe",
 }
 """Who touches the streams, and why."""

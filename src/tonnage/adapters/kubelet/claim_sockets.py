@@ -184,7 +184,9 @@ def _health(reports: HealthStream) -> Iterator[grpc.GenericRpcHandler]:
 
     for version, name in methods.HEALTH_SERVICES.items():
         method = methods.health_method(version)
-        handler = grpc.unary_stream_rpc_method_handler(watch, None, method.response.SerializeToString)
+        handler: grpc.RpcMethodHandler[Any, Any] = grpc.unary_stream_rpc_method_handler(
+            watch, None, method.response.SerializeToString
+        )
         yield grpc.method_handlers_generic_handler(name, {"NodeWatchResources": handler})
 
 

@@ -343,6 +343,11 @@ AGENT_STATUS: Final[Rules] = {
         "reason": FieldMark.TEXT,
     },
     "problems": FieldMark.TEXT,
+    "validation": {
+        "subject": FieldMark.SCALAR,
+        "stages": {"stage": FieldMark.SCALAR, "outcome": FieldMark.SCALAR, "message": FieldMark.TEXT},
+        "ranAt": FieldMark.SCALAR,
+    },
 }
 ALLOCATED: Final[Rules] = {
     "request": FieldMark.SCALAR,
