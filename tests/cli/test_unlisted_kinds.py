@@ -64,7 +64,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("topo", "pods", 1, "UNKNOWN"),
         ("topo n1", "pods", 1, "UNKNOWN"),
         ("simulate --cordon n1", "pods", 3, "the fleet was not read"),
-        ("simulate --drain n1", "nodes", 0, "Tonnage does not know what is allocated and free"),
+        ("simulate --drain n1", "nodes", 1, "Tonnage does not know what is allocated and free"),
         ("simulate --add-workload pod.yaml", "nodes", 1, "1 pod UNKNOWN"),
         ("mig plan --node n1 --layout all-balanced", "pods", 2, "the file has no NodeGPUStatus"),
         ("lint pod.yaml", "pods", 0, "not read: Node."),

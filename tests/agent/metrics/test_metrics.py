@@ -324,7 +324,7 @@ def _missing() -> Iterator[Any]:
         "devices: NVML: none; why: not there; remedy: wait",
         id="no driver yet",
     )
-    yield pytest.param({"config": None}, "configuration: not known yet", id="no configuration")
+    yield pytest.param({"config": None}, "configuration: not read yet", id="no configuration")
     yield pytest.param(
         {"known": False}, "holders: kubelet has not been asked yet which pods hold devices", id="no holders"
     )

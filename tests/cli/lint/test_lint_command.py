@@ -32,6 +32,7 @@ KNOWN = {
     "mps/both.yaml:11": "gpu-config-invalid",
     "mps/mps-49.yaml:11": "gpu-config-invalid",
     "sharing-by-tier/inference-garbage.yaml:5": "gpu-config-invalid",
+    "dra-sharing/refused.yaml:16": "claim-config-invalid",
     "sharing-by-tier/tiers-as-written.yaml:8": "gpu-config-invalid",
     "time-slicing/timeslice-10.yaml:9": "sharing-without-rename",
     "time-slicing/timeslice-5.yaml:9": "sharing-without-rename",
