@@ -150,13 +150,17 @@ def unshares(place: Place) -> None:
 
 
 def served(place: Place) -> str:
-    modes = Driver(place).modes()
+    modes = Driver(place).settings().modes
     seen = [*place.daemons], [*place.ready.values()], [mode.name for mode in modes.values()]
     return "" if seen == (["nvidia.com/gpu"], [True], ["EXCLUSIVE_PROCESS"]) else f"MPS: {seen}"
 
 
 def given_back(place: Place) -> str:
-    seen = [*place.daemons], [mode.name for mode in Driver(place).modes().values()], place.checkpoint("mps")
+    seen = (
+        [*place.daemons],
+        [mode.name for mode in Driver(place).settings().modes.values()],
+        place.checkpoint("mps"),
+    )
     return "" if seen == ([], ["DEFAULT"], b'{"daemons": []}') else f"MPS: {seen}"
 
 

@@ -71,7 +71,7 @@ class Machine:
 
     @property
     def exclusive(self) -> set[str]:
-        modes = self.backend.modes().items()
+        modes = self.backend.settings().modes.items()
         return {uuid for uuid, mode in modes if mode is ComputeMode.EXCLUSIVE_PROCESS}
 
     async def scan(self) -> Any:

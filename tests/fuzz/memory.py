@@ -190,7 +190,7 @@ def pretended_devices() -> Iterator[Target]:
         def target(data: bytes) -> None:
             for each in kept:
                 each.write_bytes(data)
-            backend.modes()
+            backend.settings()
             runner.run(backend.scan())
             runner.run(backend.divided())
             runner.run(backend.sample(("energy_mj", "power_w", "memory_used_mib")))

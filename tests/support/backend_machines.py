@@ -97,10 +97,10 @@ class ScenarioMachine:
         self.file.unlink()
 
     def mode(self, index: int) -> int:
-        return ScenarioBackend(self.file, SystemClock()).modes().get(f"GPU-{index}", 0)
+        return ScenarioBackend(self.file, SystemClock()).settings().modes.get(f"GPU-{index}", 0)
 
     def time_slice(self, index: int) -> int:
-        return ScenarioBackend(self.file, SystemClock()).time_slices().get(f"GPU-{index}", 0)
+        return ScenarioBackend(self.file, SystemClock()).settings().slices.get(f"GPU-{index}", 0)
 
     def disturb(self) -> RawEventKind:
         self.lose(3)

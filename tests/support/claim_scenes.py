@@ -99,8 +99,8 @@ async def _begun(place: Place) -> AsyncIterator[tuple[ClaimPreparation, NodeBoar
     async def rescan() -> None:
         board.inventory.publish(await driver.scan())
 
-    ways = ClaimWays(sharing, ClaimPartitions(world, board, book, driver, rescan))
-    preparation = ClaimPreparation(world, board, ledger, book, specs, devices, ways)
+    ways = ClaimWays(specs, sharing, ClaimPartitions(world, board, book, driver, rescan))
+    preparation = ClaimPreparation(world, board, ledger, book, devices, ways)
     running = asyncio.ensure_future(NodeMps(world, board, cast(Any, place)).run())
     try:
         yield preparation, board
@@ -190,7 +190,7 @@ def given_back(place: Place) -> str:
 def _shared(place: Place) -> tuple[list[str], dict[str, int], dict[str, int]]:
     """The daemons, and the modes and time slices of GPUs that are not as they were."""
     driver = Driver(place)
-    modes, slices = driver.modes(), driver.time_slices()
+    modes, slices = driver.settings()
     return (
         sorted(place.daemons),
         {uuid: int(mode) for uuid, mode in modes.items() if mode},

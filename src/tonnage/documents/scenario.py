@@ -15,7 +15,7 @@ configs:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Final, Literal
@@ -227,9 +227,14 @@ class Scenario(Document):
     feature_gates: Annotated[dict[str, bool], Field(max_length=64)] = Field(default={})
     """Kubernetes' feature gates that are not as its release has them by default."""
 
-    def gates(self, chosen: tuple[tuple[str, bool], ...] = ()) -> tuple[tuple[str, bool], ...]:
-        """The fleet's feature gates, of which some were `chosen` otherwise; sorted."""
-        return tuple(sorted({**self.feature_gates, **dict(chosen)}.items()))
+    @property
+    def gates(self) -> tuple[tuple[str, bool], ...]:
+        """The fleet's feature gates, sorted."""
+        return tuple(sorted(self.feature_gates.items()))
+
+    def with_gates(self, chosen: Iterable[tuple[str, bool]]) -> Scenario:
+        """With these feature gates otherwise."""
+        return self.model_copy(update={"feature_gates": {**self.feature_gates, **dict(chosen)}})
 
     @property
     def nodes(self) -> int:

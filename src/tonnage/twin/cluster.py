@@ -57,11 +57,9 @@ class Cluster:
         programs: Mapping[str, Program] = MappingProxyType({}),
         port: int | None = None,
         files: ClusterFiles = ClusterFiles(),
-        gates: tuple[tuple[str, bool], ...] = (),
     ) -> None:
-        self._gates = scenario.gates(gates)
-        check_simulated(self._gates)
-        features = FeatureGates(minor_of(scenario.server_version), self._gates)
+        check_simulated(scenario.gates)
+        features = FeatureGates(minor_of(scenario.server_version), scenario.gates)
         self._database = _opened(files.database)
         self._audit = AuditLog(files.audit_log) if files.audit_log is not None else None
         if self._database is None:
@@ -119,7 +117,6 @@ class Cluster:
             self._authority,
             runtime_dir=self._runtime_dir,
             programs=self._programs,
-            gates=self._gates,
         )
         await self._population.start(kubeconfig)
 

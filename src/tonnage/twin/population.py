@@ -56,9 +56,7 @@ class Population:
         *,
         runtime_dir: Path,
         programs: Mapping[str, Program],
-        gates: tuple[tuple[str, bool], ...] = (),
     ) -> None:
-        self._gates = gates
         self._scenario = scenario
         self._clock = clock
         self._server = server
@@ -99,7 +97,7 @@ class Population:
         scheduler = Scheduler(
             *(binder, self._clock, informers),
             version=self._scenario.server_version,
-            gates=self._gates,
+            gates=self._scenario.gates,
             host=platform.node(),
         )
         self._loops.run("scheduler", scheduler.run())

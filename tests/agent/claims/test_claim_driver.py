@@ -493,11 +493,11 @@ async def test_a_time_slice_is_set_for_a_claim_and_taken_back_with_it(scene: Sce
         await scene.kubelet.register()
         claim = await scene.claim("sliced", "gpu-1", config=config)
         assert not (await scene.kubelet.prepare(claim))[claim.uid].error
-        assert backend.time_slices() == {"GPU-1": TimeSlice.LONG}
+        assert backend.settings().slices == {"GPU-1": TimeSlice.LONG}
     async with scene.agent():
         await scene.kubelet.register()
         assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
-        assert backend.time_slices() == {"GPU-1": TimeSlice.DEFAULT}
+        assert backend.settings().slices == {"GPU-1": TimeSlice.DEFAULT}
 
 
 async def test_a_claim_has_an_mps_daemon_of_its_own_as_long_as_it_is_prepared(scene: Scene) -> None:
@@ -509,7 +509,7 @@ async def test_a_claim_has_an_mps_daemon_of_its_own_as_long_as_it_is_prepared(sc
         await scene.kubelet.register()
         claim = await scene.claim("shared", "gpu-0", config=config)
         assert not (await scene.kubelet.prepare(claim))[claim.uid].error
-        assert backend.modes() == {"GPU-0": ComputeMode.EXCLUSIVE_PROCESS}
+        assert backend.settings().modes == {"GPU-0": ComputeMode.EXCLUSIVE_PROCESS}
         folder = f"/run/nvidia/mps/{daemon_name(claim.uid, 0)}"
         assert (scene.root / folder.lstrip("/") / "pipe").is_dir()
         [entry] = scene.spec(claim)["devices"]
@@ -519,7 +519,7 @@ async def test_a_claim_has_an_mps_daemon_of_its_own_as_long_as_it_is_prepared(sc
         assert mounts == {inside: f"{folder}/pipe", "/dev/shm": "/run/nvidia/mps/shm"}
         assert spec_problems(scene.spec(claim)) == ()
         assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
-        assert backend.modes() == {"GPU-0": ComputeMode.DEFAULT}
+        assert backend.settings().modes == {"GPU-0": ComputeMode.DEFAULT}
 
 
 def holders(status: Any) -> list[tuple[str, str]]:

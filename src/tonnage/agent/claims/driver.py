@@ -13,7 +13,6 @@ from tonnage.agent.claims.preparation import ClaimPreparation
 from tonnage.agent.claims.publisher import SlicePublisher
 from tonnage.agent.claims.sweep import ClaimSweep
 from tonnage.agent.context import AgentWorld
-from tonnage.agent.holds.claim_book import ClaimBook
 from tonnage.decide.node.claims.offer import ClaimOffer, serving_obstacle
 from tonnage.decide.node.claims.slices import CounterShape, counter_shape, desired_specs
 from tonnage.loop.ticks import next_beat
@@ -38,7 +37,6 @@ class ClaimDriver:
         board: NodeBoard,
         sockets: ClaimSockets,
         devices: ClaimableDevices,
-        book: ClaimBook,
         preparation: ClaimPreparation,
         sweep: ClaimSweep,
     ) -> None:
@@ -50,7 +48,7 @@ class ClaimDriver:
         self._board = board
         self._sockets = sockets
         self._devices = devices
-        self._book = book
+        self._book = preparation.book
         self._preparation = preparation
         self._sweep = sweep
         self._health = ClaimHealth(world, board, devices)

@@ -32,8 +32,9 @@ _GIVEN_BACK: Final = "the claim was given back while it was prepared"
 
 @dataclass(frozen=True, slots=True)
 class ClaimWays:
-    """What is done for a claim beside its note and its spec."""
+    """What is done for a claim beside its note."""
 
+    specs: ClaimSpecs
     sharing: ClaimSharing
     partitions: ClaimPartitions
 
@@ -51,7 +52,6 @@ class ClaimPreparation:
         board: NodeBoard,
         ledger: HoldLedger,
         book: ClaimBook,
-        specs: ClaimSpecs,
         devices: ClaimableDevices,
         ways: ClaimWays,
     ) -> None:
@@ -59,8 +59,8 @@ class ClaimPreparation:
         self._api = world.api
         self._board = board
         self._ledger = ledger
-        self._book = book
-        self._specs = specs
+        self.book = book
+        self._specs = ways.specs
         self._devices = devices
         self._sharing = ways.sharing
         self._partitions = ways.partitions
@@ -94,14 +94,14 @@ class ClaimPreparation:
 
     async def _decided(self, claim: ClaimRef) -> PreparedClaim | Reason:
         """Raises HardwareError, ClusterError."""
-        if self._book.unreadable:
-            raise HardwareError(Problem(self._book.unreadable))
+        if self.book.unreadable:
+            raise HardwareError(Problem(self.book.unreadable))
         if not await self._devices.settled():
             why = "it does not know yet which devices containers have"
             raise HardwareError(Problem("the agent has not started yet", self._node, why))
-        standing = None if self._book.current(claim.uid) else await self.standing(claim)
+        standing = None if self.book.current(claim.uid) else await self.standing(claim)
         async with self._ledger.answering:
-            noted = self._book.current(claim.uid)
+            noted = self.book.current(claim.uid)
             if noted is None:
                 if standing is None:  # it was unprepared meanwhile
                     raise HardwareError(Problem(_GIVEN_BACK, str(claim)))
@@ -109,15 +109,15 @@ class ClaimPreparation:
                 if isinstance(decided, Reason):
                     return decided
                 noted = decided
-                await self._book.note(noted)
+                await self.book.note(noted)
         # Not within: instances and daemons take their time, and others want answers.
         whole = await self._partitions.begin(noted)
         await self._sharing.begin(whole)
         async with self._ledger.answering:
-            if self._book.current(claim.uid) is None:
+            if self.book.current(claim.uid) is None:
                 raise HardwareError(Problem(_GIVEN_BACK, str(claim)))
             if whole != noted:
-                await self._book.note(whole)
+                await self.book.note(whole)
             await self._specs.write(whole)
         return whole
 
@@ -137,25 +137,25 @@ class ClaimPreparation:
         devices = {device.name: device for device in self._devices.current() or ()}
         current = self._board.configuration.value
         root = "" if current is None else current.config.mps_root
-        held, book = self._board.holds.value, self._book
+        held, book = self._board.holds.value, self.book
         parts = self._partitions.of_others(claim.uid)
         return ClaimGround(self._node, devices, held, book.boot, book.uids(), root, parts)
 
     async def _unprepare(self, claim: ClaimRef) -> str:
-        if self._book.unreadable:
-            return self._refused(claim, self._book.unreadable)
-        noted = self._book.claims.get(claim.uid)
+        if self.book.unreadable:
+            return self._refused(claim, self.book.unreadable)
+        noted = self.book.claims.get(claim.uid)
         self._complaints.pop(claim.uid, None)
         if noted is None:
             return ""
         try:
             async with self._ledger.answering:
                 await self._specs.remove(claim.uid)
-            if noted.boot == self._book.boot:
+            if noted.boot == self.book.boot:
                 await self._sharing.end(noted)
                 await self._partitions.end(noted)
             async with self._ledger.answering:
-                await self._book.forget(claim.uid)
+                await self.book.forget(claim.uid)
             self._sharing.over(claim.uid)
         except HardwareError as error:
             return self._refused(claim, str(error))

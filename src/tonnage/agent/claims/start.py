@@ -104,10 +104,11 @@ class NodeClaims:
         specs = ClaimSpecs(world, board, node.specs)
         sharing = ClaimSharing(world, board, book)
         sharing.restore()
-        ways = ClaimWays(sharing, ClaimPartitions(world, board, book, node.hardware, node.rescan))
-        preparation = ClaimPreparation(world, board, self._ledger, book, specs, devices, ways)
+        partitions = ClaimPartitions(world, board, book, node.hardware, node.rescan)
+        ways = ClaimWays(specs, sharing, partitions)
+        preparation = ClaimPreparation(world, board, self._ledger, book, devices, ways)
         sweep = ClaimSweep(world, book, specs, preparation)
-        return ClaimDriver(world, board, node.sockets(), devices, book, preparation, sweep)
+        return ClaimDriver(world, board, node.sockets(), devices, preparation, sweep)
 
 
 def _warn(world: AgentWorld, board: NodeBoard) -> None:

@@ -172,13 +172,12 @@ def _twin(
     from tonnage.twin.cluster import Cluster, ClusterFiles
 
     return Cluster(
-        scenario,
+        scenario.with_gates(serving.gates),
         clock,
         programs=_Programs(state.kubeconfig),
         port=serving.port,
         runtime_dir=sockets,
         files=ClusterFiles(state.database if serving.keep else None, serving.audit_log),
-        gates=serving.gates,
     )
 
 

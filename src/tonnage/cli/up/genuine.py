@@ -60,7 +60,7 @@ class GenuineCluster:
         serving: Serving = Serving(),  # noqa: B008 - frozen
     ) -> None:
         self._audit_log = serving.audit_log
-        self._gates = FeatureGates(chosen=scenario.gates(serving.gates)).flags
+        self._gates = FeatureGates(chosen=scenario.with_gates(serving.gates).gates).flags
         self._scenario = scenario
         self._clock = clock
         self._runtime_dir = runtime_dir

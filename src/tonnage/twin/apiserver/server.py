@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.feature_gates import DEFAULT_GATES, FeatureGates
 from tonnage.ports.clock import Clock
-from tonnage.twin.apiserver.admission.chain import AdmissionPlugin, default_gates, default_plugins
+from tonnage.twin.apiserver.admission.chain import default_gates, default_plugins
 from tonnage.twin.apiserver.audit import AuditLog
 from tonnage.twin.apiserver.authentication.account_tokens import TokenKey
 from tonnage.twin.apiserver.authentication.token_requests import TokenRequests
@@ -61,12 +60,11 @@ class ApiServer:
         *,
         store: Store | None = None,
         random: Random | None = None,
-        plugins: Sequence[AdmissionPlugin] = (),
         token_key: TokenKey | None = None,
         audit: AuditLog | None = None,
         gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
-        """`plugins` are asked after the built-in ones. A seeded `random` makes uids and names repeatable.
+        """A seeded `random` makes uids and names repeatable.
 
         `token_key` signs the tokens of service accounts; without one they are good while the server lives.
         `gates` are those of features.
@@ -81,7 +79,7 @@ class ApiServer:
         codec = Codec(self.registry)
         ids = Ids(self._uid, self._random)
         built_in = default_plugins(self.store, self.registry, codec, ids.suffix, rights.authority)
-        admission = (*built_in, restriction, escalation, *plugins)
+        admission = (*built_in, restriction, escalation)
         checks = default_gates(
             self.store, self.registry, codec, FieldOwnership(codec, clock), rights.authority
         )

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.documents.yaml.reader import MAX_BYTES
@@ -44,6 +44,13 @@ _LEVELS: Final = {word: level for level, word in PCI_WORDS.items()}
 _REASONS: Final = {"healthy": "", "unhealthy": "unhealthy", "lost": "GPU is lost", "hung": "does not answer"}
 
 
+class GpuSettings(NamedTuple):
+    """Of GPUs by uuid, the driver's default left out."""
+
+    modes: dict[str, ComputeMode]
+    slices: dict[str, TimeSlice]
+
+
 class ScenarioBackend:
     """A DeviceBackend over `documents.hardware`; the file is read again whenever it changed."""
 
@@ -77,7 +84,7 @@ class ScenarioBackend:
                 yield RawEvent(RawEventKind.CHANGED)
 
     async def sample(self, fields: Collection[str]) -> tuple[Sample, ...]:
-        hardware, modes = self._read(), self.modes()
+        hardware, modes = self._read(), self.settings().modes
         layouts, now_s = self._layouts.read(hardware), self._clock.now().timestamp()
         samples: list[Sample] = []
         for entry, index in hardware.indexed():
@@ -126,7 +133,7 @@ class ScenarioBackend:
             subjects = {SetComputeMode: "the compute mode", SetTimeSlice: "the time slice"}
             subject = subjects.get(type(step), "the MIG layout")
             raise HardwareError(Problem(f"{subject} of {step.uuid} cannot be set", str(self._file), why))
-        modes, slices = self.modes(), self.time_slices()
+        modes, slices = self.settings()
         if isinstance(step, SetComputeMode):
             modes[step.uuid] = step.mode
         elif isinstance(step, SetTimeSlice):
@@ -134,7 +141,7 @@ class ScenarioBackend:
         else:
             self._layouts.take(hardware, step)
             return
-        if (modes, slices) != (self.modes(), self.time_slices()):
+        if (modes, slices) != self.settings():
             fresh = self._modes.with_name(f".{self._modes.name}.new")
             stored = {"boot": hardware.boot, "modes": modes, "slices": slices}
             fresh.write_text(json.dumps(stored), encoding="utf-8")
@@ -149,13 +156,12 @@ class ScenarioBackend:
             if entry.uuid in layouts and entry.health not in ("lost", "hung")
         )
 
-    def modes(self) -> dict[str, ComputeMode]:
-        """Compute modes that were set since the pretended boot, by uuid: a driver outlives agents."""
-        return {uuid: ComputeMode(mode) for uuid, mode in self._set_since_boot("modes").items()}
-
-    def time_slices(self) -> dict[str, TimeSlice]:
-        """The same of time slices."""
-        return {uuid: TimeSlice(number) for uuid, number in self._set_since_boot("slices").items()}
+    def settings(self) -> GpuSettings:
+        """What was set since the pretended boot: a driver outlives agents."""
+        return GpuSettings(
+            {uuid: ComputeMode(mode) for uuid, mode in self._set_since_boot("modes").items()},
+            {uuid: TimeSlice(number) for uuid, number in self._set_since_boot("slices").items()},
+        )
 
     def _set_since_boot(self, key: str) -> dict[str, int]:
         kinds = {"modes": ComputeMode, "slices": TimeSlice}
