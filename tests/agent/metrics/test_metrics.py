@@ -19,6 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 from prometheus_client.samples import Sample
 
+import tonnage.agent
 from tonnage.adapters.http.metrics_page import FamilyCollector
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.metrics.counters import ALLOCATE_BUCKETS_S, LATE_S, LOOPS, AgentMetrics
@@ -290,6 +291,17 @@ def test_a_loop_that_turns_no_more_is_named_and_the_others_are_not(
     assert loops.probes().hanging() == (f"{loop}: this loop has not run for {late:.0f} s",)
     loops.metrics.turned(loop)
     assert loops.probes().hanging() == ()
+
+
+def test_the_loop_for_claims_is_missed_only_where_there_is_one(loops: Loops, clock: StoppedClock) -> None:
+    loops.metrics.turned("claims")
+    clock.time += LATE_S["claims"] + 10
+    assert "claims: this loop has not run for 70 s" in loops.probes().hanging()
+
+
+def test_every_loop_that_says_that_it_turns_has_a_limit() -> None:
+    texts = [path.read_text() for path in Path(tonnage.agent.__path__[0]).rglob("*.py")]
+    assert {loop for text in texts for loop in re.findall(r'\.turned\("(\w+)"\)', text)} == LATE_S.keys()
 
 
 def test_loops_that_never_turned_hang_only_after_a_while(loops: Loops, clock: StoppedClock) -> None:

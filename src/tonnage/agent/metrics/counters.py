@@ -12,8 +12,11 @@ from tonnage.ports.clock import Clock
 ALLOCATE_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 LOOPS: Final = ("devices", "holders", "plugin")
 """The loops that turn every few seconds whatever happens; the others wait for somebody to call."""
-LATE_S: Final = {"devices": 300.0, "holders": 60.0, "plugin": 60.0}
-"""No step takes half as long: calls of kubelet end after 10 s, a look at several GPUs that hang after 100."""
+LATE_S: Final = {"devices": 300.0, "holders": 60.0, "plugin": 60.0, "claims": 60.0}
+"""No step takes half as long: calls of kubelet end after 10 s, a look at several GPUs that hang after 100.
+
+The loop for claims is late only once it has turned: most agents have none.
+"""
 
 
 class AgentMetrics:
@@ -37,7 +40,7 @@ class AgentMetrics:
         """By verb, resource and code, as an audit log has them."""
 
     def turned(self, loop: str) -> None:
-        """A loop of `LOOPS` begins its next step."""
+        """A loop of `LATE_S` begins its next step."""
         self.turns[loop] += 1
         self._turned[loop] = self._clock.monotonic()
 
