@@ -199,7 +199,9 @@ def _identity(pod: Pod) -> PodIdentity:
     }
     ids.pop("", None)
     static = pod.metadata.annotations.get(_STATIC_UID, "")
-    return PodIdentity(pod.metadata.uid, pod.metadata.labels, static, ids)
+    named = (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)
+    claims = tuple(str(name) for claim in named if (name := claim.get("resourceClaimName")))
+    return PodIdentity(pod.metadata.uid, pod.metadata.labels, static, ids, claims)
 
 
 def _uids(pod: Pod) -> Iterator[str]:

@@ -11,12 +11,16 @@ import pytest
 
 from support.agent_context import world_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
+from tonnage.agent.board import NodeBoard
 from tonnage.agent.claims.sweep import EVERY_S, ClaimSweep
 from tonnage.model.devices.claims import ClaimRef, PreparedClaim
 from tonnage.model.errors import ClusterError, Problem
+from tonnage.model.node.telemetry import PodIdentity
 from tonnage.twin.clock import VirtualClock
 
 CLAIM = ClaimRef("ml", "train", "u-1")
+MINE = {"ml/a": PodIdentity("p-1", claims=("train",))}
+OTHERS = {"ml/a": PodIdentity("p-1", claims=("serve",)), "other/b": PodIdentity("p-2", claims=("train",))}
 
 
 class Preparation:
@@ -37,19 +41,22 @@ class Preparation:
 
 
 @pytest.mark.parametrize(
-    ("boot", "answered", "uid", "given_back"),
+    ("boot", "answered", "uid", "pods", "given_back"),
     [
-        pytest.param("now", False, "", True, id="never-answered-and-its-object-is-gone"),
-        pytest.param("now", False, "u-2", True, id="never-answered-and-another-has-its-name"),
-        pytest.param("now", False, "u-1", False, id="never-answered-and-still-there"),
-        pytest.param("now", False, None, False, id="nobody-can-say"),
-        pytest.param("now", True, "", False, id="answered-and-deleted-by-force-its-pod-may-run"),
-        pytest.param("before", True, "", True, id="of-an-earlier-boot-and-its-object-is-gone"),
-        pytest.param("before", True, "u-1", False, id="of-an-earlier-boot-and-kubelet-asks-again"),
+        pytest.param("now", False, "", MINE, True, id="never-answered-and-its-object-is-gone"),
+        pytest.param("now", False, "u-2", MINE, True, id="never-answered-and-another-has-its-name"),
+        pytest.param("now", False, "u-1", MINE, False, id="never-answered-and-still-there"),
+        pytest.param("now", False, None, MINE, False, id="nobody-can-say"),
+        pytest.param("now", True, "", MINE, False, id="answered-and-deleted-by-force-its-pod-may-run"),
+        pytest.param("now", True, "", {}, False, id="answered-and-no-pods-are-known-yet"),
+        pytest.param("now", True, "", OTHERS, True, id="answered-and-kubelet-has-forgotten-it"),
+        pytest.param("now", True, "u-1", OTHERS, False, id="answered-and-the-next-pod-may-ask"),
+        pytest.param("before", True, "", MINE, True, id="of-an-earlier-boot-and-its-object-is-gone"),
+        pytest.param("before", True, "u-1", MINE, False, id="of-an-earlier-boot-and-kubelet-asks-again"),
     ],
 )
 async def test_a_claim_without_containers_is_given_back_once_its_object_is_gone(
-    tmp_path: Path, boot: str, answered: bool, uid: str | None, given_back: bool
+    tmp_path: Path, boot: str, answered: bool, uid: str | None, pods: dict[str, PodIdentity], given_back: bool
 ) -> None:
     clock = VirtualClock()
 
@@ -60,9 +67,11 @@ async def test_a_claim_without_containers_is_given_back_once_its_object_is_gone(
     specs: Any = SimpleNamespace(present=present)
     preparation: Any = Preparation(uid)
     world = world_of("n", None, clock, FolderCheckpoints(tmp_path))
-    running = asyncio.ensure_future(ClaimSweep(world, book, specs, preparation).run())
+    board = NodeBoard.blank(clock)
+    board.pods.publish(pods)
+    running = asyncio.ensure_future(ClaimSweep(world, board, book, specs, preparation).run())
     try:
-        await clock.advance(EVERY_S - 1)
+        await clock.advance(2 * EVERY_S - 1)
         assert not preparation.given_back
         await clock.advance(2)
         assert preparation.given_back == ([CLAIM] if given_back else [])

@@ -134,18 +134,19 @@ def test_kubelet_and_the_agent_start_again_and_the_pod_keeps_its_gpu(
     until(lambda: not specs(cluster) and not agent.holders())
 
 
-def test_kubelet_without_its_memory_of_claims_prepares_them_again(cluster: GenuineCluster) -> None:
+def test_the_agent_gives_back_what_a_kubelet_without_its_memory_of_claims_never_will(
+    cluster: GenuineCluster, agent: InstalledAgent
+) -> None:
+    """kubelet prepares for a sandbox alone, so that it does not know again what runs."""
     cluster.apply(obj("ResourceClaim", "mine", spec_of()))
     start(cluster, claiming("a", claim="mine"))
     cluster.node.end("kubelet")
     cluster.node.root.at(STATE).unlink()
     cluster.node.start("kubelet")
     until(lambda: devices(cluster) == ["gpu-0", "gpu-1"])
-    until(
-        lambda: cluster.node.root.at(STATE).exists() and b"mine" in cluster.node.root.at(STATE).read_bytes()
-    )
-    cluster.kubectl("delete", "pod", "a", "--now")
-    until(lambda: not specs(cluster))
+    until(lambda: {pod for _, pod in agent.holders()} == {"a"})
+    cluster.kubectl("delete", "pod/a", "resourceclaim/mine", "--now")
+    until(lambda: not specs(cluster) and not agent.holders())
 
 
 def test_a_gpu_is_a_claim_or_an_extended_resource_and_both_kinds_run_side_by_side(

@@ -107,7 +107,7 @@ class NodeClaims:
         partitions = ClaimPartitions(world, board, book, node.hardware, node.rescan)
         ways = ClaimWays(specs, sharing, partitions)
         preparation = ClaimPreparation(world, board, self._ledger, book, devices, ways)
-        sweep = ClaimSweep(world, book, specs, preparation)
+        sweep = ClaimSweep(world, board, book, specs, preparation)
         return ClaimDriver(world, board, node.sockets(), devices, preparation, sweep)
 
 

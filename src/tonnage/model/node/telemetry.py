@@ -95,13 +95,15 @@ class HoldingContainer:
 class PodIdentity:
     """What the API server says of a pod, as far as rows carry it, and what tells its processes.
 
-    `static_uid` is what kubelet calls a static pod. `containers` are names by the runtime's id.
+    `static_uid` is what kubelet calls a static pod. `containers` are names by the runtime's id. `claims` are
+    names of ResourceClaims in the pod's namespace.
     """
 
     uid: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     static_uid: str = ""
     containers: Mapping[str, str] = field(default_factory=dict)
+    claims: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
