@@ -165,7 +165,7 @@ def test_values_of_a_wrong_type_are_all_named_with_line_and_column(
     cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "wrong.yaml"
-    wrong = HALF.replace("gpu: 0.5}", "gpu: 1}, claims: 7").replace("spec:\n", "spec:\n  nodeName: 7\n")
+    wrong = HALF.replace("gpu: 0.5}", "gpu: [1]}, claims: 7").replace("spec:\n", "spec:\n  nodeName: 7\n")
     quota = "{kind: ResourceQuota, apiVersion: v1, metadata: {name: q}, spec: {hard: 5}}"
     path.write_text(f"{TOLERATING}---\n{wrong}---\nkind: List\napiVersion: v1\nitems:\n- {quota}\n")
     assert run(["explain", "-f", str(path), "--snapshot", cluster, "-o", "json"], "tonnage") == 1
@@ -178,7 +178,8 @@ def test_values_of_a_wrong_type_are_all_named_with_line_and_column(
     assert places == {
         "half": [
             "12:13 spec.nodeName: a string is expected, but 7 without quotes is not one",
-            "14:85 spec.containers[0].resources.claims: a list is expected, not 7",
+            "14:87 spec.containers[0].resources.claims: a list is expected, not 7",
+            "14:73 spec.containers[0].resources.limits[\"nvidia.com/gpu\"]: '[1]' is not a quantity",
         ],
         "q": ["19:75 spec.hard: a mapping is expected, not 5"],
     }

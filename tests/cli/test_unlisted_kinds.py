@@ -98,3 +98,16 @@ def test_a_simulation_without_pods_has_no_figures_of_what_they_hold(
 def test_a_cause_does_not_put_it_for_letters_of_other_words(capsys: pytest.CaptureFixture[str]) -> None:
     run(["explain", "--all-pending", "--snapshot", "pods.json"], "tonnage")
     assert "were not read" in capsys.readouterr().out
+
+
+def test_of_pods_alone_neither_mode_nor_health_is_told(
+    asked: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """GPUs of which nothing was read were `exclusive` and `healthy`."""
+    assert run(["status", "--snapshot", "pods.json"], "tonnage") == 0
+    headings, row, *_ = (line.split() for line in capsys.readouterr().out.splitlines())
+    shown = dict(zip(headings, row, strict=True))
+    assert (shown["MODE"], shown["ALLOCATED"], shown["HEALTH"]) == ("-", "2", "-")
+    run(["status", "--snapshot", "pods.json", "-o", "json"], "tonnage")
+    [first] = json.loads(capsys.readouterr().out)["items"]
+    assert (first["mode"], first["health"], first["replicas"]) == ("-", "-", None)

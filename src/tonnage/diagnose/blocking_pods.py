@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
+from tonnage.diagnose.endless_pods import cannot_wait, end_or_wait, scaled_down
 from tonnage.diagnose.explain.nodes.closed_nodes import utc
 from tonnage.diagnose.remedies.remedy_edit import RemedyEdit
 from tonnage.diagnose.wording import own
@@ -32,10 +33,11 @@ def wait_for(
     if not ending:
         return None
     alike = () if any(p.status.terminating for p in ending) else _alternatives(held, ending)
-    names = (_pod_with_end(p, pod.namespace, now) for p in alike or ending)
+    among = alike or ending
+    names = (_pod_with_end(p, pod.namespace, now) for p in among)
     pods_text = f"{len(ending)} of {listed(names)}" if alike else listed(names)
     pods_text = f"all of {pods_text}" if len(ending) > 1 and not alike else pods_text
-    return _edit(node, ending, pods_text)
+    return _edit(node, ending, among, pods_text)
 
 
 def wait_for_one(pod: Pod, node: NodeView, name: str, now: datetime | None) -> RemedyEdit | None:
@@ -45,7 +47,7 @@ def wait_for_one(pod: Pod, node: NodeView, name: str, now: datetime | None) -> R
         for other in node.pods
         if f"{other.namespace}/{other.name}" == name and not _made_anew(other, pod)
     )
-    return _edit(node, ending, _pod_with_end(ending[0], pod.namespace, now)) if ending else None
+    return _edit(node, ending, ending, _pod_with_end(ending[0], pod.namespace, now)) if ending else None
 
 
 def ends_by(pod: Pod) -> datetime | None:
@@ -78,18 +80,20 @@ def until(pod: Pod, now: datetime | None) -> str:
     return f"it ends by {utc(by)}, {why}"
 
 
-def _edit(node: NodeView, ending: tuple[Pod, ...], pods_text: str) -> RemedyEdit:
+def _edit(node: NodeView, ending: tuple[Pod, ...], among: tuple[Pod, ...], pods_text: str) -> RemedyEdit:
+    """Wait for `ending`, or for as many of `among`, which hold as much each."""
+
     def on_view(view: ClusterView) -> ClusterView:
         return view.with_node(view.nodes[node.name].without(ending))
 
-    waits_for = f"{pods_text} on {node.name}"
-    action = f"wait for {waits_for} to end, or end {'it' if len(ending) == 1 else 'them'}"
+    where = f"{pods_text} on {node.name}"
+    waits_for = f"{where}{scaled_down(among)}"
     leaving = all(pod.status.terminating for pod in ending)
-    if leaving:
-        action = f"wait for {waits_for} to end"
+    endless = cannot_wait(among, len(ending))
     timed = all(ends_by(pod) is not None for pod in ending)
-    cost = (_SOON_COST if leaving else _COST - timed) + len(ending)
-    return RemedyEdit(f"wait {waits_for}", action, cost, waits_for, on_view=on_view)
+    cost = (_SOON_COST if leaving else _COST - timed + endless) + len(ending)
+    action = f"wait for {where} to end" if leaving else end_or_wait(where, among, len(ending))
+    return RemedyEdit(f"wait {waits_for}", action, cost, waits_for, endless=endless, on_view=on_view)
 
 
 def _pod_with_end(pod: Pod, namespace: str, now: datetime | None) -> str:

@@ -79,7 +79,7 @@ class FleetRow:
 
     @property
     def health(self) -> str:
-        """`healthy`, or every trouble with its reason."""
+        """`healthy`, or every trouble with its reason; `-` where nothing of the node was seen."""
         return self._with_cordon("; ".join(trouble.text for trouble in self.troubles))
 
     @property
@@ -88,7 +88,8 @@ class FleetRow:
         return self._with_cordon(", ".join(dict.fromkeys(trouble.word for trouble in self.troubles)))
 
     def _with_cordon(self, troubles: str) -> str:
-        return f"{troubles or 'healthy'} (cordoned)" if self.cordoned else troubles or "healthy"
+        state = troubles or ("-" if self.allocatable is None and not self.devices else "healthy")
+        return f"{state} (cordoned)" if self.cordoned else state
 
     def held_in(self, namespace: str) -> FleetRow:
         """The row with what pods of one namespace hold."""
@@ -218,11 +219,12 @@ def _row(
     nodes_seen, pods_seen = "Node" not in unseen, "Pod" not in unseen
     troubles = troubles_of(node, resource, devices, status, agent)
     count = device_count(node, resource, status)
+    is_seen = nodes_seen or status is not None
     return FleetRow(
         node=node.name,
         resource=resource,
         product=product_of(node, devices if node.labels.get(PRODUCT_LABEL) is None else of_node),
-        mode="mps" if status is not None and resource in status.mps else _mode(node, count),
+        mode="mps" if status is not None and resource in status.mps else _mode(node, count, is_seen=is_seen),
         advertised=_advertised(resource, devices, status),
         allocatable=node.allocatable.get(resource, 0) if nodes_seen else None,
         capacity=node.capacity.get(resource, 0) if nodes_seen else None,
@@ -233,7 +235,7 @@ def _row(
         cordoned=node.unschedulable,
         holders=holders(view, resource) if pods_seen else None,
         devices=tuple(_device_row(d) for d in devices),
-        replicas=count.replicas,
+        replicas=count.replicas if is_seen else None,
         device_count=count.devices,
         agent=agent,
     )
@@ -246,12 +248,14 @@ def _advertised(resource: str, devices: list[GpuDevice], status: GpuStatus | Non
     return sum(d.replicas for d in devices) if devices else None
 
 
-def _mode(node: Node, count: DeviceCount) -> str:
-    """`exclusive`, `time-sliced`, `mps` or `mig`: by the agent, else by labels, else by the name."""
+def _mode(node: Node, count: DeviceCount, *, is_seen: bool) -> str:
+    """`exclusive`, `time-sliced`, `mps` or `mig`: by the agent, else by labels, else by the name; `-` where
+    only pods are seen, whose resource does not tell.
+    """
     if "/mig-" in count.resource:
         return "mig"
     if not count.shared:
-        return "exclusive"
+        return "exclusive" if is_seen else "-"
     return "mps" if node.labels.get(_STRATEGY, "") == "mps" else "time-sliced"
 
 

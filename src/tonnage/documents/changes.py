@@ -27,6 +27,7 @@ from tonnage.documents.scenario import parse_taint
 from tonnage.documents.yaml.reader import MarkedDocument, parse_yaml
 from tonnage.documents.yaml.reader import Path as FieldPath
 from tonnage.documents.yaml.source import Document, DocumentFieldError, validate
+from tonnage.documents.yaml.spelling import ALTERNATIVE_NAME
 from tonnage.model import changes as m
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.kubernetes.quantity import integer_value, milli_value
@@ -162,7 +163,7 @@ class ChangeDocument(Document):
 
 
 class _Alternative(Document):
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9 ._-]{0,38}[A-Za-z0-9])?$")]
+    name: Annotated[str, Field(pattern=ALTERNATIVE_NAME)]
     changes: Annotated[tuple[ChangeDocument, ...], Field(max_length=MOST_CHANGES)] = ()
 
 

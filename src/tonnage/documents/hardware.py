@@ -20,6 +20,7 @@ from pydantic import Field, field_validator, model_validator
 
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.source import Document, DocumentFieldError
+from tonnage.documents.yaml.spelling import DEVICE_UUID, MIG_PROFILE
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import mig_model
 from tonnage.model.errors import Problem
@@ -42,9 +43,7 @@ RecoveryActionName = Literal[
     "bus-reset",
     "system-reboot",
 ]
-MigProfile = Annotated[
-    str, Field(pattern=r"^([1-7]c\.)?[1-7]g\.[1-9][0-9]{0,2}gb([+-][a-z]{1,8}(\.[a-z]{1,8})?)?$")
-]
+MigProfile = Annotated[str, Field(pattern=MIG_PROFILE)]
 RowRemap = Literal["none", "pending", "failed"]
 
 
@@ -66,7 +65,7 @@ class HardwareDevice(Document):
     must fit on it together. None: MIG is disabled. `mig_reset`: another mode takes a reset.
     """
 
-    uuid: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+    uuid: Annotated[str, Field(pattern=DEVICE_UUID)]
     model: str
     index: Annotated[int, Field(ge=0, lt=MAX_DEVICES)] | None = None
     health: Literal["healthy", "unhealthy", "lost", "hung"] = "healthy"

@@ -28,6 +28,7 @@ from tonnage.documents.hardware import MAX_LINKS, MAX_PARTS, HardwareLink, MigPr
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import MarkedDocument, field_path, parse_yaml
 from tonnage.documents.yaml.source import Document, DocumentFieldError, validate
+from tonnage.documents.yaml.spelling import FIRST_CPUS, NUMA_COUNT, SCENARIO_NAME
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.kubernetes.quantity import parse_quantity
@@ -41,7 +42,6 @@ MAX_NUMA_NODES: Final = 8
 """With which a kubelet starts whose topology manager aligns, unless it is told that more are allowed."""
 SERVER_VERSIONS: Final = tuple(f"1.{minor}" for minor in range(31, 38))
 
-_DNS_LABEL: Final = r"^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$"
 _LABEL_NAME: Final = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 _LABEL_KEY: Final = re.compile(rf"([a-z0-9]([a-z0-9.-]{{0,251}}[a-z0-9])?/)?{_LABEL_NAME}")
 _LABEL_VALUE: Final = re.compile(rf"({_LABEL_NAME})?")
@@ -105,7 +105,7 @@ def _config_keys(configs: dict[str, dict[str, JsonValue]]) -> dict[str, dict[str
 
 
 Quantity = Annotated[str | int, AfterValidator(_quantity)]
-Name = Annotated[str, Field(pattern=_DNS_LABEL)]
+Name = Annotated[str, Field(pattern=SCENARIO_NAME)]
 Distance = Annotated[int, Field(ge=10, le=254)]
 
 
@@ -138,7 +138,11 @@ class TopologyManagerOptions(Document):
         Literal["true", "false"] | None, Field(alias="prefer-closest-numa-nodes")
     ] = None
     max_allowable_numa_nodes: Annotated[
-        str | None, Field(alias="max-allowable-numa-nodes", pattern=r"^[1-9][0-9]{0,2}$")
+        str | None,
+        Field(
+            alias="max-allowable-numa-nodes",
+            pattern=NUMA_COUNT,
+        ),
     ] = None
 
     def texts(self) -> dict[str, str]:
@@ -154,7 +158,11 @@ class KubeletSettings(Document):
     topology_manager_policy_options: TopologyManagerOptions = TopologyManagerOptions()
     cpu_manager_policy: Literal["none", "static"] = "none"
     reserved_system_cpus: Annotated[
-        str | None, Field(alias="reservedSystemCPUs", pattern=r"^0(-[1-9][0-9]{0,2})?$")
+        str | None,
+        Field(
+            alias="reservedSystemCPUs",
+            pattern=FIRST_CPUS,
+        ),
     ] = None
     """The first CPUs, as `0-3`; a static CPU manager needs some."""
 

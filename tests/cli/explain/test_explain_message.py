@@ -77,3 +77,11 @@ def test_a_refusal_by_quota_is_explained(capsys: pytest.CaptureFixture[str]) -> 
     [message] = answer["messages"]
     assert (message["code"], message["layer"], message["facts"]["quota"]) == ("quota-exceeded", "quota", "q")
     assert answer["scheduling"] == []
+
+
+def test_a_text_of_parts_of_different_releases_is_called_so(capsys: pytest.CaptureFixture[str]) -> None:
+    parts = "1 node(s) had untolerated taint {team: ml}, 1 node(s) had untolerated taint(s)"
+    assert run(["explain", "message", f"0/2 nodes are available: {parts}."], "tonnage") == 1
+    shown = capsys.readouterr().out
+    assert "no release of Kubernetes writes all of its parts" in shown
+    assert "written by" not in shown

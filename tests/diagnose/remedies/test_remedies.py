@@ -416,3 +416,71 @@ def test_sch_6_a_comparison_is_answered_by_a_label_only_where_one_can_match(
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [required]}}
     wanted["spec"]["affinity"] = {"nodeAffinity": terms}
     assert actions(wanted, node("a", 4)) == [told]
+
+
+def kept(name: str, gpus: int, on: str, kind: str, owner: str, **labels: str) -> Body:
+    """A running pod that a workload keeps up."""
+    made = pod(name, gpus, on=on)
+    made["metadata"]["labels"] = {key.replace("_", "-"): value for key, value in labels.items()}
+    made["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": owner, "controller": True}
+    ]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("holders", "action"),
+    [
+        pytest.param(
+            [kept("web-5d-x", 4, "a", "ReplicaSet", "web-5d", pod_template_hash="5d")],
+            "end web-5d-x on a (scale down Deployment web)",
+            id="of a Deployment, which its ReplicaSet's name and the label give",
+        ),
+        pytest.param(
+            [kept("web-5d-x", 4, "a", "ReplicaSet", "web-5d", rollouts_pod_template_hash="5d")],
+            "end web-5d-x on a (scale down Rollout web)",
+            id="of an Argo Rollout",
+        ),
+        pytest.param(
+            [kept("web-x", 4, "a", "ReplicaSet", "web")],
+            "end web-x on a (scale down ReplicaSet web)",
+            id="of a ReplicaSet that nothing made",
+        ),
+        pytest.param(
+            [kept("db-0", 4, "a", "StatefulSet", "db")],
+            "end db-0 on a (scale down StatefulSet db)",
+            id="of a StatefulSet",
+        ),
+        pytest.param(
+            [kept("probe-x", 4, "a", "DaemonSet", "probe")],
+            "end probe-x on a (keep DaemonSet probe off the node)",
+            id="of a DaemonSet, which cannot be scaled",
+        ),
+        pytest.param(
+            [kept("train-x", 4, "a", "Job", "train")],
+            "wait for train-x on a to end, or end it",
+            id="of a Job, which ends",
+        ),
+        pytest.param(
+            [kept("db-0", 2, "a", "StatefulSet", "db"), pod("own", 2, on="a")],
+            "end all of db-0, own on a (scale down StatefulSet db)",
+            id="all must end, and one does not",
+        ),
+    ],
+)
+def test_nobody_waits_for_pods_that_their_workload_replaces(holders: list[Body], action: str) -> None:
+    assert actions(pod("p", 4), node("a", 4), *holders) == [action]
+
+
+def test_of_pods_that_hold_as_much_those_that_end_are_waited_for() -> None:
+    lasting = kept("db-0", 2, "a", "StatefulSet", "db")
+    assert actions(pod("p", 2), node("a", 4), lasting, pod("own", 2, on="a")) == [
+        "wait for 1 of db-0, own on a to end, or end it (scale down StatefulSet db)"
+    ]
+    others = [kept("db-1", 4, "b", "StatefulSet", "db"), kept("web-0", 4, "a", "StatefulSet", "web")]
+    assert actions(pod("p", 2), node("a", 4), node("b", 4), *others) == [
+        "end these: db-1 on b (scale down StatefulSet db); or web-0 on a (scale down StatefulSet web)"
+    ]
+    lasting["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    [told] = actions(pod("p", 4), node("a", 2), node("b", 4), lasting, kept("j", 4, "b", "Job", "j"))
+    assert told == "wait for j on b to end, or end it"

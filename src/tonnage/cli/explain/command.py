@@ -14,8 +14,10 @@ from tonnage.cli.explain.targets import KINDS, explain_target, target_of
 from tonnage.cli.options import Common, common_options, examples, profiles_option
 from tonnage.cli.terminal.output import emit, line, lines, printable, say, styled
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Explanation, Verdict
+from tonnage.reading.custom_types import custom_type_of
 
 _COLOURS = {
     Verdict.ENDED: "green",
@@ -38,6 +40,7 @@ def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> li
     epilog=examples(
         "tonnage explain pod train -n ml",
         "tonnage explain deployment web -n ml      # or job, replicaset, statefulset, daemonset, cronjob",
+        "tonnage explain jobset/llm -n ml          # or pytorchjob, rayjob, lws, vcjob and others",
         "tonnage explain node gpu-a                # what it runs, and which pods it rejects",
         "tonnage explain --all-pending             # all pending pods, grouped by cause",
         "tonnage explain -f job.yaml               # before you apply it",
@@ -82,13 +85,15 @@ def command(
     from tonnage.adapters.snapshots.objects import collector_paused
 
     with collector_paused():  # nothing that is made goes in circles
-        snapshot, namespace = asyncio.run(_ask(common, target))
+        snapshot, namespace, objects = asyncio.run(_ask(common, target))
         snapshot = with_profiles(snapshot, scheduler_config)
         version = common.server_version or ""
         if all_pending:
             return _all_pending(common, snapshot, version)
         if target is not None:
-            explanations: tuple[Explanation, ...] = (explain_target(*target, snapshot, namespace, version),)
+            explanations: tuple[Explanation, ...] = (
+                explain_target(target, snapshot, namespace, version, objects),
+            )
         else:
             explanations = _explain_files(filenames, snapshot, namespace, version, recursive=recursive)
     if any(lacks_objects(explanation) for explanation in explanations):
@@ -131,18 +136,28 @@ def _left_out(command_name: str, error: ModuleNotFoundError) -> ConfigError:
     )
 
 
-async def _ask(common: Common, target: tuple[str, str] | None) -> tuple[Snapshot, str]:
-    """(the snapshot, of a live cluster with Events about the target; the namespace that is meant)."""
+async def _ask(
+    common: Common, target: tuple[str, str] | None
+) -> tuple[Snapshot, str, tuple[JsonObject, ...]]:
+    """(the snapshot, of a live cluster with Events about the target; the namespace that is meant; the target
+    and what it takes its pods from, where its kind is a custom one).
+    """
     if common.snapshot is not None:
-        return await snapshot_of(common, "explain"), common.namespace or "default"
+        return await snapshot_of(common, "explain"), common.namespace or "default", ()
     async with connected(common) as api:
         namespace = common.namespace or api.namespace or "default"
         if target is None:
-            return await seen_of(api, "explain", namespace), namespace
+            return await seen_of(api, "explain", namespace), namespace, ()
         kind, name = target
         of_pod = f"involvedObject.kind=Pod,involvedObject.name={name}"
         selector = of_pod if kind == "Pod" else "reason=FailedCreate"
-        return await seen_of(api, "explain", namespace, (namespace, selector)), namespace
+        custom = custom_type_of(kind)
+        objects: tuple[JsonObject, ...] = ()
+        if custom is not None:
+            from tonnage.cli.explain.custom import read_custom
+
+            objects = await read_custom(api, custom, name, namespace)
+        return await seen_of(api, "explain", namespace, (namespace, selector)), namespace, objects
 
 
 def _show(explanations: tuple[Explanation, ...], output: str, *, whole: bool) -> None:

@@ -9,8 +9,10 @@ import click
 
 from tonnage.cli.access.unseen import not_seen
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Explanation
+from tonnage.reading.custom_types import custom_type, custom_type_of
 
 TYPES = {
     "Pod": ("pod", "pods", "po"),
@@ -31,22 +33,36 @@ def target_of(words: tuple[str, ...]) -> tuple[str, str]:
     kind, _, name = words[0].partition("/")
     parts = [kind, *([name] if name else []), *words[1:]]
     canonical = next((k for k, names in TYPES.items() if parts[0].lower() in names), None)
+    custom = custom_type(parts[0]) if canonical is None else None
+    canonical = custom.key if custom is not None else canonical
     if canonical is None:
         raise click.UsageError(
             f"give pod NAME, not {' '.join(words)[:100]}: name one of the pods (kubectl get pods), "
             f"another of {', '.join(KINDS)}, or the manifest with -f FILE"
         )
     if len(parts) != 2:
-        raise click.UsageError(f"give exactly one name: {canonical.lower()} NAME")
+        raise click.UsageError(f"give exactly one name: {canonical.partition('.')[0].lower()} NAME")
     return canonical, parts[1]
 
 
-def explain_target(kind: str, name: str, snapshot: Snapshot, namespace: str, version: str) -> Explanation:
-    """The explanation of one object of the cluster.
+def explain_target(
+    target: tuple[str, str],
+    snapshot: Snapshot,
+    namespace: str,
+    version: str,
+    objects: tuple[JsonObject, ...] = (),
+) -> Explanation:
+    """The explanation of one object of the cluster. `objects`: it and others, where its kind is a custom one.
 
     Raises:
         ConfigError: there is none of the name.
     """
+    kind, name = target
+    custom = custom_type_of(kind)
+    if custom is not None:
+        from tonnage.cli.explain.custom import explain_custom_target
+
+        return explain_custom_target(custom, name, objects, snapshot, namespace, version)
     match kind:
         case "Pod":
             return _pod(name, snapshot, namespace, version)

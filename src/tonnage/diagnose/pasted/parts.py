@@ -19,6 +19,8 @@ from tonnage.model.json import JsonObject
 
 _FIRST_KNOWN: Final = 31
 _LAST_KNOWN: Final = 37
+NO_RELEASE: Final = "no release"
+"""What stands for the releases of a text of which each part is of other ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def releases_text(releases: tuple[Release, Release]) -> str:
     """
     since, until = releases
     if since > until:
-        return "no release"
+        return NO_RELEASE
     first = _text(since) if since > (_FIRST_KNOWN, -1) else ""
     last = _text(until) if until < (_LAST_KNOWN, 99) else ""
     if first and last:

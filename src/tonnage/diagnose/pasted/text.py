@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.pasted.parts import MessagePart
+from tonnage.diagnose.pasted.parts import NO_RELEASE, MessagePart
 from tonnage.diagnose.pasted.scheduling import SchedulingText
 
 _MARGIN: Final = "     "
@@ -19,7 +19,12 @@ def scheduling_lines(message: SchedulingText) -> list[str]:
     """A scheduler's message, part by part, and whether its counts add up."""
     rows = [f"no node of {message.nodes} takes the pod (layer: scheduler)"]
     if message.releases:
-        rows.append(f"  written by Kubernetes {message.releases}")
+        mixed = message.releases == NO_RELEASE
+        rows.append(
+            "  no release of Kubernetes writes all of its parts: several messages, or a changed one"
+            if mixed
+            else f"  written by Kubernetes {message.releases}"
+        )
     for part in message.parts:
         rows += _part_lines(part, message.nodes)
     if message.sum_text:

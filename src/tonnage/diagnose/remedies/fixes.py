@@ -15,6 +15,7 @@ from tonnage.decide.kubernetes.admission.pod_security import ENFORCE
 from tonnage.decide.kubernetes.admission.priority import without
 from tonnage.decide.kubernetes.admission.quota_refusals import fits
 from tonnage.decide.kubernetes.admission.written_pod import mapping, mappings
+from tonnage.diagnose.endless_pods import end_or_wait
 from tonnage.diagnose.remedies.edits_by_reason import LEAST_PART
 from tonnage.diagnose.sibling_pods import kept_pods
 from tonnage.model.json import JsonObject, JsonValue
@@ -220,7 +221,8 @@ def _free_or_raise(reason: QuotaRowsReason, manifest: Manifest, snapshot: Snapsh
         going, freed = [*going, name], freed + parse_quantity(amount)
     if going and requested + used - freed <= hard:
         there = _without(going, quota, snapshot)
-        action = f"wait for {listed(going)} to end, or end it"
+        leaving = [p for p in snapshot.pods if p.namespace == quota.namespace and p.name in going]
+        action = end_or_wait(listed(going), leaving, len(going))
         if isinstance(reason, QuotaExceededByClaim):
             claims = f"claim {going[0]}" if len(going) == 1 else f"claims {listed(going)}"
             action = f"delete the {claims} once no pod uses {'it' if len(going) == 1 else 'them'}"

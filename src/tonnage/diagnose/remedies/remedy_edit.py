@@ -24,6 +24,8 @@ class RemedyEdit:
     cost: int
     waits_for: str = ""
     """What must end, and where, when the change is but time."""
+    endless: bool = False
+    """Whether that does not end by itself: waiting alone brings nothing."""
     shape: str = ""
     """Changes of one shape can be made one: they differ only in the values that they accept."""
     asks: tuple[str, int] | None = None

@@ -56,7 +56,8 @@ def _any_of(plans: list[RemedyPlan], case: Case, words: Words) -> Remedy:
     listed = "; or ".join([*shown, *(["…"] if len(plans) > _MOST_NAMED else [])])
     changes = tuple(_for_all(edit, plans, case) for edit in plans[0].changes)
     pod, _ = applied(changes, case)
-    last = f"wait for these to end, or end them: {listed}"
+    endless = all(plan.waits[0].endless for plan in plans)
+    last = f"end these: {listed}" if endless else f"wait for these to end, or end them: {listed}"
     action = "; and ".join([*(edit.action for edit in changes), last])
     effect = f"fits the node that they leave{words(pod, plans[0].node, case.view)}"
     return Remedy(action, effect, patch_of(case.pod, pod))

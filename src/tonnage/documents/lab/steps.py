@@ -15,6 +15,7 @@ from tonnage.documents.lab.review import chart_problem, plain_names, review
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import MarkedDocument, parse_yaml
 from tonnage.documents.yaml.source import Document, DocumentFieldError, validate
+from tonnage.documents.yaml.spelling import CASE, LAB_NAME, LAB_USER
 from tonnage.model.errors import ConfigError, Problem
 
 MAX_STEPS: Final = 200
@@ -23,10 +24,6 @@ MAX_EXPECTED: Final = 100
 """Texts, patterns or values that one step expects."""
 SERVERS: Final = {"prometheus": "PROMETHEUS_URL"}
 """Server that a lab may ask for -> the variable with its address."""
-_CASE: Final = r"^[A-Z]{3}-[0-9]{1,3}$"
-_NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
-_USER: Final = r"^([a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?)?$"
-"""No name of Kubernetes' own has this form: those have colons."""
 _REFERENCE: Final = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 _KEY: Final = re.compile(r"\.?([\w-]+)|\[([0-9]+)\]|\[\"([^\"]+)\"\]")
 
@@ -161,7 +158,7 @@ class LabStep(Document):
     explain: Text = ""
     """For the reader: why this step, and what to look at."""
     run: Annotated[str, AfterValidator(_runnable)]
-    user: Annotated[str, Field(pattern=_USER, alias="as")] = ""
+    user: Annotated[str, Field(pattern=LAB_USER, alias="as")] = ""
     """Whom the command acts as, instead of the user of the kubeconfig; no group is taken but everybody's."""
     timeout: Annotated[float, Field(gt=0, le=LONGEST_WAIT_S)] = 60
     """Seconds after which one run of the command is given up."""
@@ -176,11 +173,11 @@ class LabStep(Document):
 class Lab(Document):
     """A lab. `covers` holds the ids of the cases that it shows; `cleanup` runs whatever happened before."""
 
-    name: Annotated[str, Field(pattern=_NAME)]
+    name: Annotated[str, Field(pattern=LAB_NAME)]
     title: Annotated[Text, Field(min_length=1)]
     description: Text = ""
-    scenario: Annotated[str, Field(pattern=_NAME)]
-    covers: Annotated[tuple[Annotated[str, Field(pattern=_CASE)], ...], Several] = ()
+    scenario: Annotated[str, Field(pattern=LAB_NAME)]
+    covers: Annotated[tuple[Annotated[str, Field(pattern=CASE)], ...], Several] = ()
     servers: Annotated[
         tuple[Annotated[str, AfterValidator(_server)], ...], Field(max_length=len(SERVERS))
     ] = ()

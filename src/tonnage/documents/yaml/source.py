@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.bounds import MAX_VALUES
 from tonnage.documents.yaml.reader import MAX_PROBLEMS, MarkedDocument, Path, only_one, read_yaml_all
+from tonnage.documents.yaml.spelling import words_of
 from tonnage.model.errors import ConfigError, Problem
 
 _MOST_DETAILS: Final = 500
@@ -118,6 +119,9 @@ def _field_problem(detail: ErrorDetails, document: MarkedDocument, model: type[B
     value = detail["input"]
     if value is None and not path:
         return Problem("the document is empty", document.where())
+    if detail["type"] == "string_pattern_mismatch":
+        words = words_of(str(detail.get("ctx", {}).get("pattern")))
+        return Problem(f"{json.dumps(value)[:60]} is not {words}", document.where(path))
     shown = f", found {json.dumps(value, default=str)[:60]}" if not isinstance(value, dict | list) else ""
     message = detail["msg"]
     return Problem(f"{message[:1].lower()}{message[1:]}{shown}", document.where(path))

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tonnage.diagnose.lint.manifest_objects import items_of
+from tonnage.diagnose.lint.finding import Draft
+from tonnage.diagnose.lint.manifest_objects import ManifestObject, items_of, pods_of
 from tonnage.diagnose.lint.rule_inputs import KindFields, LintWorld
 from tonnage.diagnose.lint.rules.fields import of_manifest
+from tonnage.diagnose.lint.rules.requests import unreadable_amounts
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.documents.yaml.reader import field_path
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.api_answer import ApiAnswer
-from tonnage.model.reasons.lint.manifests import ValueOfWrongType
+from tonnage.model.reasons.lint.manifests import QuantityUnreadable, ValueOfWrongType
 from tonnage.model.reasons.pod.admission import ObjectRefused
 from tonnage.model.verdict import Explanation, Remedy
 
@@ -34,10 +36,16 @@ def wrong_types(
             continue
         by_object[manifest.kind, manifest.name] = tuple(
             _reason(draft.reason, sheet, manifest.document, draft.path, manifest.path, manifest.subject)
-            for draft in of_manifest(manifest, world)
-            if isinstance(draft.reason, ValueOfWrongType)
+            for draft in _undecodable(manifest, world)
+            if isinstance(draft.reason, ValueOfWrongType | QuantityUnreadable)
         )
     return by_object
+
+
+def _undecodable(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+    yield from of_manifest(manifest, world)
+    for site in pods_of(manifest):
+        yield from unreadable_amounts(site)
 
 
 def with_places(explanations: Sequence[Explanation], types: WrongTypes) -> Iterator[Explanation]:
@@ -58,7 +66,7 @@ def with_places(explanations: Sequence[Explanation], types: WrongTypes) -> Itera
 
 
 def _reason(
-    reason: ValueOfWrongType,
+    reason: ValueOfWrongType | QuantityUnreadable,
     sheet: Sheet,
     document: int,
     path: tuple[str | int, ...],

@@ -17,6 +17,7 @@ from tonnage.decide.kubernetes.kubelet.admission import (
 from tonnage.decide.kubernetes.kubelet.topology_manager import REASON, TopologyPolicy
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
+from tonnage.diagnose.endless_pods import end_or_wait
 from tonnage.diagnose.remedies.edits_by_reason import shrink
 from tonnage.diagnose.remedies.patch import patch_of
 from tonnage.diagnose.sibling_pods import is_remade
@@ -183,7 +184,7 @@ def _waiting(pod: Pod, node: str, view: ClusterView) -> Remedy | None:
         freed = view.with_node(here.without((holder,)))
         if takers(pod, (node,), freed):
             name = own(f"{holder.namespace}/{holder.name}", pod.namespace)
-            return Remedy(f"wait for {name} on {node} to end, or end it", f"fits {node}")
+            return Remedy(end_or_wait(f"{name} on {node}", (holder,), 1), f"fits {node}")
     return None
 
 

@@ -42,12 +42,25 @@ def explain_workload(
 
     Raises ValueError when `version` (or, when empty, the snapshot's own) is no Kubernetes version.
     """
-    subject = Subject(workload.key.kind, workload.key.namespace, workload.key.name)
     family = family_of(workload, snapshot)
+    return explain_family(family, manifest, snapshot, version=version)
+
+
+def explain_family(
+    family: Family, manifest: Manifest, snapshot: Snapshot, *, version: str = "", custom: bool = False
+) -> Explanation:
+    """The same of a workload whose pods are known. Patches of a `custom` kind's pods are left out."""
+    key = family.head.key
+    subject = Subject(key.kind, key.namespace, key.name)
     ground = ground_of(snapshot, version=version)
-    case = _Case(family, _as_made(manifest, family), ground, version, subject)
+    controller = f"the controller of {key.kind}" if custom else "kube-controller-manager"
+    case = _Case(family, _as_made(manifest, family), ground, version, subject, controller)
     groups = groups_of(family.pods, ground)
-    return case.limited(for_template(case.explanation(groups), workload.key.kind), groups)
+    explanation = case.explanation(groups)
+    if not custom:
+        return case.limited(for_template(explanation, key.kind), groups)
+    remedies = tuple(replace(remedy, patch={}) for remedy in explanation.remedies)
+    return replace(explanation, remedies=remedies)
 
 
 def _as_made(manifest: Manifest, family: Family) -> Manifest:
@@ -66,6 +79,7 @@ class _Case:
     ground: Ground
     version: str
     subject: Subject
+    controller: str
 
     def explanation(self, groups: tuple[PodGroup, ...]) -> Explanation:
         """What is told of the whole."""
@@ -207,7 +221,7 @@ class _Case:
                 subject=str(self.subject),
                 message="nothing visible prevents its pods, and they are not created"
                 + ("" if head.observed else ": its controller has not processed its current version"),
-                remedy="check that kube-controller-manager runs, and read its log: "
+                remedy=f"check that {self.controller} runs, and read its log: "
                 f"kubectl describe {head.key.kind.lower()} {head.key.name} -n {head.key.namespace}",
                 source="status and conditions of the workload",
             )

@@ -131,6 +131,9 @@ def state_reasons(family: Family) -> Iterator[Reason]:
             "; a queue such as Kueue resumes it by itself" if kind == "Job" else ""
         )
         yield _reason(head, WorkloadPaused, message, remedy)
+    elif head.paused and kind not in ("Deployment", "Rollout"):
+        message = "it is suspended, so it creates no pods; a queue such as Kueue resumes it by itself"
+        yield _reason(head, WorkloadPaused, message, f"kubectl edit {own}: set suspend to false")
     elif head.paused and not family.made:
         message = "its rollout is paused, so it has created no pods"
         remedy = f"kubectl rollout resume {own.replace(' ', '/', 1)}"

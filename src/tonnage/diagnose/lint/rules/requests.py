@@ -66,6 +66,14 @@ def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
     yield from _both(places)
 
 
+def unreadable_amounts(site: PodSite) -> Iterator[Draft]:
+    """Amounts of a pod's containers that the API server cannot decode."""
+    for path, container in site.containers():
+        resources = mapping(container.get("resources"))
+        amounts = {name: mapping(resources.get(name)) for name in ("limits", "requests")}
+        yield from _unreadable(amounts, (*path, "resources"))
+
+
 def _unreadable(amounts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:
     for section, values in amounts.items():
         for name, value in values.items():
