@@ -43,7 +43,12 @@ class Ground:
             decision = schedule_on(pod, self.view, thorough=True)
             return decision, verdicts, lambda: self._of_claims(pod, verdicts) or each_alone(verdicts)
         names = engine.fleet.columns.by_row
-        verdicts = NodeVerdicts(pod, self.view, lambda: (names[r].tolist() for r in engine.the_same(pod)))
+        verdicts = NodeVerdicts(
+            pod,
+            self.view,
+            lambda: (names[r].tolist() for r in engine.the_same(pod)),
+            engine.kind_of_devices(pod),
+        )
 
         def classes() -> tuple[NodeClass, ...]:
             return classed(verdicts, names, engine.alike(pod), engine.asking)

@@ -33,10 +33,15 @@ def traits_read_by(claims: Sequence[ResourceClaim], supply: Supply) -> DeviceTra
 
 def devices_as_seen(node: str, traits: DeviceTraits, supply: Supply) -> Hashable:
     """What a node's devices are to claims that read these traits: equal for nodes that answer alike."""
+    return tuple(_slice_key(part, traits, supply) for part in slices_in_order(node, supply))
+
+
+def slices_in_order(node: str, supply: Supply) -> Sequence[ResourceSlice]:
+    """A node's own slices by pool, as the allocator looks through them."""
     slices = supply.by_node.get(node, ())
-    if len(slices) > 1:
-        slices = tuple(sorted(slices, key=lambda part: (part.driver, part.pool, part.name)))
-    return tuple(_slice_key(part, traits, supply) for part in slices)
+    if len(slices) < 2:
+        return slices
+    return sorted(slices, key=lambda part: (part.driver, part.pool, part.name))
 
 
 def _expressions(parts: Sequence[DeviceRequest], supply: Supply) -> Iterator[str]:

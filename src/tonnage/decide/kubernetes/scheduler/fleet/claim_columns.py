@@ -148,8 +148,8 @@ class ClaimColumns:
 
     def _judge(self, question: _Question, row: int) -> None:
         node, numbers = self._columns.nodes[row], question.numbers
-        seen = devices_as_seen(node.name, question.traits, self._supply)
-        kind = numbers.setdefault(seen, len(numbers))
+        devices = devices_as_seen(node.name, question.traits, self._supply)
+        kind = numbers.setdefault(devices, len(numbers))
         if kind == len(question.answers):
             question.answers.append(self._answer(question.claims, node))
         question.kinds[row] = kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -93,6 +93,11 @@ class FleetEngine:
         if pod.volumes or pod.disks or pod.status.nominated_node:
             return False
         return self.fleet.view.settings(pod).is_default and self.fleet.claim_columns.know(pod)
+
+    def kind_of_devices(self, pod: Pod) -> Callable[[str], int] | None:
+        """By node: a number for what its devices are to the pod's claims; None: it waits for none."""
+        kinds, row_of = self.fleet.claim_columns.kinds(pod), self.fleet.columns.row_of
+        return None if kinds is None else lambda name: int(kinds[row_of[name]])
 
     def alike(self, pod: Pod) -> list[Rows]:
         """Rows by classes; nodes of one class answer with the same reasons but for names and free amounts.
