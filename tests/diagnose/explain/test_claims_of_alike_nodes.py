@@ -71,6 +71,18 @@ def test_every_node_has_the_answer_of_its_class(seed: int, wanted: ResourceClaim
     assert {name: words(c.first) for c in classes for name in c.members} == single
 
 
+@pytest.mark.parametrize(
+    "wanted", [asking(3, LARGE), asking(2, MODEL, constraint=f"{DRIVER}/numa")], ids=["three", "two together"]
+)
+def test_json_has_of_every_node_what_it_says_alone(wanted: ResourceClaim) -> None:
+    pod, claims = claiming("p", wanted)
+    snapshot = claim_fleet(random.Random("json"), NODES, "1.35")
+    ground = ground_of(replace(snapshot, claims=(*snapshot.claims, *claims)))
+    alone = Ground(ground.view, ground.remarkable)
+    together, singly = (explain_on(g, pod, trying=False).to_json()["nodes"] for g in (ground, alone))
+    assert together == singly
+
+
 def test_a_device_that_is_given_back_makes_nodes_alike_again() -> None:
     claim = asking(1)
     slices = tuple(

@@ -193,9 +193,7 @@ def _without_doubles(reasons: list[Reason]) -> Iterator[Reason]:
         yield reason
 
 
-def _with_node_facts(
-    reason: Reason, pod: Pod, node: NodeView, view: ClusterView, surveys: Surveys
-) -> Reason:
+def _with_node_facts(reason: Reason, pod: Pod, node: NodeView, view: ClusterView, surveys: Surveys) -> Reason:
     """The reason with what its filter does not look at: holders, survey, the node's own words, the layer."""
     if isinstance(reason, InsufficientResource) and "/" in reason.resource:
         shown, holders_text = _held(node, reason.resource, pod, view)
