@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tonnage.decide.kubernetes.claims.alike import device_signatures
-from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.kubelet.admission import mark_of
 from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule_on
 from tonnage.decide.kubernetes.view import ClusterView, view_of
@@ -45,7 +43,12 @@ class Ground:
             decision = schedule_on(pod, self.view, thorough=True)
             return decision, verdicts, lambda: self._of_claims(pod, verdicts) or each_alone(verdicts)
         names = engine.fleet.columns.by_row
-        verdicts = NodeVerdicts(pod, self.view, lambda: (names[r].tolist() for r in engine.the_same(pod)))
+        verdicts = NodeVerdicts(
+            pod,
+            self.view,
+            lambda: (names[r].tolist() for r in engine.the_same(pod)),
+            engine.kind_of_devices(pod),
+        )
 
         def classes() -> tuple[NodeClass, ...]:
             return classed(verdicts, names, engine.alike(pod), engine.asking)
@@ -53,27 +56,14 @@ class Ground:
         return schedule_on(pod, self.view, engine=engine), verdicts, classes
 
     def _of_claims(self, pod: Pod, verdicts: NodeVerdicts) -> tuple[NodeClass, ...]:
-        """Classes of nodes that are alike but for the pod's claims, and whose devices are alike for these.
+        """Classes of nodes for a pod whose claims fail the allocator or cannot be judged on some.
 
         Empty where nodes must be asked one by one.
         """
-        engine, bare = self.engine, replace(pod, claims=())
-        claims = claims_of(pod, self.view.supply.claims)
-        if engine is None or not engine.can_decide(bare) or claims.claims != claims.waiting:
+        engine = self.engine
+        if engine is None or not engine.can_tell_apart(pod):
             return ()
-        import numpy as np  # the agent's image has no engine, and leaves it out
-
-        signatures = device_signatures(claims.waiting, self.view.supply)
-        if signatures is None:
-            return ()
-        names = engine.fleet.columns.by_row
-        numbers: dict[object, int] = {}
-        kind_of = np.array([numbers.setdefault(signatures.get(name), len(numbers)) for name in names])
-        split = [
-            rows[kind_of[rows] == kind] for rows in engine.alike(bare) for kind in np.unique(kind_of[rows])
-        ]
-        split.sort(key=lambda rows: int(rows.min()))
-        return classed(verdicts, names, split, engine.asking)
+        return classed(verdicts, engine.fleet.columns.by_row, engine.alike(pod), engine.asking)
 
     def decision(self, pod: Pod) -> SchedulingDecision:
         """What the scheduler does with a pod here."""

@@ -8,11 +8,16 @@ from random import Random
 
 import pytest
 
+from support.claim_fleets import LARGE, MODEL, asking, asking_first_of, claim_fleet, claiming
 from support.random_clusters import Chance
+from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule_on
 from tonnage.decide.kubernetes.view import view_of
 from tonnage.diagnose.simulate.what_if import what_if
 from tonnage.model.kubernetes.cluster import PodStatus, Snapshot
+from tonnage.model.kubernetes.resource_claims import AllocatedDevice, ClaimAllocation
+
+NUMA = "gpu.nvidia.com/numa"
 
 
 def places_one_by_one(snapshot: Snapshot) -> tuple[dict[str, str | None], Counter[str]]:
@@ -58,3 +63,45 @@ def test_pods_go_where_the_plain_engine_puts_them(start: int) -> None:
         assert told == expected, number
         happened += seen
     assert min(happened[what] for what in ("placed", "refused", "preempted")) > 2
+
+
+@pytest.mark.parametrize("version", ["1.35", "1.37"])
+def test_pods_with_claims_go_where_the_plain_engine_puts_them(version: str) -> None:
+    happened: Counter[str] = Counter()
+    shapes = [
+        (asking(1),), (asking(2, LARGE),), (asking(1, MODEL), asking(1)), (asking(2, constraint=NUMA),),
+        (asking_first_of((2, LARGE), (1, MODEL)),),
+    ]  # fmt: skip
+    for number in range(8):
+        chance = Random(f"{version}/{number}")
+        snapshot = claim_fleet(chance, 2 + 2 * number, version)
+        made = [claiming(f"new-{turn:02}", *chance.choice(shapes), cpu=500) for turn in range(4 + 2 * number)]
+        claims = (*snapshot.claims, *(claim for _, own in made for claim in own))
+        snapshot = replace(snapshot, pods=tuple(pod for pod, _ in made), claims=claims)
+        outcome = what_if(snapshot, []).before
+        told = {fate.candidate.pod.name: fate.node for fate in outcome.fates}
+        assert told == _claims_one_by_one(snapshot), number
+        happened.update("placed" if node else "refused" for node in told.values())
+    assert min(happened["placed"], happened["refused"]) > 5
+
+
+def _claims_one_by_one(snapshot: Snapshot) -> dict[str, str | None]:
+    """Where every waiting pod goes, each on a cluster read anew with the devices that are given by then."""
+    chosen: dict[str, str | None] = {}
+    for pod in snapshot.pods:
+        view = view_of(snapshot)
+        node = chosen[pod.name] = schedule_on(pod, view).chosen
+        if node is None:
+            continue
+        waiting = claims_of(pod, view.supply.claims).waiting
+        given = dict(zip(waiting, view.allocator.devices_on(view.nodes[node].node, waiting), strict=True))
+        allocated = {
+            claim.key: ClaimAllocation(tuple(AllocatedDevice(entry.request, entry.id) for entry in picked))
+            for claim, picked in given.items()
+        }
+        claims = tuple(
+            replace(claim, allocation=allocated.get(claim.key, claim.allocation)) for claim in snapshot.claims
+        )
+        there = tuple(replace(p, node_name=node) if p is pod else p for p in snapshot.pods)
+        snapshot = replace(snapshot, pods=there, claims=claims)
+    return chosen

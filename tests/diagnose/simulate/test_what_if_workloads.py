@@ -302,6 +302,34 @@ def test_claims_move_with_their_pods_and_devices_go_with_their_nodes() -> None:
     assert whereabouts(more) == {"job-a100-0": "a100-1-new-0"}
 
 
+def test_nodes_of_a_product_offer_nothing_for_claims_and_a_note_says_so() -> None:
+    amounts = {"cpu": 96_000, "memory": 1 << 40}
+    added = AddNodes(1, product="H100-80", gpus=8, amounts=amounts)
+    after = tried(_with_claims("a100-0", "a100-1"), added, Drain(NodeSelection("a100-0")))
+    assert after.counts["pending"] == 1
+    assert any("added nodes offer nothing for claims: h100-80-new-0" in note for note in after.notes)
+    assert not any(
+        "for claims" in note for note in tried(_with_claims("a100-0"), AddNodes(1, like="a100-1")).notes
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        pytest.param((), (2, 1, 1, 0), id="as it is"),
+        pytest.param((Drain(NodeSelection("a100-0")),), (2, 1, 0, 1), id="drained: its device is cordoned"),
+        pytest.param((AddNodes(2, like="a100-1"),), (4, 1, 3, 0), id="nodes added"),
+        pytest.param((RemoveNodes(NodeSelection("a100-1")),), (1, 1, 0, 0), id="a node removed"),
+    ],
+)
+def test_devices_of_a_class_are_counted_as_resources_are(
+    changes: tuple[Change, ...], expected: tuple[int, int, int, int]
+) -> None:
+    figures = tried(_with_claims("a100-0"), *changes).resource("gpu.deviceclass.resource.k8s.io/devices")
+    assert figures is not None
+    assert (figures.capacity, figures.allocated, figures.free, figures.cordoned) == expected
+
+
 def test_two_new_pods_never_get_one_device() -> None:
     template = pod("new", 0, claims=(PodClaim("gpu", template="gpu"),))
     added = AddWorkload("w.yaml", 3, (Manifest("Job.batch", "new", template),))

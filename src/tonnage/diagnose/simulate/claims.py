@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from tonnage.decide.kubernetes.claims.allocator import (
@@ -59,42 +59,33 @@ def supply_for(snapshot: Snapshot, base: ClusterView) -> Supply:
     return supply_of(slices, snapshot.device_classes, snapshot.claims, gates)
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownDevices:
-    """Which devices a pod's claims would have cannot be told; `unknown` is what hides it, in words."""
-
-    unknown: str
-
-
-def with_allocated(pod: Pod, node: Node, allocator: Allocator) -> Allocator | UnknownDevices:
-    """The allocator once the pod's claims have their devices on the node."""
+def give_devices(pod: Pod, node: Node, allocator: Allocator) -> str:
+    """Give the pod's claims their devices on the node; what hides which these are, in words, or nothing."""
     supply = allocator.supply
     waiting = claims_of(pod, supply.claims).waiting
     if not waiting:
-        return allocator
+        return ""
     answer = allocator.on(node, waiting)
     match answer:
         case AllocationUnknown(cause) | AllocatorError(cause):
-            return UnknownDevices(cause)
+            return cause
         case NodeCannotAllocate():
-            return UnknownDevices("the devices of its claims")
+            return "the devices of its claims"
         case ClaimDevices(devices):
             pass
-    shareable = {
-        entry.id_of(d) for s in supply.by_pool.values() for entry in s for d in entry.devices if d.shareable
-    }
-    claims, held = dict(supply.claims), dict(supply.held)
     here = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", (node.name,)),))
+    allocated: list[ResourceClaim] = []
     for claim, picked in zip(waiting, devices, strict=True):
-        if any(entry.id in shareable for entry in picked):
-            return UnknownDevices(f"which parts of devices ResourceClaim {claim} takes")
-        own = any(s.scope is not None and s.scope.name for entry in picked
-                  for s in supply.by_pool.get((entry.id.driver, entry.id.pool), ()))  # fmt: skip
+        pools = {(entry.id.driver, entry.id.pool) for entry in picked}
+        slices = [part for pool in pools for part in supply.by_pool.get(pool, ())]
+        ids = {entry.id for entry in picked}
+        if any(part.id_of(d) in ids for part in slices for d in part.devices if d.shareable):
+            return f"which parts of devices ResourceClaim {claim} takes"
+        own = any(part.scope is not None and part.scope.name for part in slices)
         chosen = tuple(AllocatedDevice(entry.request, entry.id, entry.admin) for entry in picked)
-        allocated = replace(claim, allocation=ClaimAllocation(chosen, (here,) if own else None))
-        claims[claim.key] = allocated
-        held.update({entry.id: allocated for entry in picked if not entry.admin})
-    return Allocator(replace(supply, claims=claims, held=held))
+        allocated.append(replace(claim, allocation=ClaimAllocation(chosen, (here,) if own else None)))
+    allocator.put(allocated)
+    return ""
 
 
 def _claims_left(fork: Fork) -> Iterator[ResourceClaim]:

@@ -19,7 +19,7 @@ from tonnage.decide.kubernetes.scheduler.fleet.occupants import occupants_of
 from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule_on
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.simulate.changed_cluster import Fork
-from tonnage.diagnose.simulate.claims import UnknownDevices, snapshot_after, supply_for, with_allocated
+from tonnage.diagnose.simulate.claims import give_devices, snapshot_after, supply_for
 from tonnage.diagnose.simulate.pod_shapes import group_of, stays_refused
 from tonnage.model.kubernetes.cluster import Pod
 
@@ -101,10 +101,9 @@ class Scene:
         if not self._on_columns(pod):
             return self._one_by_one(pod)
         self.fleet.forget(_MOST_SHAPES)
-        node = self.fleet.place(pod)
+        node = self.fleet.choose(pod)
         if node is not None:
-            self._holds(node, pod)
-            return Placed(node)
+            return self._allocated(pod, node)
         lower = self.least_priority is not None and self.least_priority < pod.priority
         return self._one_by_one(pod, on_columns=True) if lower and pod.may_preempt else Placed()
 
@@ -130,9 +129,9 @@ class Scene:
 
     def _on_columns(self, pod: Pod) -> bool:
         """Whether the columns know everything that bears on the pod."""
-        if pod.claims or pod.volumes or pod.disks or pod.unmodelled or conflicts(pod):
+        if pod.volumes or pod.disks or pod.unmodelled or conflicts(pod):
             return False
-        if not self.view.settings(pod).is_default:
+        if not self.view.settings(pod).is_default or not self.fleet.claim_columns.decide(pod):
             return False
         if self.view.profile.minor >= 36 and any(
             c.extended_resource for c in self.view.supply.classes.values()
@@ -160,10 +159,9 @@ class Scene:
     def _allocated(self, pod: Pod, node: str) -> Placed:
         """The pod with the devices of its claims."""
         if pod.claims:
-            allocator = with_allocated(pod, self.nodes[node].node, self.view.allocator)
-            if isinstance(allocator, UnknownDevices):
-                return Placed(unknown=(allocator.unknown,))
-            self.view = replace(self.view, allocator=allocator)
+            unknown = give_devices(pod, self.nodes[node].node, self.view.allocator)
+            if unknown:
+                return Placed(unknown=(unknown,))
         self._holds(node, pod)
         self.fleet.put(pod, node)
         return Placed(node)
@@ -202,10 +200,9 @@ def scene_of(fork: Fork) -> Scene:
         else:
             nodes[name] = replace(base.nodes[name], node=fork.node(name))
     snapshot = base.snapshot
-    allocator = base.allocator
     if snapshot.slices or snapshot.claims or snapshot.claim_templates:
         snapshot = snapshot_after(fork)
-        allocator = Allocator(supply_for(snapshot, base))
+    allocator = Allocator(supply_for(snapshot, base))
     gpu = snapshot.gpu
     if fork.nodes:
         gpu = {name: status for name, status in gpu.items() if name not in fork.nodes}

@@ -19,6 +19,7 @@ from tonnage.diagnose.simulate.changed_cluster import (
     fork_of,
     fresh,
 )
+from tonnage.diagnose.simulate.class_figures import figures_by_class
 from tonnage.diagnose.simulate.measures import figures_of
 from tonnage.diagnose.simulate.node_changes import change_nodes, chosen_nodes
 from tonnage.diagnose.simulate.outcomes import Fate, SimulatedCluster, WhatIf
@@ -104,7 +105,7 @@ def _outcome(
         scene.pods,
         (*(_coded(fate, codes) for fate in fates), *lost),
         (*refusals_of(fork.refused), *waiting),
-        figures_of(scene.fleet, references, scene.view.snapshot.gpu),
+        (*figures_of(scene.fleet, references, scene.view.snapshot.gpu), *figures_by_class(scene.view)),
         tuple(_notes(fork, scene)),
         {cause: tuple(names) for cause, names in unknown.items()},
         "Pod" not in fork.base.snapshot.missing,
@@ -191,6 +192,13 @@ def _notes(fork: Fork, scene: Scene) -> Iterable[str]:
     if elsewhere:
         pods = f"{elsewhere} pod is" if elsewhere == 1 else f"{elsewhere} pods are"
         yield f"{pods} on a node that does not exist, and left out"
+    unpublished = [name for name in fork.nodes if fork.is_new(name) and name not in fork.copied]
+    if unpublished and any(candidate.pod.claims for candidate in fork.queue):
+        nodes = listed(sorted(unpublished), 5)
+        yield (
+            f"added nodes offer nothing for claims: {nodes} (simulate does not derive what a DRA "
+            "driver would publish there; add nodes like one that has slices)"
+        )
     yield from _budgets(fork)
 
 

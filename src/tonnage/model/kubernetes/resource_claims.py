@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from tonnage.model.errors import Problem
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Taint, Toleration
+
+DEVICES_OF_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
+"""What quotas put after a class's name, to count the devices of claims."""
 
 
 class ClaimDeviceId(NamedTuple):

@@ -11,13 +11,18 @@ from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended, pod_limits, pod_requests
 from tonnage.model.kubernetes.cluster import Pod
-from tonnage.model.kubernetes.resource_claims import DeviceClass, DeviceRequest, Mode, ResourceClaim
+from tonnage.model.kubernetes.resource_claims import (
+    DEVICES_OF_CLASS,
+    DeviceClass,
+    DeviceRequest,
+    Mode,
+    ResourceClaim,
+)
 
 Charges = Mapping[str, Fraction]
 
 COUNT_PODS: Final = "count/pods"
 COUNT_CLAIMS: Final = "count/resourceclaims.resource.k8s.io"
-_PER_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
 _IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 _BY_CLASS_NAME: Final = f"requests.{_IMPLICIT}"
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
@@ -44,7 +49,7 @@ def charged_to_pods(key: str) -> bool:
 
 def charged_to_claims(key: str) -> bool:
     """Whether a key counts resource claims or their devices."""
-    return key == COUNT_CLAIMS or key.endswith(_PER_CLASS)
+    return key == COUNT_CLAIMS or key.endswith(DEVICES_OF_CLASS)
 
 
 def pod_charges(pod: Pod) -> dict[str, Fraction]:
@@ -76,7 +81,9 @@ def claim_charges(
                 dearest[part.device_class] = max(dearest.get(part.device_class, 0), _count(part))
         for name, count in dearest.items():
             devices[name] = devices.get(name, 0) + count
-    charges = {COUNT_CLAIMS: Fraction(1)} | {f"{n}{_PER_CLASS}": Fraction(c) for n, c in devices.items()}
+    charges = {COUNT_CLAIMS: Fraction(1)} | {
+        f"{n}{DEVICES_OF_CLASS}": Fraction(c) for n, c in devices.items()
+    }
     if minor >= _CLAIMS_BEHIND_NAMES:
         names = {
             device_class.name: device_class.extended_resource

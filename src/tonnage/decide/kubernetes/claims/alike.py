@@ -5,33 +5,43 @@ Only of nodes that reach the slices of their own and no others, where devices sh
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError
 from tonnage.decide.kubernetes.claims.supply import Supply
 from tonnage.model.kubernetes.resource_claims import DeviceRequest, ResourceClaim, ResourceSlice, SliceDevice
 
 
-def device_signatures(claims: Sequence[ResourceClaim], supply: Supply) -> Mapping[str, Hashable] | None:
-    """By node with slices of its own, what its devices are to these claims; None: nodes must be asked singly.
+@dataclass(frozen=True, slots=True)
+class DeviceTraits:
+    """What claims read of devices: the answers of selectors, and the values of attributes."""
 
-    Made once for the same questions to the same supply.
-    """
-    if supply.anywhere or supply.parts or not claims:
+    expressions: tuple[str, ...]
+    attributes: tuple[str, ...]
+
+
+def traits_read_by(claims: Sequence[ResourceClaim], supply: Supply) -> DeviceTraits | None:
+    """What claims read of devices; None: nodes must be asked singly."""
+    if supply.anywhere or supply.parts:
         return None
     parts = [part for claim in claims for r in claim.requests for part in (r.alternatives or (r,))]
     if any(part.capacity is not None or part.admin for part in parts):
         return None
-    reads = (tuple(_expressions(parts, supply)), tuple(_attributes(claims)))
-    cached = supply.signatures.get(reads)
-    if cached is None or cached[0] is not supply.held:
-        numbers: dict[Hashable, int] = {}
-        by_node: dict[str, Hashable] = {}
-        for node, slices in supply.by_node.items():
-            key = tuple(_slice_key(part, reads, supply) for part in slices)
-            by_node[node] = numbers.setdefault(key, len(numbers))
-        cached = supply.signatures[reads] = (supply.held, by_node)
-    return cached[1]
+    return DeviceTraits(tuple(_expressions(parts, supply)), tuple(_attributes(claims)))
+
+
+def devices_as_seen(node: str, traits: DeviceTraits, supply: Supply) -> Hashable:
+    """What a node's devices are to claims that read these traits: equal for nodes that answer alike."""
+    return tuple(_slice_key(part, traits, supply) for part in slices_in_order(node, supply))
+
+
+def slices_in_order(node: str, supply: Supply) -> Sequence[ResourceSlice]:
+    """A node's own slices by pool, as the allocator looks through them."""
+    slices = supply.by_node.get(node, ())
+    if len(slices) < 2:
+        return slices
+    return sorted(slices, key=lambda part: (part.driver, part.pool, part.name))
 
 
 def _expressions(parts: Sequence[DeviceRequest], supply: Supply) -> Iterator[str]:
@@ -48,29 +58,21 @@ def _attributes(claims: Sequence[ResourceClaim]) -> Iterator[str]:
             yield constraint.attribute.rpartition("/")[2]
 
 
-def _slice_key(
-    part: ResourceSlice, reads: tuple[tuple[str, ...], tuple[str, ...]], supply: Supply
-) -> Hashable:
+def _slice_key(part: ResourceSlice, traits: DeviceTraits, supply: Supply) -> Hashable:
     if part.problems or part.counters or part.scope_by_device:
         return part.name
     pool = supply.by_pool[part.driver, part.pool]
     if len(pool) != 1 or part.slices != 1:
         return part.name
-    return part.driver, tuple(_device_key(part, device, reads, supply) for device in part.devices)
+    return part.driver, tuple(_device_key(part, device, traits, supply) for device in part.devices)
 
 
-def _device_key(
-    part: ResourceSlice,
-    device: SliceDevice,
-    reads: tuple[tuple[str, ...], tuple[str, ...]],
-    supply: Supply,
-) -> Hashable:
+def _device_key(part: ResourceSlice, device: SliceDevice, traits: DeviceTraits, supply: Supply) -> Hashable:
     identity = part.id_of(device)
     if device.consumes or device.shareable or device.waits_for:
         return str(identity)
-    expressions, attributes = reads
-    answers = tuple(_answer(expression, part.driver, device, supply) for expression in expressions)
-    values = tuple((value, type(value)) for value in map(device.attributes.get, attributes))
+    answers = tuple(_answer(expression, part.driver, device, supply) for expression in traits.expressions)
+    values = tuple((value, type(value)) for value in map(device.attributes.get, traits.attributes))
     return device.name, answers, values, device.taints, identity in supply.held
 
 

@@ -9,7 +9,7 @@ Source: k8s.io/dynamic-resource-allocation/structured (allocators of 1.34.4, 1.3
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, TypeAlias
@@ -117,6 +117,11 @@ class Allocator:
         """The same by claim; nothing where the node gives none."""
         answer = self.on(node, claims)
         return answer.devices if isinstance(answer, ClaimDevices) else ()
+
+    def put(self, claims: Iterable[ResourceClaim]) -> None:
+        """As `Supply.put`."""
+        self.supply.put(claims)
+        self._answers.clear()
 
 
 def _alike(claims: Sequence[ResourceClaim], other: Sequence[ResourceClaim]) -> bool:

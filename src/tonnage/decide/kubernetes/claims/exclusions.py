@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from tonnage.decide.kubernetes.claims.alike import slices_in_order
 from tonnage.decide.kubernetes.claims.allocator import BLOCKING, ClaimDevices, allocate
 from tonnage.decide.kubernetes.claims.cel_errors import CelUnsupportedError
 from tonnage.decide.kubernetes.claims.counters import left_in, suffices, take
@@ -111,6 +112,30 @@ def survey(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Surve
         isinstance(allocate(claims, node, idle), ClaimDevices),
         any(not pool.usable and not pool.invalid for pool in pools),
     )
+
+
+def survey_moved(surveyed: Survey, from_node: str, to_node: str, supply: Supply) -> Survey:
+    """The survey of a node as that of another whose devices are alike to the claims (`alike`)."""
+    if from_node == to_node:
+        return surveyed
+    device_on = dict(zip(_own_devices(from_node, supply), _own_devices(to_node, supply), strict=True))
+
+    def moved(exclusion: Exclusion) -> Exclusion:
+        identity = device_on[exclusion.device]
+        in_use = exclusion.why is Why.IN_USE
+        detail = str(supply.held[identity]) if in_use else exclusion.detail
+        return Exclusion(identity, exclusion.why, detail, exclusion.owner)
+
+    requests = tuple(
+        replace(request, exclusions=tuple(map(moved, request.exclusions))) for request in surveyed.requests
+    )
+    return replace(surveyed, requests=requests)
+
+
+def _own_devices(node: str, supply: Supply) -> Iterator[ClaimDeviceId]:
+    """The devices of a node's own slices, in the order in which alike nodes have them alike."""
+    for part in slices_in_order(node, supply):
+        yield from map(part.id_of, part.devices)
 
 
 def _surveyed(ask: Ask, usable: list[Candidate], requests: Requests, supply: Supply) -> RequestSurvey:

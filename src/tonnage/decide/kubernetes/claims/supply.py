@@ -5,7 +5,7 @@ Source: k8s.io/dynamic-resource-allocation/structured, kube-scheduler's dynamicr
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -71,13 +71,11 @@ class Supply:
     anywhere: tuple[ResourceSlice, ...]
     by_pool: Mapping[tuple[str, str], tuple[ResourceSlice, ...]]
     classes: Mapping[str, DeviceClass]
-    claims: Mapping[tuple[str, str], ResourceClaim]
-    held: Mapping[ClaimDeviceId, ResourceClaim]
+    claims: dict[tuple[str, str], ResourceClaim]
+    held: dict[ClaimDeviceId, ResourceClaim]
     parts: Mapping[ClaimDeviceId, Mapping[str, Fraction]]
-    signatures: dict[Hashable, tuple[Mapping[ClaimDeviceId, ResourceClaim], Mapping[str, Hashable]]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
-    """What `device_signatures` made, with the holdings that it was made for."""
+    changed: list[str] = field(init=False, default_factory=list, compare=False, repr=False)
+    """Nodes of whose own devices some were given by `put`, in order."""
     _selections: dict[str, Selection] = field(default_factory=dict)
 
     def with_claims(self, claims: Iterable[ResourceClaim]) -> Supply:
@@ -85,6 +83,16 @@ class Supply:
         every = {claim.key: claim for claim in claims}
         held, parts = _holdings(every.values(), sharing=self.gates.sharing)
         return replace(self, claims=every, held=held, parts=parts)
+
+    def put(self, claims: Iterable[ResourceClaim]) -> None:
+        """New claims, or claims that have devices by now, each whole: in place, for who made this supply."""
+        for claim in claims:
+            self.claims[claim.key] = claim
+            for device in claim.allocation.devices if claim.allocation else ():
+                if not device.admin:
+                    self.held[device.id] = claim
+                    pool = self.by_pool.get((device.id.driver, device.id.pool), ())
+                    self.changed.extend(part.scope.name for part in pool if part.scope and part.scope.name)
 
     def selects(self, expression: str, driver: str, device: SliceDevice) -> bool:
         """Whether a CEL selector takes a device; asked about alike devices once.

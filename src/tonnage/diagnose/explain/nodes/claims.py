@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.kubernetes.claims.exclusions import Exclusion, RequestSurvey, Survey, Why, survey
+from tonnage.decide.kubernetes.claims.exclusions import (
+    Exclusion,
+    RequestSurvey,
+    Survey,
+    Why,
+    survey,
+    survey_moved,
+)
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
-from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.cluster import Node, Pod
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.facts import ExcludedDevice, RequestShortage
@@ -29,12 +36,37 @@ _SHORT: Final = {
 }
 
 
-def with_survey(reason: ClaimNotAllocatable, pod: Pod, node: NodeView, view: ClusterView) -> Reason:
+class Surveys:
+    """Surveys of nodes for a pod's claims. `kind_of`: a number for what a node's devices are to these.
+
+    Of nodes of one kind one is surveyed; without it, each is.
+    """
+
+    def __init__(self, pod: Pod, view: ClusterView, kind_of: Callable[[str], int] | None = None) -> None:
+        self.claims = claims_of(pod, view.supply.claims).waiting
+        self._supply = view.supply
+        self._kind_of = kind_of
+        self._by_kind: dict[int, tuple[str, Survey | None]] = {}
+
+    def of(self, node: Node) -> Survey | None:
+        """The survey of a node; None when a selector fails or cannot be evaluated."""
+        if self._kind_of is None:
+            return survey(self.claims, node, self._supply)
+        kind = self._kind_of(node.name)
+        if kind not in self._by_kind:
+            self._by_kind[kind] = node.name, survey(self.claims, node, self._supply)
+        origin, surveyed = self._by_kind[kind]
+        if surveyed is None or surveyed.pools:  # which name the pool
+            return survey(self.claims, node, self._supply)
+        return survey_moved(surveyed, origin, node.name, self._supply)
+
+
+def with_survey(reason: ClaimNotAllocatable, surveys: Surveys, node: NodeView, view: ClusterView) -> Reason:
     """The reason of a node without devices for the pod's claims, told device by device."""
-    claims = claims_of(pod, view.supply.claims).waiting
+    claims = surveys.claims
     if len(view.nodes) > _MOST_NODES and node.name not in view.supply.by_node:
         return replace(reason, message=_nothing(claims))
-    surveyed = survey(claims, node.node, view.supply)
+    surveyed = surveys.of(node.node)
     if surveyed is None:
         return reason
     return replace(

@@ -12,7 +12,7 @@ from tonnage.decide.kubernetes.scheduler.filtering import prepared, refusals_of
 from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.explain.nodes.alignment import behind, kubelet_reasons
-from tonnage.diagnose.explain.nodes.claims import with_survey
+from tonnage.diagnose.explain.nodes.claims import Surveys, with_survey
 from tonnage.diagnose.explain.nodes.closed_nodes import CORDONED, with_node_state
 from tonnage.diagnose.explain.nodes.json_entries import entries_of
 from tonnage.diagnose.related_resources import related_on
@@ -49,17 +49,23 @@ _OFFERED = "status.allocatable["
 class NodeVerdicts(NodeList):
     """The verdict of every node, in name order, each made when it is looked at.
 
-    `alike` gives the nodes by classes that answer the same but for their names and the pods they hold.
+    `alike` gives the nodes by classes that answer the same but for their names and the pods they hold;
+    `kind_of` as `Surveys` has it.
     """
 
     def __init__(
-        self, pod: Pod, view: ClusterView, alike: Callable[[], Iterable[Sequence[str]]] | None = None
+        self,
+        pod: Pod,
+        view: ClusterView,
+        alike: Callable[[], Iterable[Sequence[str]]] | None = None,
+        kind_of: Callable[[str], int] | None = None,
     ) -> None:
         self._pod = pod
         self._view = view
         self._alike = alike
         self._names: tuple[str, ...] | None = None
         self._checks: tuple[Check, ...] | None = None
+        self._surveys = Surveys(pod, view, kind_of)
 
     def __len__(self) -> int:
         return len(self._view.nodes)
@@ -78,7 +84,8 @@ class NodeVerdicts(NodeList):
         if self._checks is None:
             self._checks = prepared(self._pod, self._view)
         node = self._view.nodes[name]
-        return _verdict(self._pod, node, refusals_of(self._pod, node, self._view, self._checks), self._view)
+        refusals = refusals_of(self._pod, node, self._view, self._checks)
+        return _verdict(self._pod, node, refusals, self._view, self._surveys)
 
     def to_json(self) -> list[JsonValue]:
         """An entry a node."""
@@ -138,9 +145,11 @@ def holders(node: NodeView, resource: str) -> tuple[tuple[str, int], ...]:
     return tuple(by_amount)
 
 
-def _verdict(pod: Pod, node: NodeView, refusals: tuple[PluginRefusal, ...], view: ClusterView) -> NodeVerdict:
+def _verdict(
+    pod: Pod, node: NodeView, refusals: tuple[PluginRefusal, ...], view: ClusterView, surveys: Surveys
+) -> NodeVerdict:
     reasons = [
-        replace(_with_node_facts(reason, pod, node, view), hidden=index > 0)
+        replace(_with_node_facts(reason, pod, node, view, surveys), hidden=index > 0)
         for index, refusal in enumerate(refusals)
         for reason in refusal.reasons
     ]
@@ -184,7 +193,7 @@ def _without_doubles(reasons: list[Reason]) -> Iterator[Reason]:
         yield reason
 
 
-def _with_node_facts(reason: Reason, pod: Pod, node: NodeView, view: ClusterView) -> Reason:
+def _with_node_facts(reason: Reason, pod: Pod, node: NodeView, view: ClusterView, surveys: Surveys) -> Reason:
     """The reason with what its filter does not look at: holders, survey, the node's own words, the layer."""
     if isinstance(reason, InsufficientResource) and "/" in reason.resource:
         shown, holders_text = _held(node, reason.resource, pod, view)
@@ -193,7 +202,7 @@ def _with_node_facts(reason: Reason, pod: Pod, node: NodeView, view: ClusterView
     if isinstance(reason, ResourceTooLarge):
         return replace(reason, message=_with_replicas(reason, node, view))
     if isinstance(reason, ClaimNotAllocatable):
-        return with_survey(reason, pod, node, view)
+        return with_survey(reason, surveys, node, view)
     if isinstance(reason, NodeUnschedulable | TaintNotTolerated):
         return with_node_state(reason, node.node)
     if not isinstance(reason, ResourceNotAdvertised):

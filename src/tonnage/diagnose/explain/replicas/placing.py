@@ -10,7 +10,6 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tonnage.decide.kubernetes.claims.allocator import Allocator
 from tonnage.decide.kubernetes.kubelet.admission import Aligned, NotAligned, ask_kubelet, needs_of
 from tonnage.decide.kubernetes.kubelet.device_holders import with_holder
 from tonnage.decide.kubernetes.view import ClusterView
@@ -163,12 +162,7 @@ class Queue:
 
     def _register(self, claims: tuple[ResourceClaim, ...]) -> None:
         """The scene learns of claims that are made."""
-        if claims:
-            supply = self.scene.view.supply
-            claims_by_key = {**supply.claims, **{claim.key: claim for claim in claims}}
-            self.scene.view = replace(
-                self.scene.view, allocator=Allocator(replace(supply, claims=claims_by_key))
-            )
+        self.scene.view.allocator.put(claims)
 
     def _released(self, pod: Pod, claims: tuple[ResourceClaim, ...]) -> None:
         """Nothing of the pod is charged to quotas any more."""

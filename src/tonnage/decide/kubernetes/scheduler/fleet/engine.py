@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -85,10 +85,19 @@ class FleetEngine:
         return self.occupants.counted(resource)
 
     def can_decide(self, pod: Pod) -> bool:
-        """Whether the columns know what bears on the pod: no claims, no volumes, no node that is cleared."""
-        if pod.claims or pod.volumes or pod.disks or pod.status.nominated_node:
+        """Whether the columns know each node's answer to the pod."""
+        return self.can_tell_apart(pod) and self.fleet.claim_columns.decide(pod)
+
+    def can_tell_apart(self, pod: Pod) -> bool:
+        """Whether they know what bears on the pod: no volumes, no node that is cleared, plain claims."""
+        if pod.volumes or pod.disks or pod.status.nominated_node:
             return False
-        return self.fleet.view.settings(pod).is_default
+        return self.fleet.view.settings(pod).is_default and self.fleet.claim_columns.know(pod)
+
+    def kind_of_devices(self, pod: Pod) -> Callable[[str], int] | None:
+        """By node: a number for what its devices are to the pod's claims; None: it waits for none."""
+        kinds, row_of = self.fleet.claim_columns.kinds(pod), self.fleet.columns.row_of
+        return None if kinds is None else lambda name: int(kinds[row_of[name]])
 
     def alike(self, pod: Pod) -> list[Rows]:
         """Rows by classes; nodes of one class answer with the same reasons but for names and free amounts.
@@ -128,6 +137,8 @@ class FleetEngine:
         full = holdings.pods + 1 > columns.allocatable(PODS)
         keys.append(np.where(full, holdings.pods * 10_000 + columns.allocatable(PODS), -1))
         keys += states
+        kinds = self.fleet.claim_columns.kinds(pod)
+        keys += [kinds] if kinds is not None else []
         pins = node_affinity.pinned_names(pod)
         named = {*(pins or ()), pod.node_name, *_names_in(pod), *self.fleet.view.nominated}
         rows = [columns.row_of[name] for name in named if name in columns.row_of]

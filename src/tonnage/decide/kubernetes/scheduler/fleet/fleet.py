@@ -14,6 +14,7 @@ from tonnage.decide.kubernetes.matching import selector_matches
 from tonnage.decide.kubernetes.requests import CPU, MEMORY, scored_requests
 from tonnage.decide.kubernetes.scheduler.filters import node_affinity
 from tonnage.decide.kubernetes.scheduler.fleet import scores
+from tonnage.decide.kubernetes.scheduler.fleet.claim_columns import ClaimColumns
 from tonnage.decide.kubernetes.scheduler.fleet.columns import Columns, Mask
 from tonnage.decide.kubernetes.scheduler.fleet.filters import (
     FEASIBLE,
@@ -87,12 +88,14 @@ class Fleet:
     columns: Columns
     holdings: Holdings
     neighbours: Neighbours = field(init=False)
+    claim_columns: ClaimColumns = field(init=False)
     _everywhere: Rows = field(init=False)
     _standings: dict[Hashable, _Standing] = field(init=False, default_factory=dict)
     _services: dict[str, list[WorkloadSelector]] = field(init=False, default_factory=dict)
     _owners: dict[tuple[str, str, str], LabelSelector] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.claim_columns = ClaimColumns(self.view, self.columns)
         overlooks = self.view.profile.overlooks_namespaces
         self.neighbours = Neighbours(self.columns, self.holdings, self.view.namespace_labels, overlooks)
         self._everywhere = np.arange(len(self.columns))
@@ -104,22 +107,25 @@ class Fleet:
 
     def fork(self) -> Fleet:
         """The same, to be changed on its own."""
-        return replace(self, holdings=self.holdings.fork())
+        forked = replace(self, holdings=self.holdings.fork())
+        forked.claim_columns = self.claim_columns
+        return forked
 
     def place(self, pod: Pod) -> str | None:
-        """Take the best node for the pod, the first by name among equals; None when every node refuses.
+        """Take the node that `choose` gives."""
+        row = self._choice(pod)
+        if row == NOWHERE:
+            return None
+        self.holdings.add(row, pod, self._standing(pod).need)
+        return self.columns.names[row]
+
+    def choose(self, pod: Pod) -> str | None:
+        """The best node for the pod, the first by name among equals; None when every node refuses.
 
         None, too, when its preferred affinity cannot be read and there are nodes to compare.
         """
-        if preferred_nodes.unreadable(pod) and np.sum(self.refused(pod).codes == FEASIBLE) > 1:
-            return None
-        standing = self._standing(pod)
-        self._rate(standing)
-        row = self._best(standing)
-        if row == NOWHERE:
-            return None
-        self.holdings.add(row, pod, standing.need)
-        return self.columns.names[row]
+        row = self._choice(pod)
+        return None if row == NOWHERE else self.columns.names[row]
 
     def put(self, pod: Pod, name: str) -> None:
         """A pod comes to a node that somebody else chose."""
@@ -132,8 +138,8 @@ class Fleet:
             return None
         standing = self._standing(pod)
         total = self._alone(standing, rows)
-        if not standing.plain or self.holdings.terms:
-            total += self._among(standing, feasible)[rows]
+        if pod.claims or not standing.plain or self.holdings.terms:
+            total += self._among(pod, standing, feasible)[rows]
         return self.columns.names[int(rows[total.argmax()])]
 
     def forget(self, most: int) -> None:
@@ -181,7 +187,7 @@ class Fleet:
         if drawn is not None:
             ratings[pod_affinity.NAME] = pod_affinity.WEIGHT * drawn
         if self.view.profile.scores_claims:
-            ratings[claims.NAME] = np.zeros(len(self.columns), np.int64)
+            ratings[claims.NAME] = self._claims(pod, feasible)
         if _asks_compute(standing.need):
             ratings[balanced.NAME] = balanced.WEIGHT * self._balanced(standing, everywhere)
         ratings[image_locality.NAME] = image_locality.WEIGHT * self._images(standing)
@@ -191,23 +197,28 @@ class Fleet:
         refused = standing.refused.copy()
         refuse_spread(refused, pod, self.neighbours)
         refuse_affinity(refused, pod, self.neighbours)
+        self.claim_columns.refuse(refused, pod)
         return refused
 
-    def _best(self, standing: _Standing) -> int:
+    def _choice(self, pod: Pod) -> int:
+        """The best row for the pod, or NOWHERE."""
+        if preferred_nodes.unreadable(pod) and np.sum(self.refused(pod).codes == FEASIBLE) > 1:
+            return NOWHERE
+        standing = self._standing(pod)
+        self._rate(standing)
         masked = standing.masked
-        if not standing.plain or self.holdings.terms:
-            feasible = self._judged(standing.pod, standing).codes == FEASIBLE
+        if pod.claims or not standing.plain or self.holdings.terms:
+            feasible = self._judged(pod, standing).codes == FEASIBLE
             if not feasible.any():
                 return NOWHERE
-            masked = np.where(feasible, standing.alone + self._among(standing, feasible), NOWHERE)
+            masked = np.where(feasible, standing.alone + self._among(pod, standing, feasible), NOWHERE)
         if not len(masked):
             return NOWHERE
         row = int(masked.argmax())
         return row if masked[row] != NOWHERE else NOWHERE
 
-    def _among(self, standing: _Standing, feasible: Mask) -> Ratings:
+    def _among(self, pod: Pod, standing: _Standing, feasible: Mask) -> Ratings:
         """Weighted ratings that depend on which nodes are feasible."""
-        pod = standing.pod
         total = taints.WEIGHT * scores.in_percent(standing.soft_taints, feasible, reverse=True)
         if pod.affinity.node_preferred:
             total += preferred_nodes.WEIGHT * scores.in_percent(standing.preferred, feasible)
@@ -217,7 +228,16 @@ class Fleet:
             drawn = scores.pod_affinity(pod, feasible, self.neighbours)
             if drawn is not None:
                 total += pod_affinity.WEIGHT * drawn
+        if pod.claims:
+            total += self._claims(pod, feasible)
         return total
+
+    def _claims(self, pod: Pod, feasible: Mask) -> Ratings:
+        """Weighted ratings of the alternatives that claims are given, where the release rates them."""
+        worths = self.claim_columns.worths(pod) if self.view.profile.scores_claims else None
+        if worths is None:
+            return np.zeros(len(self.columns), np.int64)
+        return claims.WEIGHT * scores.in_percent(worths, feasible)
 
     def _spread(self, standing: _Standing, feasible: Mask) -> Ratings:
         own = bool(standing.pod.spread)

@@ -63,6 +63,7 @@ def preempt_on(
     rows = rows[~guarded]
     if len(rows):
         limits = list(limits_of(pod, need_of(pod), fleet.neighbours, occupants))
+        limits += fleet.claim_columns.limits(pod, len(occupants.pods))
         best = _best(_Attempt(pod, view, columns.names, occupants, turns), limits, rows, trials)
         trials.candidates += [best] if best is not None else []
     trials.texts += Counter()  # without what was counted as none

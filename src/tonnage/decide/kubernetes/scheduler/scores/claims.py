@@ -35,10 +35,11 @@ def _rank(claims: PodClaims, node: NodeView, view: ClusterView) -> int:
     for claim in claims.claims:
         if claim.allocation is not None:
             requests[claim.key] = [device.request for device in claim.allocation.devices]
-    return sum(_worth(claim, requests.get(claim.key, ())) for claim in claims.claims)
+    return sum(worth_of(claim, requests.get(claim.key, ())) for claim in claims.claims)
 
 
-def _worth(claim: ResourceClaim, chosen: Iterable[str]) -> int:
+def worth_of(claim: ResourceClaim, chosen: Iterable[str]) -> int:
+    """What the alternatives that were chosen for a claim's requests are worth, given by their names."""
     names = set(chosen)
     return sum(
         _MOST_ALTERNATIVES - index
