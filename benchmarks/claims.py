@@ -49,7 +49,7 @@ async def _measured() -> dict[str, list[float]]:
             prepared, returned = await _times(kubelet, api)
             figures["prepare a claim of one GPU, ms"] = prepared
             figures["  give it back, ms"] = returned
-            claims = [await _claim(api, f"many-{n}", n) for n in range(GPUS)]
+            claims = [await allocated_claim(api, f"many-{n}", NODE, n) for n in range(GPUS)]
             began = time.perf_counter()
             await asyncio.gather(*(kubelet.prepare(claim) for claim in claims))
             figures[f"  {GPUS} claims at once, the last, ms"] = [_ms(began)]
@@ -64,7 +64,7 @@ async def _measured() -> dict[str, list[float]]:
 async def _times(kubelet: ClaimKubelet, api: Any) -> tuple[list[float], list[float]]:
     prepared, returned = list[float](), list[float]()
     for number in range(CLAIMS):
-        claim = await _claim(api, f"claim-{number}", number % GPUS)
+        claim = await allocated_claim(api, f"claim-{number}", NODE, number % GPUS)
         began = time.perf_counter()
         answer = (await kubelet.prepare(claim))[claim.uid]
         prepared.append(_ms(began))
@@ -87,14 +87,15 @@ async def _cluster() -> Any:
     return api
 
 
-async def _claim(api: Any, name: str, gpu: int) -> ClaimRef:
+async def allocated_claim(api: Any, name: str, node: str, gpu: int, namespace: str = "ml") -> ClaimRef:
+    """A claim for one GPU of the node, as the scheduler leaves it."""
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}}
     body = {"metadata": {"name": name}, "spec": spec}
-    created = await api.create(kinds.RESOURCE_CLAIM, body, namespace="ml")
-    grant = {"request": "gpu", "driver": DRIVER, "pool": NODE, "device": f"gpu-{gpu}"}
+    created = await api.create(kinds.RESOURCE_CLAIM, body, namespace=namespace)
+    grant = {"request": "gpu", "driver": DRIVER, "pool": node, "device": f"gpu-{gpu}"}
     status = {"status": {"allocation": {"devices": {"results": [grant]}}}}
-    await api.patch(kinds.RESOURCE_CLAIM, name, status, namespace="ml", subresource="status")
-    return ClaimRef("ml", name, created.metadata.uid)
+    await api.patch(kinds.RESOURCE_CLAIM, name, status, namespace=namespace, subresource="status")
+    return ClaimRef(namespace, name, created.metadata.uid)
 
 
 @asynccontextmanager

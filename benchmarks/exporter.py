@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.agent_memory import measure_memory
 from benchmarks.plugin_kubelet import p50, p99
 from benchmarks.plugin_sides import (
     Node,
     Running,
-    beside_a_cluster,
     made_node,
     running,
     tonnage,
@@ -123,22 +123,15 @@ def _reading() -> Figures:
 
 
 def _memory() -> Figures:
-    """The agent on a node with an API server, scraped for a while, and the same one without the page."""
     port = _free_port()
-    figures: Figures = {}
-    for name, flags in (("with the page", ("--exporter-address", f"127.0.0.1:{port}")), ("without", ())):
-        with beside_a_cluster(*flags) as start, made_node(8, 4) as node:
-            node.kubelet.holders = {"nvidia.com/gpu": node.ids}
-            with running("tonnage", start, node) as agent:
-                time.sleep(SETTLE_S)
-                if flags:
-                    side = Side(port, agent.process.pid)
-                    _until(lambda side=side: "DCGM_FI_DEV_FB_USED{" in side.page())  # type: ignore[misc]
-                    for _ in range(SCRAPES):
-                        side.page()
-                wanted = " (wanted: under 80)" if flags else ""
-                figures[f"whole agent {name}: resident memory, MB{wanted}"] = [agent.resident_mb()]
-    return figures
+
+    def scraped(pid: int) -> None:
+        side = Side(port, pid)
+        _until(lambda: "DCGM_FI_DEV_FB_USED{" in side.page())
+        for _ in range(SCRAPES):
+            side.page()
+
+    return measure_memory(port, scraped)
 
 
 def _busy(agent: Running) -> float:

@@ -168,7 +168,7 @@ def tonnage(node: Node, *flags: str) -> subprocess.Popen[bytes]:
     """Our agent over NVML, with metrics, and an API server that does not answer."""
     command = [sys.executable, "-m", "tonnage", "node", "--node-name", "bench", "--root", str(node.root)]
     command += ["--driver-root-ctr-path", str(node.driver), "--config", str(node.config)]
-    command += ["--metrics-address", "127.0.0.1:0"]
+    command += ["--config-map", "tonnage-system/none", "--metrics-address", "127.0.0.1:0"]  # that file counts
     command += flags or ("--kubeconfig", str(node.root / "kubeconfig"))
     return _started(command, {**without_cluster(), "PYTHONPATH": str(_LEFT_OUT)})
 
@@ -176,6 +176,13 @@ def tonnage(node: Node, *flags: str) -> subprocess.Popen[bytes]:
 @contextmanager
 def beside_a_cluster(*flags: str) -> Iterator[Start]:
     """How our agent is started on a node of a twin's API server, which answers; nobody else lives on it."""
+    with bench_node() as kubeconfig:
+        yield lambda node: tonnage(node, "--kubeconfig", kubeconfig, *flags)
+
+
+@contextmanager
+def bench_node() -> Iterator[str]:
+    """The kubeconfig of a twin with the Node that agents here are named after."""
     with cluster("twin", 1) as (_, _, environment):
         made = b'{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "bench"}}'
         command = [str(kubectl_binary()), "create", "-f", "-"]
@@ -183,7 +190,7 @@ def beside_a_cluster(*flags: str) -> Iterator[Start]:
             command, env=environment, input=made, capture_output=True, check=False
         ).returncode:
             time.sleep(0.1)
-        yield lambda node: tonnage(node, "--kubeconfig", environment["KUBECONFIG"], *flags)
+        yield environment["KUBECONFIG"]
 
 
 def floor(node: Node) -> subprocess.Popen[bytes]:

@@ -151,7 +151,8 @@ def _in_order() -> list[DeviceField]:
 def _field_line(field: DeviceField, enabled: set[str]) -> str:
     names = ", ".join(f"**`{name}`**" if name in enabled else f"`{name}`" for name in field.dcgm)
     whole = "NVLink that is up" if field.link else "GPU or MIG device" if field.mig else "GPU"
-    series = "none: it is a label" if field.is_text else whole
+    each = "other GPU of each GPU" if field.peer else whole
+    series = "none: it is a label" if field.is_text else each
     cells = (
         *(names, str(field.dcgm_id or ""), field.kind.value, field.unit),
         *(field.help.rstrip("."), series, _source(field), field.lacks),

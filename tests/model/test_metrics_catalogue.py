@@ -23,7 +23,7 @@ ANOTHER_WAY = {("DCGM_FI_PROF_PCIE_TX_BYTES", "counter"), ("DCGM_FI_PROF_PCIE_RX
 READINGS = [
     (name, kind, text)
     for name, kind, text, _ in RECORD["counters"]
-    if name.startswith("DCGM_FI_") and (name, kind) not in ANOTHER_WAY
+    if name.startswith(("DCGM_FI_", "DCGM_EXP_P2P")) and (name, kind) not in ANOTHER_WAY
 ]
 
 

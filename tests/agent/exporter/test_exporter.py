@@ -176,6 +176,11 @@ POD = PodIdentity(
             id="those that patterns choose: without the one that is none, and none backtracks",
         ),
         pytest.param(
+            ExporterSettings(pod_labels=True, label_patterns=(r"^(a+)+b$", r"^team\.")),
+            {"team_example_com_cost": "42"},
+            id="a pattern that would backtrack for years, on a name that it does not match",
+        ),
+        pytest.param(
             ExporterSettings(pod_labels=True, label_patterns=("(", "[")), {}, id="no pattern can be used"
         ),
     ],

@@ -136,6 +136,22 @@ async def test_samples_are_readings_of_each_device(machine: Machine) -> None:
     )
 
 
+async def test_each_gpu_has_the_status_of_nvlink_to_each_other_that_answers(machine: Machine) -> None:
+    samples = await machine.backend.sample(("nvlink_peer_status",))
+    uuids = [f"GPU-{i}" for i in range(4)]
+    for sample in samples:
+        assert [*sample.peers] == [uuid for uuid in uuids if uuid != sample.uuid]
+        assert {*sample.peers.values()} < {0, 5}, "joined by NVLink or not, as their board has it"
+    machine.lose(2)
+    samples = await machine.backend.sample(("nvlink_peer_status",))
+    assert [sorted(sample.peers) for sample in samples] == [
+        ["GPU-1", "GPU-3"],
+        ["GPU-0", "GPU-3"],
+        ["GPU-0", "GPU-1"],
+    ]
+    assert await machine.backend.sample(()) == tuple(Sample(sample.uuid) for sample in samples)
+
+
 async def test_processes_are_those_of_devices_that_answer_with_what_they_had(machine: Machine) -> None:
     assert await machine.backend.processes() == ()
     machine.compute(1, 4711, 900, 30)

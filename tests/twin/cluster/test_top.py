@@ -14,7 +14,11 @@ _READER = (("Impersonate-User", "reader"),)
 
 async def _read(kubeconfig: Path, user: tuple[tuple[str, str], ...] = ()) -> Moment:
     async with connect(kubeconfig, impersonation=user) as api:
-        return await ClusterSource(api, "tonnage-system", "default").read()
+        source = ClusterSource(api, "tonnage-system", "default", 10)
+        try:
+            return await source.read()
+        finally:
+            await source.close()
 
 
 async def test_top_reads_the_agents_pages(fleet: Fleet) -> None:

@@ -46,16 +46,17 @@ class FieldPlan:
     """What to ask of a device, in this order.
 
     `values` are field values by (field, scope), `metrics` those of GPM by number, `links` field values of
-    each NVLink by field.
+    each NVLink by field. `peers`: whether each other GPU is asked about.
     """
 
     calls: tuple[tuple[_Call, tuple[FieldReading, ...]], ...] = ()
     values: tuple[tuple[tuple[int, int], FieldReading], ...] = ()
     metrics: tuple[tuple[int, FieldReading], ...] = ()
     links: tuple[tuple[int, FieldReading], ...] = ()
+    peers: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.calls or self.values or self.metrics or self.links)
+        return bool(self.calls or self.values or self.metrics or self.links or self.peers)
 
 
 _IN_USE: Final = FieldPlan(
@@ -80,8 +81,12 @@ def _plan(fields: Iterable[DeviceField]) -> FieldPlan:
     values: list[tuple[tuple[int, int], FieldReading]] = []
     metrics: list[tuple[int, FieldReading]] = []
     links: list[tuple[int, FieldReading]] = []
+    peers = False
     for field in fields:
         if not field.is_sampled:
+            continue
+        if field.peer:
+            peers = True
             continue
         reading = FieldReading(
             *(field.name, field.part, field.factor, field.divisor),
@@ -96,7 +101,7 @@ def _plan(fields: Iterable[DeviceField]) -> FieldPlan:
         else:
             call = (field.call, field.arguments)
             calls[call] = (*calls.get(call, ()), reading)
-    return FieldPlan(tuple(calls.items()), tuple(values), tuple(metrics), tuple(links))
+    return FieldPlan(tuple(calls.items()), tuple(values), tuple(metrics), tuple(links), peers)
 
 
 def read_fields(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -34,16 +35,20 @@ class SampleReader:
         """Every device of those that can be read; what scan says about the others is the report."""
         whole, part = plans_of(fields)
         samples: list[Sample] = []
+        handles: dict[str, Any] = {}
         for index in indices:
             identity = optional(nvml, partial(_identity, nvml, index))
             if identity is None:
                 continue
             handle, uuid = identity
+            handles[uuid] = handle
             samples.append(self._whole(nvml, session, handle, uuid, whole))
             if part:
                 samples += self._parts(nvml, session, handle, part)
         if whole.metrics:
             self._activity.forget(nvml, {sample.uuid for sample in samples})
+        if whole.peers:  # after all others: a pair with a GPU that hangs is never asked
+            return tuple(replace(sample, peers=_peers(nvml, sample.uuid, handles)) for sample in samples)
         return tuple(samples)
 
     def _whole(self, nvml: ModuleType, session: int, handle: Any, uuid: str, plan: FieldPlan) -> Sample:
@@ -85,6 +90,19 @@ def _identity(nvml: ModuleType, index: int) -> tuple[Any, str] | None:
 def _mig_identity(nvml: ModuleType, parent: Any, index: int) -> tuple[Any, str]:
     handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(parent, index)
     return handle, nvml.nvmlDeviceGetUUID(handle)
+
+
+def _peers(nvml: ModuleType, uuid: str, handles: Mapping[str, Any]) -> Mapping[str, int]:
+    """The status of NVLink to each other GPU that answered; nothing for a MIG device."""
+    if uuid not in handles:
+        return {}
+    about = partial(nvml.nvmlDeviceGetP2PStatus, handles[uuid])
+    answers = {
+        other: optional(nvml, partial(about, handle, nvml.NVML_P2P_CAPS_INDEX_NVLINK))
+        for other, handle in handles.items()
+        if other != uuid
+    }
+    return {other: int(status) for other, status in answers.items() if status is not None}
 
 
 def _has_gpm(nvml: ModuleType, handle: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -18,17 +18,20 @@ from tonnage.decide.node.exporter.jobs import jobs_of
 from tonnage.decide.node.exporter.labels import LabelOptions
 from tonnage.decide.node.exporter.metric_text import series_in
 from tonnage.decide.node.exporter.page import exporter_page
+from tonnage.decide.node.exporter.peers import peer_family
 from tonnage.decide.node.exporter.processes import HolderUse, PodKey
 from tonnage.decide.node.exporter.readings import entities_of, is_of_links, link_readings, readings_of
 from tonnage.decide.node.exporter.rows import Attribution, EntityRows, entity_rows
 from tonnage.decide.node.exporter.windows import clock_event_counts, window_family, xid_counts, xids_of
 from tonnage.model.node.telemetry import (
     CLOCK_COUNT,
+    PEER_STATUS,
     XID_COUNT,
     CounterType,
     DeviceEntity,
     Entity,
     ExportedCounter,
+    GpuEntity,
     InstanceEntity,
     PodIdentity,
     Reading,
@@ -109,7 +112,32 @@ class ExporterPage:
         page += self._link_page(
             [counter for counter in counters if is_of_links(counter)], entities, attribution
         )
-        return page + "".join(self._window(counter, rows) for counter in sorted(counters, key=_number))
+        page += "".join(self._window(counter, rows) for counter in sorted(counters, key=_number))
+        return page + self._peer_page(counters, entities, attribution)
+
+    def _peer_page(
+        self,
+        counters: Sequence[ExportedCounter],
+        entities: Sequence[DeviceEntity],
+        attribution: Attribution,
+    ) -> str:
+        """The family of pairs of GPUs; nothing where it is not asked for."""
+        counter = next((counter for counter in counters if counter.name == PEER_STATUS), None)
+        inventory = self._board.inventory.value
+        if counter is None or inventory is None:
+            return ""
+        indices = {device.uuid: device.index for device in inventory.devices}
+        labels = [counter for counter in counters if counter.type is CounterType.LABEL]
+        samples = self._sampler.fresh()
+        statuses: dict[Entity, Mapping[int, int]] = {}
+        rows: dict[Entity, EntityRows] = {}
+        for gpu in _gpus_of(entities):
+            timed = samples.get(gpu.uuid)
+            peers = {} if timed is None else timed.sample.peers
+            statuses[gpu] = {indices[uuid]: status for uuid, status in peers.items() if uuid in indices}
+            texts = {name: str(text) for name, text in readings_of(gpu, labels, samples, 0).items()}
+            rows[gpu] = entity_rows(gpu, texts, attribution, self._options)
+        return peer_family(counter, statuses, rows)
 
     def _link_page(
         self,
@@ -118,12 +146,9 @@ class ExporterPage:
         attribution: Attribution,
     ) -> str:
         """Families of NVLinks; nothing where none is asked for."""
-        gpus = dict.fromkeys(
-            entity.gpu if isinstance(entity, InstanceEntity) else entity for entity in entities
-        )
         samples = self._sampler.fresh() if counters else {}
         readings: dict[Entity, Mapping[str, Reading]] = {}
-        for gpu in gpus:
+        for gpu in _gpus_of(entities):
             readings |= link_readings(gpu, counters, samples)
         rows = {link: entity_rows(link, {}, attribution, self._options) for link in readings}
         return exporter_page(counters, readings, rows)
@@ -173,6 +198,10 @@ class ExporterPage:
 
 def _number(counter: ExportedCounter) -> int:
     return counter.number
+
+
+def _gpus_of(entities: Iterable[DeviceEntity]) -> Iterable[GpuEntity]:
+    return dict.fromkeys(entity.gpu if isinstance(entity, InstanceEntity) else entity for entity in entities)
 
 
 def _uuid(entity: Entity) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.agent.context import AgentWorld
 from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.exporter.facts import DeviceAge
-from tonnage.decide.node.exporter.readings import CLOCK_REASONS, TimedSample, counters_of
+from tonnage.decide.node.exporter.readings import CLOCK_REASONS, PEER_FIELDS, TimedSample, counters_of
 from tonnage.model.devices.inventory import Inventory, Sample
 from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.ports.node import DeviceReader
@@ -122,6 +122,8 @@ class DeviceSampler:
         present = {
             name for values in (sample.values, sample.texts, *sample.links.values()) for name in values
         }
+        if sample.peers:
+            present |= PEER_FIELDS
         lacking = fields - present
         fresh = lacking - self._lacking.get(sample.uuid, frozenset())
         if fresh:

@@ -30,6 +30,11 @@ _NOTHING: Final = {
 }
 
 
+_LIVE_S: Final = 1.0
+"""So long the screen waits for agents; who answers later is shown by the next reading."""
+_ONCE_S: Final = 10.0
+
+
 class Screen(TypedDict):
     """What the screen shows at first."""
 
@@ -107,7 +112,8 @@ async def _run(
     def usage_of(moment: Moment) -> FleetUsage:
         return fleet_usage(moment.reports, moment.pages, moment.now, common.namespace)
 
-    async with _source(common, node_address, agents) as source:
+    patience_s = _LIVE_S if live else _ONCE_S
+    async with _source(common, node_address, agents, patience_s) as source:
         if live:
             from tonnage.cli.top.live import LiveScreen
 
@@ -118,14 +124,21 @@ async def _run(
 
 
 @asynccontextmanager
-async def _source(common: Common, node_address: str | None, agents: str) -> AsyncIterator[UsageSource]:
+async def _source(
+    common: Common, node_address: str | None, agents: str, patience_s: float
+) -> AsyncIterator[UsageSource]:
     from tonnage.cli.top.sources import ClusterSource, PageSource
 
     if node_address is not None:
         yield PageSource(node_address)
         return
     async with connected(common) as api:
-        yield ClusterSource(api, agents, common.namespace or api.namespace or "default")
+        namespace = common.namespace or api.namespace or "default"
+        source = ClusterSource(api, agents, namespace, patience_s)
+        try:
+            yield source
+        finally:
+            await source.close()
 
 
 def _show(usage: FleetUsage, notes: tuple[str, ...], state: ScreenState, output: str) -> None:

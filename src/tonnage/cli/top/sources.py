@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
-from urllib.parse import quote
 
 from tonnage.cli.cluster import seen_of
+from tonnage.cli.top.agent_pages import FORBIDDEN, AgentPages, PageAnswers, exporter_port
 from tonnage.documents.device_page import MOST_BYTES, parse_page
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, Problem
 from tonnage.model.name_lists import listed
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tonnage.wire.objects import Pod
 
 _PART_OF: Final = "app.kubernetes.io/part-of=tonnage"
-_PORT: Final = "exporter"
-_AT_ONCE: Final = 16
 _PAGE_S: Final = 5.0
 _REPORTS_S: Final = 10.0
 _MOST_NAMED: Final = 3
@@ -53,12 +51,13 @@ class UsageSource(Protocol):
 class ClusterSource:
     """The agents in one namespace, by the API server's proxy to their pods; the rest by NodeGPUStatus.
 
-    Reports are read every ten seconds, pages each time.
+    Reports are read every ten seconds, pages each time, for which it waits `patience_s` at most.
     """
 
-    def __init__(self, api: HttpKubernetes, agents: str, namespace: str) -> None:
+    def __init__(self, api: HttpKubernetes, agents: str, namespace: str, patience_s: float) -> None:
         self._api = api
         self._agents = agents
+        self._agent_pages = AgentPages(api, agents, patience_s)
         self._namespace = namespace
         self._read_s = float("-inf")
         self._reports: Mapping[str, GpuStatus] = {}
@@ -71,21 +70,14 @@ class ClusterSource:
         if seconds - self._read_s >= _REPORTS_S:
             await self._read_reports()
             self._read_s = seconds
-        served = [pod for pod in self._pods if _exporter_port(pod)]
-        room = asyncio.Semaphore(_AT_ONCE)
+        served = [pod for pod in self._pods if exporter_port(pod)]
+        answers = await self._agent_pages.read(served)
+        notes = (*self._unread, *self._notes(len(served), answers))
+        return Moment(self._reports, answers.pages, self._now, notes)
 
-        async def page(pod: Pod) -> DevicePage | str:
-            async with room:
-                return await self._page(pod)
-
-        answers = await asyncio.gather(*map(page, served))
-        pages = {
-            pod.spec.node_name: answer
-            for pod, answer in zip(served, answers, strict=True)
-            if isinstance(answer, DevicePage)
-        }
-        refusals = [answer for answer in answers if isinstance(answer, str)]
-        return Moment(self._reports, pages, self._now, (*self._unread, *self._notes(served, refusals)))
+    async def close(self) -> None:
+        """Ask no more agents."""
+        await self._agent_pages.close()
 
     async def _read_reports(self) -> None:
         snapshot = await seen_of(self._api, "top", self._namespace)
@@ -102,42 +94,24 @@ class ClusterSource:
             running = [pod for pod in pods.items if pod.status.phase == "Running" and pod.spec.node_name]
             self._pods = [pod for pod in running if pod.metadata.deletion_timestamp is None]
 
-    async def _page(self, pod: Pod) -> DevicePage | str:
-        """The pod's page, or why there is none."""
-        name, port = quote(pod.metadata.name, safe=""), _exporter_port(pod)
-        path = f"/api/v1/namespaces/{quote(self._agents, safe='')}/pods/{name}:{port}/proxy/metrics"
-        try:
-            async with asyncio.timeout(_PAGE_S):
-                text = await self._api.get_text(path, MOST_BYTES)
-        except ApiError as error:
-            return "forbidden" if error.code == HTTPStatus.FORBIDDEN else error.message
-        except ClusterError as error:
-            return error.problems[0].why or error.problems[0].what
-        except TimeoutError:
-            return f"no answer within {_PAGE_S:.0f} s"
-        page = parse_page(text, pod.metadata.name)
-        return page.what if isinstance(page, Problem) else page
-
-    def _notes(self, served: Sequence[Pod], refusals: Sequence[str]) -> list[str]:
+    def _notes(self, served: int, answers: PageAnswers) -> list[str]:
         """Why readings are those of reports."""
         if not served:
             return [
                 f"no agent in namespace {self._agents} serves device metrics: NodeGPUStatus is shown instead"
             ]
-        if "forbidden" in refusals:
+        if FORBIDDEN in answers.refusals:
             return [
                 "you may not read the agents' pages: NodeGPUStatus is shown instead; see tonnage access top"
             ]
-        if refusals:
+        notes: list[str] = []
+        if refusals := answers.refusals:
             why = listed(list(dict.fromkeys(refusals)), _MOST_NAMED)
-            return [f"{len(refusals)} of {len(served)} agents do not answer: {why}"]
-        return []
-
-
-def _exporter_port(pod: Pod) -> int:
-    """The port at which the pod serves device metrics; 0: none."""
-    ports = (port for container in pod.spec.containers for port in container.ports)
-    return next((port.container_port for port in ports if port.name == _PORT), 0)
+            notes.append(f"{len(refusals)} of {served} agents do not answer: {why}")
+        if answers.late:
+            patience_s = self._agent_pages.patience_s
+            notes.append(f"{answers.late} of {served} agents did not answer within {patience_s:.0f} s")
+        return notes
 
 
 class PageSource:

@@ -37,10 +37,10 @@ class FieldOrigin(StrEnum):
 class DeviceField:
     """A field of a device (DCGM: field); `dcgm` are its names there, the newest last, `dcgm_id` its number.
 
-    `mig` is whether a MIG device has a reading of its own, `link` whether each NVLink has one. NVML gives it
-    by `call` with `arguments`, of whose answer it is the `part`, or as the field value `field_id` of `scope`,
-    or as the metric `gpm`; the reading is that times `factor` by `divisor`, whole unless `double`, and none
-    above `most`. `lacks` says which devices have none.
+    `mig` is whether a MIG device has a reading of its own, `link` whether each NVLink has one, `peer`
+    whether each pair of GPUs has one. NVML gives it by `call` with `arguments`, of whose answer it is the
+    `part`, or as the field value `field_id` of `scope`, or as the metric `gpm`; the reading is that times
+    `factor` by `divisor`, whole unless `double`, and none above `most`. `lacks` says which devices have none.
     """
 
     name: str
@@ -50,6 +50,7 @@ class DeviceField:
     source: str
     mig: bool = False
     link: bool = False
+    peer: bool = False
     dcgm: tuple[str, ...] = ()
     dcgm_id: int | None = None
     origin: FieldOrigin = FieldOrigin.READ

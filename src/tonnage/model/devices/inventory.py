@@ -154,13 +154,15 @@ class Sample:
     """Readings of one device or MIG device by names of `catalog.metrics`; what it lacks is absent.
 
     `values` are whole but for fields that are `double`, `texts` are those of labels, `links` values of each
-    NVLink that is up, by its number.
+    NVLink that is up, by its number, `peers` the status of NVLink to each other GPU, by its uuid (NVML:
+    nvmlGpuP2PStatus_t).
     """
 
     uuid: str
     values: Mapping[str, int | float] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     links: Mapping[int, Mapping[str, int | float]] = field(default_factory=dict)
+    peers: Mapping[str, int] = field(default_factory=dict)
 
     def whole(self, name: str) -> int | None:
         """The reading without a fraction; None where there is none."""

@@ -11,6 +11,8 @@ XID_COUNT: Final = "DCGM_EXP_XID_ERRORS_COUNT"
 """How many Xids a device reported within a window."""
 CLOCK_COUNT: Final = "DCGM_EXP_CLOCK_EVENTS_COUNT"
 """In how many readings within a window a reason held a device's clocks down."""
+PEER_STATUS: Final = "DCGM_EXP_P2P_STATUS"
+"""Whether NVLink joins a GPU with another one."""
 
 Reading = int | float | str
 """A whole number, a number with a fraction, or the text of a label."""

@@ -54,6 +54,7 @@ def samples_of(
         device.uuid,
         {name: values[name] for name in fields if name in values},
         {name: texts[name] for name in fields if name in texts},
+        peers=_peers(hardware, entry, device.index) if any(field.peer for field in requested) else {},
     )
     if any(field.mig for field in requested):
         for part in device.migs:
@@ -161,6 +162,20 @@ def nvlinks_of(hardware: Hardware, index: int) -> int:
     if hardware.links:
         return sum(link.nvlinks for link in hardware.links if index in link.gpus)
     return next(gpu_models()[entry.model].nvswitch_links for entry, i in hardware.indexed() if i == index)
+
+
+def _peers(hardware: Hardware, entry: HardwareDevice, index: int) -> dict[str, int]:
+    """The status of NVLink to each other GPU that answers: 0, or 5 (NVML: NVML_P2P_STATUS_NOT_SUPPORTED)."""
+    pairs = {frozenset(link.gpus) for link in hardware.links if link.nvlinks}
+    up = nvlinks_of(hardware, index) > entry.nvlinks_down
+    statuses: dict[str, int] = {}
+    for other, place in hardware.indexed():
+        if place == index or other.health in ("lost", "hung"):
+            continue
+        joined = not hardware.links or frozenset((index, place)) in pairs
+        peer_up = nvlinks_of(hardware, place) > other.nvlinks_down
+        statuses[other.uuid] = 0 if joined and up and peer_up else 5
+    return statuses
 
 
 def _remaps_rows(device: Device) -> bool:

@@ -22,6 +22,8 @@ from tonnage.model.node.telemetry import (
 )
 
 CLOCK_REASONS: Final = "clock_event_reasons"
+PEER_FIELDS: Final = frozenset({"nvlink_peer_status"})
+"""What a sample has in its `peers`."""
 _RATE: Final = "_bandwidth"
 _MOVED: Final = ("_sent_kib", "_received_kib")
 """What a rate of links is made of, by the ends of names."""
