@@ -213,7 +213,7 @@ def words_of(action: Action) -> str:
             stages = ", ".join(
                 f"{text(stage, 'stage')} {text(stage, 'outcome')}" for stage in mappings(validation, "stages")
             )
-            return f"set the validation of node {node}: {stages}"
+            return f"set the validation of node {node}: {stages or 'none'}"
         case DeleteObject(kind=kind, name=name, namespace=namespace):
             return f"delete {object_subject(kind, namespace, name)}"
         case PatchPolicyStatus(name, patch):

@@ -229,7 +229,7 @@ async def _on_objects(api: KubernetesApi, action: ControllerAction) -> None:
 
 def _validated(node: str, validation: JsonObject) -> JsonObject:
     kind = NODE_GPU_STATUS
-    status: JsonObject = {"validation": validation}
+    status: JsonObject = {"validation": validation} if validation else {}
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,

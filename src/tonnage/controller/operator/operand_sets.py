@@ -11,6 +11,8 @@ from tonnage.decide.cluster.operate.operand_sets import (
     OperandSets,
     SeenObject,
     operand_sets,
+    remaining_classes,
+    remaining_sets,
     runtime_classes,
 )
 from tonnage.loop.informer import Informer, Key
@@ -49,6 +51,13 @@ class OperandLoop:
         sets = operand_sets(policy, world.operand_image, namespace, map(_standing, self._sets))
         refused = await self._perform(sets, DAEMON_SET, f"DaemonSets in {namespace}")
         return problem or refused or sets.problem
+
+    async def leave(self) -> None:
+        """Without a policy: those that are still there go, as after a deletion that leaves orphans."""
+        world = self._world
+        await self._perform(remaining_classes(map(_standing, self._classes)), RUNTIME_CLASS, "RuntimeClasses")
+        sets = remaining_sets(world.operator_namespace, map(_standing, self._sets))
+        await self._perform(sets, DAEMON_SET, f"DaemonSets in {world.operator_namespace}")
 
     async def _perform(self, sets: OperandSets, kind: Kind[T], subject: str) -> str:
         """Why it is not done; empty: it is. What is refused keeps nothing else from being done."""

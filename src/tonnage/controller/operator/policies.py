@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from tonnage.controller.context import ControllerWorld
 from tonnage.controller.operator.operand_sets import OperandLoop
 from tonnage.decide.cluster.operate.node_readiness import NodeReadiness, gpu_nodes, readiness
-from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy, config_copy, layouts_copy
+from tonnage.decide.cluster.operate.plugin_configs import (
+    ConfigCopy,
+    config_copy,
+    layouts_copy,
+    released,
+)
 from tonnage.decide.cluster.operate.policy_status import in_force, judged, status_of
 from tonnage.loop.informer import Informer, Key
 from tonnage.loop.work_queue import WorkQueue, work
@@ -78,7 +83,9 @@ class PolicyLoop:
         drivers = self._drivers is not None
         read = {p.metadata.name: gpu_policy_from(p, drivers=drivers) for p in self._policies}
         winner = in_force(read.values())
-        if winner is not None:
+        if winner is None:
+            await self._leave()
+        else:
             configs = await self._configure(winner)
             problem = await self._operands.follow(winner)
             problem = configs.problem or problem
@@ -91,6 +98,14 @@ class PolicyLoop:
                 if status is not None:
                     await self._tell(name, policy, status)
         return _AGAIN_S
+
+    async def _leave(self) -> None:
+        """Take away what was made for a policy. The copies are fresh, so that there is none."""
+        await self._operands.leave()
+        for name in (AGENTS_CONFIG, AGENTS_LAYOUTS):
+            action = released(self._agents_own(name))
+            if action is not None:
+                await self._world.performer.perform(action)
 
     def _of_drivers(self, policy: str) -> Sequence[JsonObject]:
         """The conditions of the drivers that a policy asks for."""

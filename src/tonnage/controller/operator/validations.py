@@ -65,9 +65,13 @@ class ValidationLoop:
 
     async def _reconcile(self, name: str) -> float | None:
         node, policy = self._nodes.get(name), in_force(gpu_policy_from(policy) for policy in self._policies)
-        if not self._world.operand_image or node is None or policy is None:
+        if not self._world.operand_image or node is None:
             return None
         operated = operated_node_from(node, self._reports.get(name))
+        if policy is None:
+            if operated.report is not None and operated.report.validation.stages:
+                await self._world.performer.perform(ApplyValidation(name, {}))
+            return None
         if not _is_wanted(operated, policy) or operated.report is None:
             return None
         self._world.counters.turned("validations")

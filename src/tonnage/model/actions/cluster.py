@@ -159,7 +159,10 @@ class PatchDriverStatus:
 
 @dataclass(frozen=True, slots=True)
 class ApplyValidation:
-    """Have this validation in the status of a node's NodeGPUStatus; all else there is its agent's."""
+    """Have this validation in the status of a node's NodeGPUStatus, or none where it is empty.
+
+    All else there is its agent's.
+    """
 
     retry: ClassVar[Retry] = Retry.IDEMPOTENT
 

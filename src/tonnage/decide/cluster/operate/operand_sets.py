@@ -18,6 +18,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.operands import LOG_FILE, OPERAND_LABEL, OPERAND_LOGS, OPERANDS, READY_FILE, Operand
 
 KIND: Final = "DaemonSet"
+_CLASS: Final = "RuntimeClass"
 APPLIED_HASH: Final = "tonnage.dev/applied-hash"
 """Annotation: what the object was made of, so that nothing is written that stands already."""
 TOOLKIT: Final = "container-toolkit"
@@ -70,6 +71,18 @@ def operand_sets(policy: GpuPolicy, image: str, namespace: str, there: Iterable[
             f" agents; take NVIDIA's operator off the cluster, or set operands.nvidiaNames to false"
         )
     return OperandSets(tuple(applied), tuple(deleted), problem)
+
+
+def remaining_sets(namespace: str, there: Iterable[SeenObject]) -> OperandSets:
+    """Without a policy: ours go."""
+    deleted = (DeleteObject(KIND, owned.name, owned.uid, namespace) for owned in there if owned.part)
+    return OperandSets(deleted=tuple(deleted))
+
+
+def remaining_classes(there: Iterable[SeenObject]) -> OperandSets:
+    """Without a policy: ours go."""
+    deleted = (DeleteObject(_CLASS, owned.name, owned.uid) for owned in there if owned.part == TOOLKIT)
+    return OperandSets(deleted=tuple(deleted))
 
 
 def _daemon_set(operand: Operand, policy: GpuPolicy, image: str, namespace: str) -> JsonObject:
@@ -145,7 +158,7 @@ def runtime_classes(policy: GpuPolicy, there: Iterable[SeenObject]) -> OperandSe
         if name not in standing
     )
     deleted = tuple(
-        DeleteObject("RuntimeClass", owned.name, owned.uid)
+        DeleteObject(_CLASS, owned.name, owned.uid)
         for owned in standing.values()
         if owned.part == TOOLKIT and owned.name not in policy.runtime_classes
     )
@@ -158,7 +171,7 @@ def _runtime_class(name: str, policy: GpuPolicy) -> JsonObject:
         "labels": {OPERAND_LABEL: TOOLKIT},
         "ownerReferences": [_owner(policy)],
     }
-    return {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": metadata, "handler": name}
+    return {"apiVersion": "node.k8s.io/v1", "kind": _CLASS, "metadata": metadata, "handler": name}
 
 
 def _owner(policy: GpuPolicy) -> JsonObject:
