@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from controller.test_operator import OPTIONS, Bench
+from controller.test_rejected_pods import rejected
 from support.rights import Right, granted, needed
 from tonnage.controller.main import run_controller
 from tonnage.model.errors import ApiError
@@ -94,7 +95,8 @@ async def recorded() -> set[Right]:
         nodeStatusExporter={"enabled": True},
     )
     recorder: Any = Recorder(bench.api)
-    options = replace(OPTIONS, operand_image="registry.example.com/tonnage:1")
+    await rejected(bench, "replaced", owner="ReplicaSet")
+    options = replace(OPTIONS, operand_image="registry.example.com/tonnage:1", rejected_pods=True)
     running = asyncio.create_task(run_controller(options, api=recorder, clock=bench.clock))
     await bench.clock.advance(3)
     await _end_pods(bench, 0)

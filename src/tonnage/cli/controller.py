@@ -96,6 +96,12 @@ if TYPE_CHECKING:
     help="Install and upgrade the drivers that a ClusterPolicy or NVIDIADrivers ask for, by privileged pods.",
 )
 @click.option(
+    "--evict-rejected-pods",
+    is_flag=True,
+    help="Evict pods that kubelet rejected before a node's devices were there, once they are and if a"
+    " controller makes others; name the rest in the policy's condition.",
+)
+@click.option(
     "--registry",
     multiple=True,
     metavar="HOST",
@@ -132,6 +138,7 @@ def told_by(context: click.Context) -> ControllerOptions:
         operand_image=values["operand_image"],
         drivers=values["drivers"],
         registries=tuple(values["registry"]),
+        rejected_pods=values["evict_rejected_pods"],
     )
 
 

@@ -8,7 +8,7 @@ import platform
 import socket
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tonnage import __version__
 from tonnage.adapters.http.address import Address, listen, parse_address
@@ -36,6 +36,7 @@ from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS, NVIDIA_DRI
 
 if TYPE_CHECKING:
     from tonnage.controller.operator.drivers import DriverLoop
+    from tonnage.controller.operator.rejected_pods import RejectedPodLoop
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -67,6 +68,13 @@ async def run_controller(
                 group.create_task(controller.run())
         except* _LookedOnceError:
             _LOG.debug("looked once")
+
+
+class _Loop(Protocol):
+    """Looks again and again, or once."""
+
+    async def run(self) -> None: ...
+    async def look_once(self) -> None: ...
 
 
 class _LookedOnceError(Exception):
@@ -104,10 +112,13 @@ class _Controller:
         """Run the loops, from fresh copies on: the leader before has written since."""
         world = self._world()
         drivers = self._driver_loop(world)
-        policies = PolicyLoop(world, drivers)
+        rejected = self._rejected_pods(world)
+        policies = PolicyLoop(world, drivers, rejected)
         pods = Informer(world.api, POD, world.clock, namespace=world.operator_namespace)
-        loops: list[NodeLabelLoop | PolicyLoop | DriverLoop | ValidationLoop | ProbeLoop] = [
-            *(NodeLabelLoop(world), *(() if drivers is None else (drivers,)), policies),
+        loops: list[_Loop] = [
+            NodeLabelLoop(world),
+            *(loop for loop in (drivers, rejected) if loop is not None),
+            policies,
             *(ValidationLoop(world, pods), ProbeLoop(world, pods)),
         ]
         kinds = [NODE, CLUSTER_POLICY, NODE_GPU_STATUS, *([] if drivers is None else [NVIDIA_DRIVER])]
@@ -124,6 +135,13 @@ class _Controller:
             for loop in loops:
                 await loop.look_once()
             raise _LookedOnceError
+
+    def _rejected_pods(self, world: ControllerWorld) -> RejectedPodLoop | None:
+        if not self._options.rejected_pods:
+            return None
+        from tonnage.controller.operator.rejected_pods import RejectedPodLoop
+
+        return RejectedPodLoop(world)
 
     def _driver_loop(self, world: ControllerWorld) -> DriverLoop | None:
         if not self._options.drivers:

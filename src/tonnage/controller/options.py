@@ -25,3 +25,5 @@ class ControllerOptions:
     """Whether it installs and upgrades drivers."""
     registries: tuple[str, ...] = ()
     """Hosts that may be asked whether an image exists."""
+    rejected_pods: bool = False
+    """Whether pods that kubelet rejected go once their devices are there."""

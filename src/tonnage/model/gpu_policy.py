@@ -96,3 +96,18 @@ class OperatedNode:
     def devices(self) -> int | None:
         """How many devices its agent reports; None: it has not."""
         return None if self.report is None else len(self.report.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedPod:
+    """A pod that failed; `devices` are the amounts of extended resources that it asks for."""
+
+    namespace: str
+    name: str
+    node: str
+    reason: str
+    message: str
+    devices: Mapping[str, int]
+    controller: str = ""
+    """The kind of what made it; empty: somebody by hand."""
+    leaving: bool = False

@@ -16,6 +16,7 @@ from tonnage.model.gpu_policy import (
     GpuPolicy,
     OperandSettings,
     OperatedNode,
+    RejectedPod,
     SeenConfigMap,
 )
 from tonnage.model.json import JsonObject, JsonValue
@@ -26,11 +27,12 @@ from tonnage.reading.documents import objects_in
 from tonnage.reading.gpu_status import gpu_status_from
 from tonnage.reading.object_parts import moment
 from tonnage.wire.kinds import CLUSTER_POLICY
-from tonnage.wire.objects import ClusterPolicy, ConfigMap, Node, NodeGPUStatus
+from tonnage.wire.objects import ClusterPolicy, ConfigMap, Node, NodeGPUStatus, Pod
 
 _DEEPEST: Final = 8
 _MOST_FIELDS: Final = 2000
 _DIGITS: Final = 6
+_DEVICES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 _OFF_BY_DEFAULT: Final = frozenset({"nodeStatusExporter"})
 _GPU_TAINT: Final[JsonObject] = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 """What DaemonSets bear unless the policy says otherwise."""
@@ -79,6 +81,22 @@ def operated_node_from(node: Node, report: NodeGPUStatus | None) -> OperatedNode
     }
     boot = text(node.status.node_info, "bootID")
     return OperatedNode(node.metadata.name, node.metadata.labels, allocatable, status, boot)
+
+
+def rejected_pod_from(pod: Pod) -> RejectedPod:
+    """A pod that has failed, with the devices that all its containers ask for together."""
+    devices: dict[str, int] = {}
+    for container in pod.spec.containers:
+        for name, count in {**container.resources.requests, **container.resources.limits}.items():
+            if name.startswith(_DEVICES) and str(count).isdecimal():
+                devices[name] = devices.get(name, 0) + int(count)
+    metadata, status = pod.metadata, pod.status
+    return RejectedPod(
+        *(metadata.namespace, metadata.name, pod.spec.node_name, status.reason, status.message),
+        devices=devices,
+        controller=next((owner.kind for owner in metadata.owner_references if owner.controller), ""),
+        leaving=metadata.deletion_timestamp is not None,
+    )
 
 
 def config_map_from(config_map: ConfigMap) -> SeenConfigMap:

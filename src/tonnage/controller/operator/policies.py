@@ -28,6 +28,7 @@ from tonnage.wire.objects import ClusterPolicy, ConfigMap
 
 if TYPE_CHECKING:
     from tonnage.controller.operator.drivers import DriverLoop
+    from tonnage.controller.operator.rejected_pods import RejectedPodLoop
 
 _ALL: Final = "all"
 _SOON_S: Final = 0.25
@@ -38,11 +39,18 @@ _AGAIN_S: Final = 30.0
 class PolicyLoop:
     """Looks at all policies and nodes soon after something changed, and every half minute."""
 
-    def __init__(self, world: ControllerWorld, drivers: DriverLoop | None = None) -> None:
+    def __init__(
+        self,
+        world: ControllerWorld,
+        drivers: DriverLoop | None = None,
+        rejected: RejectedPodLoop | None = None,
+    ) -> None:
         self._world = world
         self._drivers = drivers
-        if drivers is not None:
-            drivers.on_report = lambda: self._queue.add_after(_ALL, _SOON_S)
+        self._rejected = rejected
+        for reporting in (drivers, rejected):
+            if reporting is not None:
+                reporting.on_report = lambda: self._queue.add_after(_ALL, _SOON_S)
         self._queue: WorkQueue[str] = WorkQueue(world.clock)
         self._policies = world.copies.of(CLUSTER_POLICY, self._changed)
         self._nodes = world.copies.of(NODE, self._changed)
@@ -93,7 +101,7 @@ class PolicyLoop:
             read[winner.name] = winner = replace(winner, without_effect=effects)
             for name, policy in read.items():
                 judgement = judged(policy, winner, nodes, problem)
-                more = self._of_drivers(name) if policy is winner else ()
+                more = self._more_conditions(policy) if policy is winner else ()
                 status = status_of(policy, judgement, world.operator_namespace, world.clock.now(), more)
                 if status is not None:
                     await self._tell(name, policy, status)
@@ -107,9 +115,11 @@ class PolicyLoop:
             if action is not None:
                 await self._world.performer.perform(action)
 
-    def _of_drivers(self, policy: str) -> Sequence[JsonObject]:
-        """The conditions of the drivers that a policy asks for."""
-        return () if self._drivers is None else self._drivers.conditions(policy)
+    def _more_conditions(self, policy: GpuPolicy) -> Sequence[JsonObject]:
+        """Those of the drivers that it asks for, and of pods that nobody replaces."""
+        of_drivers = [] if self._drivers is None else self._drivers.conditions(policy.name)
+        of_pods = [] if self._rejected is None else self._rejected.conditions(policy.status)
+        return [*of_drivers, *of_pods]
 
     async def _configure(self, policy: GpuPolicy) -> ConfigCopy:
         """Have the agents' ConfigMaps follow the policy; what is without effect, or why they cannot."""
