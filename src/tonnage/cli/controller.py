@@ -91,6 +91,12 @@ if TYPE_CHECKING:
     " that does the work [default: none].",
 )
 @click.option(
+    "--operand-pull-secret",
+    multiple=True,
+    metavar="NAME",
+    help="A Secret of the operator's namespace with which that image is pulled; repeatable [default: none].",
+)
+@click.option(
     "--drivers",
     is_flag=True,
     help="Install and upgrade the drivers that a ClusterPolicy or NVIDIADrivers ask for, by privileged pods.",
@@ -136,6 +142,7 @@ def told_by(context: click.Context) -> ControllerOptions:
         once=values["once"],
         metrics_address=values["metrics_address"],
         operand_image=values["operand_image"],
+        operand_pull_secrets=tuple(values["operand_pull_secret"]),
         drivers=values["drivers"],
         registries=tuple(values["registry"]),
         rejected_pods=values["evict_rejected_pods"],

@@ -29,6 +29,7 @@ from tonnage.loop.informer import Informer, Informers, following
 from tonnage.loop.leadership import Leadership, LeaseName
 from tonnage.loop.performer import ActionRecord, Performer, log_record
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.operands import OperandImage
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.ports.registry import ImageRegistry
@@ -170,7 +171,11 @@ class _Controller:
             counters=self._counters,
             namespace=options.namespace,
             operator_namespace=options.operator_namespace,
-            operand_image=options.operand_image,
+            operand_image=(
+                OperandImage(options.operand_image, options.operand_pull_secrets)
+                if options.operand_image
+                else None
+            ),
         )
 
     async def serve(self, listening: socket.socket) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from tonnage.model.json import JsonObject, JsonValue
+
 OPERAND_LABEL: Final = "tonnage.dev/operand"
 """On DaemonSets and pods that follow a part of the agent: the part."""
 PARTS_OFF: Final = "tonnage.dev/parts-off"
@@ -22,6 +24,19 @@ LOG_FILE: Final = "log"
 READY_FILE: Final = "ready"
 VALIDATIONS: Final = "/run/nvidia/validations"
 """On the host, the status files that NVIDIA's operands and users' init containers wait for."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperandImage:
+    """What operands' pods run, and the Secrets of their namespace with which it is pulled."""
+
+    path: str
+    pull_secrets: tuple[str, ...] = ()
+
+    def pull_fields(self) -> JsonObject:
+        """The fields of a pod that say so."""
+        secrets: list[JsonValue] = [{"name": name} for name in self.pull_secrets]
+        return {"imagePullSecrets": secrets} if secrets else {}
 
 
 @dataclass(frozen=True, slots=True)

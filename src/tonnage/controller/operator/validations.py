@@ -91,6 +91,7 @@ class ValidationLoop:
         """Make the pod; where it is refused, the result says why."""
         world = self._world
         assert node.report is not None
+        assert world.operand_image is not None
         plan, namespace = workload_plan(node.report), world.operator_namespace
         body = node_pod(plan, node.name, policy, world.operand_image, namespace)
         try:

@@ -15,7 +15,15 @@ from tonnage.decide.cluster.operate.operand_labels import DEPLOY
 from tonnage.model.actions.cluster import ApplyObject, DeleteObject
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.operands import LOG_FILE, OPERAND_LABEL, OPERAND_LOGS, OPERANDS, READY_FILE, Operand
+from tonnage.model.operands import (
+    LOG_FILE,
+    OPERAND_LABEL,
+    OPERAND_LOGS,
+    OPERANDS,
+    READY_FILE,
+    Operand,
+    OperandImage,
+)
 
 KIND: Final = "DaemonSet"
 _CLASS: Final = "RuntimeClass"
@@ -45,7 +53,9 @@ class OperandSets:
     problem: str = ""
 
 
-def operand_sets(policy: GpuPolicy, image: str, namespace: str, there: Iterable[SeenObject]) -> OperandSets:
+def operand_sets(
+    policy: GpuPolicy, image: OperandImage, namespace: str, there: Iterable[SeenObject]
+) -> OperandSets:
     """How the namespace's DaemonSets follow the policy; one of another's with the same name stays."""
     standing = {owned.name: owned for owned in there}
     bodies = {
@@ -85,7 +95,7 @@ def remaining_classes(there: Iterable[SeenObject]) -> OperandSets:
     return OperandSets(deleted=tuple(deleted))
 
 
-def _daemon_set(operand: Operand, policy: GpuPolicy, image: str, namespace: str) -> JsonObject:
+def _daemon_set(operand: Operand, policy: GpuPolicy, image: OperandImage, namespace: str) -> JsonObject:
     settings = policy.operands
     own: JsonObject = {"app": operand.daemon_set, OPERAND_LABEL: operand.part}
     labels: JsonObject = {**settings.labels, **own}
@@ -109,7 +119,7 @@ def _daemon_set(operand: Operand, policy: GpuPolicy, image: str, namespace: str)
     return {"apiVersion": "apps/v1", "kind": KIND, "metadata": metadata, "spec": spec}
 
 
-def _pod(operand: Operand, policy: GpuPolicy, image: str) -> JsonObject:
+def _pod(operand: Operand, policy: GpuPolicy, image: OperandImage) -> JsonObject:
     folder = f"{OPERAND_LOGS}/{operand.part}"
     tolerations: list[JsonValue] = [dict(toleration) for toleration in policy.operands.tolerations]
     security: JsonObject = {
@@ -119,7 +129,7 @@ def _pod(operand: Operand, policy: GpuPolicy, image: str) -> JsonObject:
     }
     container: JsonObject = {
         "name": operand.container,
-        "image": image,
+        "image": image.path,
         "command": ["tail"],
         "args": ["-n", _LINES, "-F", f"{folder}/{LOG_FILE}"],
         "readinessProbe": {
@@ -132,6 +142,7 @@ def _pod(operand: Operand, policy: GpuPolicy, image: str) -> JsonObject:
         "volumeMounts": [{"name": "part", "mountPath": folder, "readOnly": True}],
     }
     return {
+        **image.pull_fields(),
         "nodeSelector": {f"{DEPLOY}{operand.part}": "true"},
         "tolerations": tolerations,
         "priorityClassName": policy.operands.priority_class,
