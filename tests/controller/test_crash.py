@@ -16,15 +16,24 @@ from tonnage.model.actions.cluster import (
     ApplyValidation,
     DeleteObject,
     PatchDriverStatus,
+    PatchGpuClusterStatus,
     PatchPolicyStatus,
 )
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, DAEMON_SET, NODE, NODE_GPU_STATUS, RUNTIME_CLASS
+from tonnage.wire.kinds import (
+    CLUSTER_POLICY,
+    CONFIG_MAP,
+    DAEMON_SET,
+    GPU_CLUSTER,
+    NODE,
+    NODE_GPU_STATUS,
+    RUNTIME_CLASS,
+)
 
 DRIVERS_ACTIONS = {PatchDriverStatus}
 """Killed at in test_driver_crash."""
 ACTIONS_OF_THE_CONTROLLER = {
-    *(ApplyConfigMap, ApplyObject, ApplyValidation, DeleteObject, PatchPolicyStatus),
+    *(ApplyConfigMap, ApplyObject, ApplyValidation, DeleteObject, PatchGpuClusterStatus, PatchPolicyStatus),
     *DRIVERS_ACTIONS,
 }
 """Those that no agent performs; the others are killed at in the agents' own run."""
@@ -95,6 +104,7 @@ async def _life(at: int | None, *, after: bool = False) -> tuple[list[str], dict
     plugin = {"config": {"name": "sharing", "default": "any"}}
     await bench.policy(devicePlugin=plugin, mig={"strategy": "none"}, **sections)
     await bench.api.create(DAEMON_SET, _BEFORE, namespace="gpu-operator")
+    await bench.api.create(GPU_CLUSTER, {"metadata": {"name": "gpu-cluster"}, "spec": {"draDriver": {}}})
     fuse = Fuse(bench.api, at, after=after)
     first = asyncio.create_task(run_controller(_OPTIONS, api=fuse, clock=bench.clock))
     await bench.clock.advance(3)
@@ -113,6 +123,7 @@ async def _life(at: int | None, *, after: bool = False) -> tuple[list[str], dict
         "configs": configs.data,
         "source": configs.metadata.annotations,
         "state": policy["state"],
+        "of claims": (await bench.api.get(GPU_CLUSTER, "gpu-cluster")).status["state"],
         "reasons": [(c["type"], c["status"], c["reason"]) for c in policy["conditions"]],
     }
     for task in bench.tasks:
@@ -130,9 +141,8 @@ def is_killed(error: object) -> bool:
 
 async def test_killed_at_any_write_the_next_controller_ends_it() -> None:
     writes, whole = await _life(None)
-    assert {"Lease", "Node", "ConfigMap", "ClusterPolicy", "DaemonSet", "Event", "NodeGPUStatus"} == set(
-        writes
-    )
+    policies = {"ClusterPolicy", "GPUCluster"}
+    assert {"Lease", "Node", "ConfigMap", *policies, "DaemonSet", "Event", "NodeGPUStatus"} == set(writes)
     assert whole["sets"] == ["nvidia-device-plugin-daemonset", "nvidia-operator-validator"]
     assert whole["state"] == "ready"
     assert whole["configs"]["default"] == "version: v1"

@@ -18,7 +18,7 @@ from support.rights import Right, granted, needed
 from tonnage.controller.main import run_controller
 from tonnage.model.errors import ApiError
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
-from tonnage.wire.kinds import CLUSTER_POLICY, NODE, POD, PRIORITY_CLASS
+from tonnage.wire.kinds import CLUSTER_POLICY, GPU_CLUSTER, NODE, POD, PRIORITY_CLASS
 
 ROLES = granted(json.loads(files("tonnage.twin").joinpath("controller.json").read_text(encoding="utf-8")))
 _VERBS = {"replace": "update"}
@@ -26,6 +26,7 @@ _ASKED = frozenset(("create", "get", "list", "watch", "patch", "replace", "delet
 _OPERATORS_OWN = frozenset(
     {
         *("clusterpolicies", "clusterpolicies/status", "runtimeclasses", "leases"),
+        *("gpuclusters", "gpuclusters/status"),
         *("nodegpustatuses", "nodegpustatuses/status"),
     }
 )
@@ -95,6 +96,7 @@ async def recorded() -> set[Right]:
         nodeStatusExporter={"enabled": True},
     )
     recorder: Any = Recorder(bench.api)
+    await bench.api.create(GPU_CLUSTER, {"metadata": {"name": "gpu-cluster"}, "spec": {"draDriver": {}}})
     await rejected(bench, "replaced", owner="ReplicaSet")
     options = replace(OPTIONS, operand_image="registry.example.com/tonnage:1", rejected_pods=True)
     running = asyncio.create_task(run_controller(options, api=recorder, clock=bench.clock))

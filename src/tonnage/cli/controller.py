@@ -25,6 +25,7 @@ from tonnage.model.actions.cluster import (
     DeleteObject,
     EvictPod,
     PatchDriverStatus,
+    PatchGpuClusterStatus,
     PatchNode,
     PatchPolicyStatus,
 )
@@ -234,6 +235,8 @@ def words_of(action: Action) -> str:
             [ready] = (c for c in mappings(patch, "status", "conditions") if c.get("type") == "Ready")
             state = text(patch, "status", "state")
             return f"set the status of ClusterPolicy {name}: {state}, {text(ready, 'message')}"
+        case PatchGpuClusterStatus(name, patch):
+            return f"set the status of GPUCluster {name}: {text(patch, 'status', 'state')}"
         case PatchDriverStatus(name, patch):
             return f"set the status of NVIDIADriver {name}: {text(patch, 'status', 'state')}"
         case EvictPod(namespace, name):

@@ -18,6 +18,7 @@ from tonnage.adapters.http.server import HttpServer, Route
 from tonnage.controller.context import ControllerWorld
 from tonnage.controller.counters import ControllerCounters
 from tonnage.controller.families import controller_families
+from tonnage.controller.operator.gpu_clusters import GpuClusterLoop
 from tonnage.controller.operator.node_labels import NodeLabelLoop
 from tonnage.controller.operator.policies import PolicyLoop
 from tonnage.controller.operator.probes import ProbeLoop
@@ -120,6 +121,7 @@ class _Controller:
             NodeLabelLoop(world),
             *(loop for loop in (drivers, rejected) if loop is not None),
             policies,
+            GpuClusterLoop(world),
             *(ValidationLoop(world, pods), ProbeLoop(world, pods)),
         ]
         kinds = [NODE, CLUSTER_POLICY, NODE_GPU_STATUS, *([] if drivers is None else [NVIDIA_DRIVER])]

@@ -83,6 +83,16 @@ class GpuPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuClusterPolicy:
+    """A GPUCluster: NVIDIA's policy for claims. `status` is what stands there now."""
+
+    name: str
+    generation: int = 0
+    without_effect: tuple[FieldWithoutEffect, ...] = ()
+    status: JsonObject = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class OperatedNode:
     """A node as the controller sees it: its labels, what it has to give, and its agent's report."""
 

@@ -8,11 +8,12 @@ from typing import Final
 import msgspec
 
 from tonnage.documents.yaml.reader import parse_yaml_all
-from tonnage.model.catalog.policy_effects import PolicyEffects, policy_effects
+from tonnage.model.catalog.policy_effects import PolicyEffects, gpu_cluster_effects, policy_effects
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.gpu_policy import (
     ConfigMapChoice,
     FieldWithoutEffect,
+    GpuClusterPolicy,
     GpuPolicy,
     OperandSettings,
     OperatedNode,
@@ -27,7 +28,7 @@ from tonnage.reading.documents import objects_in
 from tonnage.reading.gpu_status import gpu_status_from
 from tonnage.reading.object_parts import moment
 from tonnage.wire.kinds import CLUSTER_POLICY
-from tonnage.wire.objects import ClusterPolicy, ConfigMap, Node, NodeGPUStatus, Pod
+from tonnage.wire.objects import ClusterPolicy, ConfigMap, GpuCluster, Node, NodeGPUStatus, Pod
 
 _DEEPEST: Final = 8
 _MOST_FIELDS: Final = 2000
@@ -70,6 +71,16 @@ def gpu_policy_from(policy: ClusterPolicy, *, drivers: bool = False) -> GpuPolic
         operands=_operands(spec),
         without_effect=tuple(fields_without_effect(spec, policy_effects(drivers=drivers))),
         status=dict(policy.status),
+    )
+
+
+def gpu_cluster_from(cluster: GpuCluster) -> GpuClusterPolicy:
+    """What a GPUCluster wants."""
+    return GpuClusterPolicy(
+        cluster.metadata.name,
+        generation=cluster.metadata.generation,
+        without_effect=tuple(fields_without_effect(cluster.spec, gpu_cluster_effects())),
+        status=dict(cluster.status),
     )
 
 

@@ -148,6 +148,16 @@ class DeleteObject(LooksFirst):
 
 
 @dataclass(frozen=True, slots=True)
+class PatchGpuClusterStatus:
+    """Merge this into the status of a GPUCluster, if it still is the one that was seen."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    name: str
+    patch: JsonObject = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class PatchDriverStatus:
     """Merge this into the status of an NVIDIADriver, if it still is the one that was seen."""
 
@@ -237,6 +247,12 @@ ClusterAction: TypeAlias = (
     | CountEvent
 )
 ControllerAction: TypeAlias = (
-    PatchPolicyStatus | PatchDriverStatus | ApplyConfigMap | ApplyObject | ApplyValidation | DeleteObject
+    PatchPolicyStatus
+    | PatchDriverStatus
+    | PatchGpuClusterStatus
+    | ApplyConfigMap
+    | ApplyObject
+    | ApplyValidation
+    | DeleteObject
 )
 """Those of the cluster controller alone."""
