@@ -14,6 +14,8 @@ from tonnage.model.json import JsonObject, JsonValue
 
 OPERAND_LABEL: Final = "tonnage.dev/operand"
 """On DaemonSets and pods that follow a part of the agent: the part."""
+APPLIED_HASH: Final = "tonnage.dev/applied-hash"
+"""Annotation: what the object was made of, so that nothing is written that stands already."""
 PARTS_OFF: Final = "tonnage.dev/parts-off"
 """Annotation of a Node: parts that a ClusterPolicy or a label switched off there, with commas."""
 SWITCHED: Final = ("device-plugin", "gpu-feature-discovery", "mig-manager", "dcgm-exporter")
@@ -24,6 +26,16 @@ LOG_FILE: Final = "log"
 READY_FILE: Final = "ready"
 VALIDATIONS: Final = "/run/nvidia/validations"
 """On the host, the status files that NVIDIA's operands and users' init containers wait for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenObject:
+    """An object that is there: `part` is empty where it is another's, `digest` what ours was made of."""
+
+    name: str
+    uid: str
+    part: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

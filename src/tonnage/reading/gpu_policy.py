@@ -23,12 +23,12 @@ from tonnage.model.gpu_policy import (
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import flag, mapping, mappings, text
 from tonnage.model.names import COPIED_FROM
-from tonnage.model.operands import OPERANDS
+from tonnage.model.operands import APPLIED_HASH, OPERAND_LABEL, OPERANDS, SeenObject
 from tonnage.reading.documents import objects_in
 from tonnage.reading.gpu_status import gpu_status_from
 from tonnage.reading.object_parts import moment
 from tonnage.wire.kinds import CLUSTER_POLICY
-from tonnage.wire.objects import ClusterPolicy, ConfigMap, GpuCluster, Node, NodeGPUStatus, Pod
+from tonnage.wire.objects import ClusterPolicy, ConfigMap, GpuCluster, Node, NodeGPUStatus, Object, Pod
 
 _DEEPEST: Final = 8
 _MOST_FIELDS: Final = 2000
@@ -92,6 +92,13 @@ def operated_node_from(node: Node, report: NodeGPUStatus | None) -> OperatedNode
     }
     boot = text(node.status.node_info, "bootID")
     return OperatedNode(node.metadata.name, node.metadata.labels, allocatable, status, boot)
+
+
+def seen_object(obj: Object) -> SeenObject:
+    """An object that the controller makes for a policy, or another's of its kind."""
+    meta = obj.metadata
+    part = meta.labels.get(OPERAND_LABEL, "")
+    return SeenObject(meta.name, meta.uid, part, meta.annotations.get(APPLIED_HASH, ""))
 
 
 def rejected_pod_from(pod: Pod) -> RejectedPod:

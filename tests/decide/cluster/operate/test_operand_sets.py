@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tonnage.decide.cluster.operate.operand_sets import APPLIED_HASH, SeenObject, operand_sets
+from tonnage.decide.cluster.operate.operand_sets import operand_sets
 from tonnage.model.json_access import at, mappings, text
-from tonnage.model.operands import OperandImage
+from tonnage.model.operands import APPLIED_HASH, OperandImage, SeenObject
 from tonnage.reading.gpu_policy import gpu_policy_from
 from tonnage.wire.objects import ClusterPolicy, ObjectMeta
 

@@ -16,6 +16,7 @@ from tonnage.model.actions.cluster import ApplyObject, DeleteObject
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.operands import (
+    APPLIED_HASH,
     LOG_FILE,
     OPERAND_LABEL,
     OPERAND_LOGS,
@@ -23,25 +24,14 @@ from tonnage.model.operands import (
     READY_FILE,
     Operand,
     OperandImage,
+    SeenObject,
 )
 
 KIND: Final = "DaemonSet"
 _CLASS: Final = "RuntimeClass"
-APPLIED_HASH: Final = "tonnage.dev/applied-hash"
-"""Annotation: what the object was made of, so that nothing is written that stands already."""
 TOOLKIT: Final = "container-toolkit"
 _ANYBODY: Final = 65532
 _LINES: Final = "1000"
-
-
-@dataclass(frozen=True, slots=True)
-class SeenObject:
-    """An object that is there: `part` is empty where it is another's, `digest` what ours was made of."""
-
-    name: str
-    uid: str
-    part: str = ""
-    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +71,36 @@ def operand_sets(
             f" agents; take NVIDIA's operator off the cluster, or set operands.nvidiaNames to false"
         )
     return OperandSets(tuple(applied), tuple(deleted), problem)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChanges:
+    """Objects of a kind by name: those to make, those of ours to delete, and those that are another's."""
+
+    create: tuple[str, ...] = ()
+    delete: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+def set_changes(policy: GpuPolicy, there: Iterable[SeenObject]) -> ObjectChanges:
+    """What becomes of DaemonSets under NVIDIA's names, whatever their pods run."""
+    parts = policy.operands.parts
+    return _changes((operand.daemon_set for operand in OPERANDS.values() if operand.part in parts), there)
+
+
+def class_changes(policy: GpuPolicy, there: Iterable[SeenObject]) -> ObjectChanges:
+    """What becomes of RuntimeClasses."""
+    return _changes(policy.runtime_classes, there)
+
+
+def _changes(names: Iterable[str], there: Iterable[SeenObject]) -> ObjectChanges:
+    standing = {owned.name: owned for owned in there}
+    names_of_ours = tuple(names)
+    return ObjectChanges(
+        tuple(name for name in names_of_ours if name not in standing),
+        tuple(sorted(name for name, owned in standing.items() if owned.part and name not in names_of_ours)),
+        tuple(name for name in names_of_ours if name in standing and not standing[name].part),
+    )
 
 
 def remaining_sets(namespace: str, there: Iterable[SeenObject]) -> OperandSets:
