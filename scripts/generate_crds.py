@@ -22,7 +22,7 @@ _NVIDIAS_HEAD: Final = "# Written by scripts/generate_crds.py from tonnage.model
 def files() -> dict[Path, str]:
     """What the folders hold, by path."""
     ours = node_gpu_status_crd()
-    nvidias = [nvidia_definition(plural) for plural in ("clusterpolicies", "nvidiadrivers")]
+    nvidias = [nvidia_definition(plural) for plural in ("clusterpolicies", "gpuclusters", "nvidiadrivers")]
     return {
         _OURS / f"{_name(ours)}.yaml": _HEAD + _dumped(ours),
         **{_NVIDIAS / f"{_name(crd)}.yaml": _NVIDIAS_HEAD + _dumped(crd) for crd in nvidias},

@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from controller.test_operator import OPTIONS, Bench
 from tonnage.controller.main import run_controller
 from tonnage.model.actions.cluster import (
@@ -14,15 +16,24 @@ from tonnage.model.actions.cluster import (
     ApplyValidation,
     DeleteObject,
     PatchDriverStatus,
+    PatchGpuClusterStatus,
     PatchPolicyStatus,
 )
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, DAEMON_SET
+from tonnage.wire.kinds import (
+    CLUSTER_POLICY,
+    CONFIG_MAP,
+    DAEMON_SET,
+    GPU_CLUSTER,
+    NODE,
+    NODE_GPU_STATUS,
+    RUNTIME_CLASS,
+)
 
 DRIVERS_ACTIONS = {PatchDriverStatus}
 """Killed at in test_driver_crash."""
 ACTIONS_OF_THE_CONTROLLER = {
-    *(ApplyConfigMap, ApplyObject, ApplyValidation, DeleteObject, PatchPolicyStatus),
+    *(ApplyConfigMap, ApplyObject, ApplyValidation, DeleteObject, PatchGpuClusterStatus, PatchPolicyStatus),
     *DRIVERS_ACTIONS,
 }
 """Those that no agent performs; the others are killed at in the agents' own run."""
@@ -93,6 +104,7 @@ async def _life(at: int | None, *, after: bool = False) -> tuple[list[str], dict
     plugin = {"config": {"name": "sharing", "default": "any"}}
     await bench.policy(devicePlugin=plugin, mig={"strategy": "none"}, **sections)
     await bench.api.create(DAEMON_SET, _BEFORE, namespace="gpu-operator")
+    await bench.api.create(GPU_CLUSTER, {"metadata": {"name": "gpu-cluster"}, "spec": {"draDriver": {}}})
     fuse = Fuse(bench.api, at, after=after)
     first = asyncio.create_task(run_controller(_OPTIONS, api=fuse, clock=bench.clock))
     await bench.clock.advance(3)
@@ -111,6 +123,7 @@ async def _life(at: int | None, *, after: bool = False) -> tuple[list[str], dict
         "configs": configs.data,
         "source": configs.metadata.annotations,
         "state": policy["state"],
+        "of claims": (await bench.api.get(GPU_CLUSTER, "gpu-cluster")).status["state"],
         "reasons": [(c["type"], c["status"], c["reason"]) for c in policy["conditions"]],
     }
     for task in bench.tasks:
@@ -128,9 +141,8 @@ def is_killed(error: object) -> bool:
 
 async def test_killed_at_any_write_the_next_controller_ends_it() -> None:
     writes, whole = await _life(None)
-    assert {"Lease", "Node", "ConfigMap", "ClusterPolicy", "DaemonSet", "Event", "NodeGPUStatus"} == set(
-        writes
-    )
+    policies = {"ClusterPolicy", "GPUCluster"}
+    assert {"Lease", "Node", "ConfigMap", *policies, "DaemonSet", "Event", "NodeGPUStatus"} == set(writes)
     assert whole["sets"] == ["nvidia-device-plugin-daemonset", "nvidia-operator-validator"]
     assert whole["state"] == "ready"
     assert whole["configs"]["default"] == "version: v1"
@@ -138,3 +150,68 @@ async def test_killed_at_any_write_the_next_controller_ends_it() -> None:
         for after in (False, True):
             _, end = await _life(at, after=after)
             assert end == whole, f"killed {'after' if after else 'before'} write {at} ({writes[at]})"
+
+
+_LABELS: Any = {"nvidia.com/gpu.deploy.dcgm": "false", "example.com/rack": "7"}
+
+
+async def _farewell(at: int | None, *, after: bool = False) -> tuple[list[str], dict[str, Any]]:
+    """The writes after a policy is deleted, of a controller that is killed at one, and what is left."""
+    bench = Bench()
+    await bench.install()
+    await bench.node("a", **_LABELS)
+    await bench.report("a", validation={"subject": "s", "stages": [{"stage": "driver", "outcome": "passed"}]})
+    notes: Any = {"tonnage.dev/validated": "true", "tonnage.dev/probed-boot": "x"}
+    probed: Any = {"tonnage.dev/pci-10de.present": "true"}
+    await bench.api.patch(NODE, "a", {"metadata": {"annotations": notes, "labels": probed}})
+    await bench.configs("sharing", any="version: v1")
+    off = {"enabled": False}
+    few: Any = {"gfd": off, "dcgmExporter": off, "migManager": off}
+    await bench.policy(devicePlugin={"config": {"name": "sharing", "default": "any"}}, **few)
+    bench.start(_OPTIONS)
+    await bench.clock.advance(3)
+    assert "nvidia.com/gpu.deploy.driver" in await bench.labels("a")
+    assert (await bench.api.list(DAEMON_SET)).items
+    bench.tasks[0].cancel()
+    await asyncio.gather(*bench.tasks, return_exceptions=True)
+    await bench.api.delete(CLUSTER_POLICY, "cluster-policy")
+    await bench.clock.advance(20)
+    fuse = Fuse(bench.api, at, after=after)
+    first = asyncio.create_task(run_controller(_OPTIONS, api=fuse, clock=bench.clock))
+    await bench.clock.advance(3)
+    writes = list(fuse.writes)
+    if at is None:
+        first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    bench.tasks.clear()
+    bench.start(replace(_OPTIONS, identity="next"))
+    await bench.clock.advance(40)
+    node = await bench.api.get(NODE, "a")
+    left = {
+        "labels": node.metadata.labels,
+        "annotations": node.metadata.annotations,
+        "sets": [found.metadata.name for found in (await bench.api.list(DAEMON_SET)).items],
+        "classes": [found.metadata.name for found in (await bench.api.list(RUNTIME_CLASS)).items],
+        "configs": (await bench.api.get(CONFIG_MAP, "device-plugin-config", "tonnage-system")).data,
+        "validation": (await bench.api.get(NODE_GPU_STATUS, "a")).status.get("validation"),
+    }
+    for task in bench.tasks:
+        task.cancel()
+    await asyncio.gather(*bench.tasks, return_exceptions=True)
+    return writes, left
+
+
+@pytest.mark.long
+async def test_without_a_policy_nothing_of_the_controller_s_is_left() -> None:
+    """A user's own labels are; from any write at which it is killed."""
+    writes, left = await _farewell(None)
+    assert {"Node", "ConfigMap", "DaemonSet", "RuntimeClass", "NodeGPUStatus"} <= set(writes)
+    pci = {"feature.node.kubernetes.io/pci-10de.present": "true"}
+    assert left.pop("validation") in (None, {})
+    bare = {"labels": {**pci, **_LABELS}, "annotations": {}, "sets": [], "classes": [], "configs": {}}
+    assert left == bare
+    for at in range(len(writes)):
+        for after in (False, True):
+            _, end = await _farewell(at, after=after)
+            assert end.pop("validation") in (None, {})
+            assert end == bare, f"killed {'after' if after else 'before'} write {at} ({writes[at]})"

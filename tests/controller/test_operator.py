@@ -29,6 +29,7 @@ from tonnage.wire.kinds import (
     CUSTOM_RESOURCE,
     DAEMON_SET,
     EVENT,
+    GPU_CLUSTER,
     LEASE,
     NAMESPACE,
     NODE,
@@ -76,7 +77,8 @@ class Bench:
         self.tasks: list[asyncio.Task[None]] = []
 
     async def install(self) -> None:
-        for crd in (node_gpu_status_crd(), nvidia_definition("clusterpolicies")):
+        nvidias = (nvidia_definition(plural) for plural in ("clusterpolicies", "gpuclusters"))
+        for crd in (node_gpu_status_crd(), *nvidias):
             await self.api.create(CUSTOM_RESOURCE, crd)
         for name in ("tonnage-system", "gpu-operator"):
             await self.api.create(NAMESPACE, {"metadata": {"name": name}})
@@ -464,6 +466,35 @@ async def test_a_name_that_is_taken_is_said_in_the_status(bench: Bench) -> None:
     error = await bench.condition("Error")
     assert error["status"] == "True"
     assert "DaemonSets nvidia-mig-manager in gpu-operator are another's" in error["message"]
+
+
+async def test_a_gpu_cluster_says_what_waits(bench: Bench) -> None:
+    spec: Any = {"draDriver": {"computeDomains": {"enabled": True}}, "dcgmExporter": {"enabled": True}}
+    await bench.node("a")
+    await bench.node("b")
+    await bench.report("a", claims={"driver": "gpu.nvidia.com", "devices": []})
+    await bench.report("b")
+    await bench.api.create(GPU_CLUSTER, {"metadata": {"name": "gpu-cluster"}, "spec": spec})
+    bench.start()
+    await bench.clock.advance(5)
+    cluster = await bench.api.get(GPU_CLUSTER, "gpu-cluster")
+    conditions = {condition["type"]: condition for condition in cluster.status["conditions"]}
+    assert (cluster.status["state"], conditions["Ready"]["status"]) == ("notReady", "False")
+    head, waits = conditions["Ready"]["message"].splitlines()
+    assert head == "1 of 2 GPU nodes serve no claims"
+    assert waits.startswith("b: its agent serves no claims; add the section claims")
+    without = conditions["tonnage.dev/FieldsWithoutEffect"]["message"]
+    assert "draDriver.computeDomains.enabled" in without
+    assert "dcgmExporter.enabled" in without
+    await bench.report("b", claims={"driver": "gpu.nvidia.com", "devices": []})
+    await bench.clock.advance(3)
+    assert (await bench.api.get(GPU_CLUSTER, "gpu-cluster")).status["state"] == "ready"
+    await bench.policy()
+    await bench.clock.advance(3)
+    cluster = await bench.api.get(GPU_CLUSTER, "gpu-cluster")
+    [error] = [c for c in cluster.status["conditions"] if c["type"] == "Error"]
+    assert (error["status"], error["reason"]) == ("True", "ReconcileFailed")
+    assert "ClusterPolicy cluster-policy is there" in error["message"]
 
 
 async def test_a_change_of_state_is_an_event(bench: Bench) -> None:

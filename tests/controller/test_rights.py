@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from controller.test_operator import OPTIONS, Bench
+from controller.test_rejected_pods import rejected
 from support.rights import Right, granted, needed
 from tonnage.controller.main import run_controller
 from tonnage.model.errors import ApiError
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
-from tonnage.wire.kinds import CLUSTER_POLICY, NODE, POD, PRIORITY_CLASS
+from tonnage.wire.kinds import CLUSTER_POLICY, GPU_CLUSTER, NODE, POD, PRIORITY_CLASS
 
 ROLES = granted(json.loads(files("tonnage.twin").joinpath("controller.json").read_text(encoding="utf-8")))
 _VERBS = {"replace": "update"}
@@ -25,6 +26,7 @@ _ASKED = frozenset(("create", "get", "list", "watch", "patch", "replace", "delet
 _OPERATORS_OWN = frozenset(
     {
         *("clusterpolicies", "clusterpolicies/status", "runtimeclasses", "leases"),
+        *("gpuclusters", "gpuclusters/status"),
         *("nodegpustatuses", "nodegpustatuses/status"),
     }
 )
@@ -94,7 +96,9 @@ async def recorded() -> set[Right]:
         nodeStatusExporter={"enabled": True},
     )
     recorder: Any = Recorder(bench.api)
-    options = replace(OPTIONS, operand_image="registry.example.com/tonnage:1")
+    await bench.api.create(GPU_CLUSTER, {"metadata": {"name": "gpu-cluster"}, "spec": {"draDriver": {}}})
+    await rejected(bench, "replaced", owner="ReplicaSet")
+    options = replace(OPTIONS, operand_image="registry.example.com/tonnage:1", rejected_pods=True)
     running = asyncio.create_task(run_controller(options, api=recorder, clock=bench.clock))
     await bench.clock.advance(3)
     await _end_pods(bench, 0)

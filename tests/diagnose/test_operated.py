@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
+from tonnage.cli.operator.words import object_words
 from tonnage.diagnose.operated import OperatedCluster, OperatedView, operated
 from tonnage.model.gpu_policy import (
     ConfigMapChoice,
@@ -15,6 +16,7 @@ from tonnage.model.gpu_policy import (
     SeenConfigMap,
 )
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.operands import SeenObject
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 AGENTS = SeenConfigMap("tonnage-system", "device-plugin-config", {})
@@ -81,3 +83,50 @@ def test_parts_that_are_switched_off_are_named_by_node() -> None:
     shown = view(GpuPolicy("p", operands=OperandSettings(parts=parts))).to_json()
     [node] = cast(list[Any], shown["nodes"])
     assert node["parts_off"] == ["gpu-feature-discovery"]
+
+
+def test_objects_that_come_and_go_are_named_by_kind() -> None:
+    parts = frozenset({"device-plugin", "mig-manager"})
+    policy = GpuPolicy("p", runtime_classes=("nvidia", "nvidia-cdi"), operands=OperandSettings(parts=parts))
+    sets = [
+        SeenObject("nvidia-mig-manager", "u1"),
+        SeenObject("gpu-feature-discovery", "u2", "gpu-feature-discovery"),
+        SeenObject("web", "u3"),
+    ]
+    classes = [SeenObject("nvidia", "u4", "container-toolkit"), SeenObject("gvisor", "u5")]
+    layouts = SeenConfigMap("tonnage-system", "default-mig-parted-config", {})
+    cluster = OperatedCluster([policy], [T4], [SHARING], AGENTS, "gpu-operator", layouts, sets, classes)
+    shown = operated(cluster, NOW)
+    assert shown is not None
+    assert shown.to_json()["objects"] == {
+        "DaemonSet": {
+            "create": ["nvidia-device-plugin-daemonset"],
+            "delete": ["gpu-feature-discovery"],
+            "of_others": ["nvidia-mig-manager"],
+        },
+        "RuntimeClass": {"create": ["nvidia-cdi"], "delete": [], "of_others": []},
+    }
+    assert object_words(shown.objects["DaemonSet"]) == (
+        "create nvidia-device-plugin-daemonset; delete gpu-feature-discovery;"
+        " leave to somebody else nvidia-mig-manager"
+    )
+
+
+def test_layouts_that_are_named_are_what_the_agents_would_read() -> None:
+    layouts = SeenConfigMap("tonnage-system", "default-mig-parted-config", {})
+    mine = SeenConfigMap("gpu-operator", "layouts", {"config.yaml": "version: v1"})
+
+    def plan(name: str) -> dict[str, Any]:
+        policy = GpuPolicy("p", mig_config=ConfigMapChoice(name, ""))
+        shown = operated(OperatedCluster([policy], [T4], [mine], AGENTS, "gpu-operator", layouts), NOW)
+        assert shown is not None
+        return cast(dict[str, Any], shown.to_json())
+
+    assert plan("layouts")["layouts"] == {
+        "from": "gpu-operator/layouts",
+        "to": "tonnage-system/default-mig-parted-config",
+        "keys": ["config.yaml"],
+    }
+    typo = plan("typo")
+    assert (typo["state"], typo["layouts"]) == ("notReady", None)
+    assert "gpu-operator/typo does not exist" in typo["layouts_problem"]

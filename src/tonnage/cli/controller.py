@@ -25,6 +25,7 @@ from tonnage.model.actions.cluster import (
     DeleteObject,
     EvictPod,
     PatchDriverStatus,
+    PatchGpuClusterStatus,
     PatchNode,
     PatchPolicyStatus,
 )
@@ -91,9 +92,21 @@ if TYPE_CHECKING:
     " that does the work [default: none].",
 )
 @click.option(
+    "--operand-pull-secret",
+    multiple=True,
+    metavar="NAME",
+    help="A Secret of the operator's namespace with which that image is pulled; repeatable [default: none].",
+)
+@click.option(
     "--drivers",
     is_flag=True,
     help="Install and upgrade the drivers that a ClusterPolicy or NVIDIADrivers ask for, by privileged pods.",
+)
+@click.option(
+    "--evict-rejected-pods",
+    is_flag=True,
+    help="Evict pods that kubelet rejected before a node's devices were there, once they are and if a"
+    " controller makes others; name the rest in the policy's condition.",
 )
 @click.option(
     "--registry",
@@ -130,8 +143,10 @@ def told_by(context: click.Context) -> ControllerOptions:
         once=values["once"],
         metrics_address=values["metrics_address"],
         operand_image=values["operand_image"],
+        operand_pull_secrets=tuple(values["operand_pull_secret"]),
         drivers=values["drivers"],
         registries=tuple(values["registry"]),
+        rejected_pods=values["evict_rejected_pods"],
     )
 
 
@@ -213,13 +228,15 @@ def words_of(action: Action) -> str:
             stages = ", ".join(
                 f"{text(stage, 'stage')} {text(stage, 'outcome')}" for stage in mappings(validation, "stages")
             )
-            return f"set the validation of node {node}: {stages}"
+            return f"set the validation of node {node}: {stages or 'none'}"
         case DeleteObject(kind=kind, name=name, namespace=namespace):
             return f"delete {object_subject(kind, namespace, name)}"
         case PatchPolicyStatus(name, patch):
             [ready] = (c for c in mappings(patch, "status", "conditions") if c.get("type") == "Ready")
             state = text(patch, "status", "state")
             return f"set the status of ClusterPolicy {name}: {state}, {text(ready, 'message')}"
+        case PatchGpuClusterStatus(name, patch):
+            return f"set the status of GPUCluster {name}: {text(patch, 'status', 'state')}"
         case PatchDriverStatus(name, patch):
             return f"set the status of NVIDIADriver {name}: {text(patch, 'status', 'state')}"
         case EvictPod(namespace, name):

@@ -8,6 +8,7 @@ from tonnage.controller.counters import ControllerCounters
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Informers
 from tonnage.loop.performer import Performer
+from tonnage.model.operands import OperandImage
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesReader
 
@@ -24,4 +25,4 @@ class ControllerWorld:
     counters: ControllerCounters
     namespace: str
     operator_namespace: str
-    operand_image: str = ""
+    operand_image: OperandImage | None = None

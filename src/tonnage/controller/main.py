@@ -8,7 +8,7 @@ import platform
 import socket
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tonnage import __version__
 from tonnage.adapters.http.address import Address, listen, parse_address
@@ -18,6 +18,7 @@ from tonnage.adapters.http.server import HttpServer, Route
 from tonnage.controller.context import ControllerWorld
 from tonnage.controller.counters import ControllerCounters
 from tonnage.controller.families import controller_families
+from tonnage.controller.operator.gpu_clusters import GpuClusterLoop
 from tonnage.controller.operator.node_labels import NodeLabelLoop
 from tonnage.controller.operator.policies import PolicyLoop
 from tonnage.controller.operator.probes import ProbeLoop
@@ -29,6 +30,7 @@ from tonnage.loop.informer import Informer, Informers, following
 from tonnage.loop.leadership import Leadership, LeaseName
 from tonnage.loop.performer import ActionRecord, Performer, log_record
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.operands import OperandImage
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.ports.registry import ImageRegistry
@@ -36,6 +38,7 @@ from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS, NVIDIA_DRI
 
 if TYPE_CHECKING:
     from tonnage.controller.operator.drivers import DriverLoop
+    from tonnage.controller.operator.rejected_pods import RejectedPodLoop
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -67,6 +70,13 @@ async def run_controller(
                 group.create_task(controller.run())
         except* _LookedOnceError:
             _LOG.debug("looked once")
+
+
+class _Loop(Protocol):
+    """Looks again and again, or once."""
+
+    async def run(self) -> None: ...
+    async def look_once(self) -> None: ...
 
 
 class _LookedOnceError(Exception):
@@ -104,10 +114,14 @@ class _Controller:
         """Run the loops, from fresh copies on: the leader before has written since."""
         world = self._world()
         drivers = self._driver_loop(world)
-        policies = PolicyLoop(world, drivers)
+        rejected = self._rejected_pods(world)
+        policies = PolicyLoop(world, drivers, rejected)
         pods = Informer(world.api, POD, world.clock, namespace=world.operator_namespace)
-        loops: list[NodeLabelLoop | PolicyLoop | DriverLoop | ValidationLoop | ProbeLoop] = [
-            *(NodeLabelLoop(world), *(() if drivers is None else (drivers,)), policies),
+        loops: list[_Loop] = [
+            NodeLabelLoop(world),
+            *(loop for loop in (drivers, rejected) if loop is not None),
+            policies,
+            GpuClusterLoop(world),
             *(ValidationLoop(world, pods), ProbeLoop(world, pods)),
         ]
         kinds = [NODE, CLUSTER_POLICY, NODE_GPU_STATUS, *([] if drivers is None else [NVIDIA_DRIVER])]
@@ -124,6 +138,13 @@ class _Controller:
             for loop in loops:
                 await loop.look_once()
             raise _LookedOnceError
+
+    def _rejected_pods(self, world: ControllerWorld) -> RejectedPodLoop | None:
+        if not self._options.rejected_pods:
+            return None
+        from tonnage.controller.operator.rejected_pods import RejectedPodLoop
+
+        return RejectedPodLoop(world)
 
     def _driver_loop(self, world: ControllerWorld) -> DriverLoop | None:
         if not self._options.drivers:
@@ -152,7 +173,11 @@ class _Controller:
             counters=self._counters,
             namespace=options.namespace,
             operator_namespace=options.operator_namespace,
-            operand_image=options.operand_image,
+            operand_image=(
+                OperandImage(options.operand_image, options.operand_pull_secrets)
+                if options.operand_image
+                else None
+            ),
         )
 
     async def serve(self, listening: socket.socket) -> None:

@@ -21,7 +21,11 @@ class ControllerOptions:
     once: bool = False
     metrics_address: str = ""
     operand_image: str = ""
+    operand_pull_secrets: tuple[str, ...] = ()
+    """Secrets of the operator's namespace with which it is pulled."""
     drivers: bool = False
     """Whether it installs and upgrades drivers."""
     registries: tuple[str, ...] = ()
     """Hosts that may be asked whether an image exists."""
+    rejected_pods: bool = False
+    """Whether pods that kubelet rejected go once their devices are there."""

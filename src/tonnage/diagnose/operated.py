@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tonnage.decide.cluster.operate.node_readiness import NodeReadiness, gpu_nodes, readiness
 from tonnage.decide.cluster.operate.operand_labels import label_changes, parts_off
-from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy, config_copy
+from tonnage.decide.cluster.operate.operand_sets import (
+    ObjectChanges,
+    class_changes,
+    set_changes,
+)
+from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy, config_copy, layouts_copy
 from tonnage.decide.cluster.operate.policy_status import PolicyJudgement, in_force, judged
 from tonnage.model.gpu_policy import GpuPolicy, OperatedNode, SeenConfigMap
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.operands import SeenObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +29,12 @@ class OperatedCluster:
     configs: Sequence[SeenConfigMap]
     agents: SeenConfigMap
     operator_namespace: str
+    layouts: SeenConfigMap | None = None
+    """The agents' MIG layouts."""
+    sets: Sequence[SeenObject] | None = None
+    """DaemonSets of the operator's namespace; None: they may not be read, or none are made."""
+    classes: Sequence[SeenObject] | None = None
+    """RuntimeClasses; None: they may not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,9 @@ class OperatedView:
     ignored: tuple[str, ...]
     nodes: tuple[OperatedNodeView, ...]
     configs: ConfigCopy
+    layouts: ConfigCopy = field(default_factory=ConfigCopy)
+    objects: Mapping[str, ObjectChanges] = field(default_factory=dict)
+    """What becomes of objects, by kind."""
 
     def to_json(self) -> JsonObject:
         """As `-o json` prints it."""
@@ -61,6 +76,9 @@ class OperatedView:
             "nodes": [_node_json(node) for node in self.nodes],
             "configuration": _copy_json(self.configs),
             "configuration_problem": self.configs.problem,
+            "layouts": _copy_json(self.layouts),
+            "layouts_problem": self.layouts.problem,
+            "objects": {kind: _changes_json(changes) for kind, changes in self.objects.items()},
             "fields_without_effect": list(without),
         }
 
@@ -71,6 +89,30 @@ def _copy_json(configs: ConfigCopy) -> JsonObject | None:
         return None
     keys: list[JsonValue] = [*sorted(action.contents)]
     return {"from": action.source, "to": f"{action.namespace}/{action.name}", "keys": keys}
+
+
+def _changes_json(changes: ObjectChanges) -> JsonObject:
+    create: list[JsonValue] = [*changes.create]
+    delete: list[JsonValue] = [*changes.delete]
+    others: list[JsonValue] = [*changes.others]
+    return {"create": create, "delete": delete, "of_others": others}
+
+
+def _objects(cluster: OperatedCluster, policy: GpuPolicy) -> dict[str, ObjectChanges]:
+    """Kinds of which something changes, or is another's."""
+    objects: dict[str, ObjectChanges] = {}
+    if cluster.sets is not None:
+        objects["DaemonSet"] = set_changes(policy, cluster.sets)
+    if cluster.classes is not None:
+        objects["RuntimeClass"] = class_changes(policy, cluster.classes)
+    return {kind: changes for kind, changes in objects.items() if changes != ObjectChanges()}
+
+
+def _layouts(cluster: OperatedCluster, policy: GpuPolicy) -> ConfigCopy:
+    if cluster.layouts is None:
+        return ConfigCopy()
+    source = next((config for config in cluster.configs if config.name == policy.mig_config.name), None)
+    return layouts_copy(policy, source, cluster.layouts, cluster.operator_namespace)
 
 
 def _node_json(view: OperatedNodeView) -> JsonObject:
@@ -102,6 +144,11 @@ def operated(cluster: OperatedCluster, now: datetime) -> OperatedView | None:
     source = next((config for config in cluster.configs if config.name == policy.plugin_config.name), None)
     configs = config_copy(policy, source, cluster.agents, cluster.operator_namespace)
     policy = replace(policy, without_effect=(*policy.without_effect, *configs.without_effect))
-    judgement = judged(policy, policy, [node.readiness for node in nodes], configs.problem)
+    layouts = _layouts(cluster, policy)
+    problem = configs.problem or layouts.problem
+    judgement = judged(policy, policy, [node.readiness for node in nodes], problem)
     others = sorted(other.name for other in cluster.policies if other.name != policy.name)
-    return OperatedView(policy, judgement, tuple(others), tuple(nodes), configs)
+    return OperatedView(
+        *(policy, judgement, tuple(others), tuple(nodes), configs, layouts),
+        objects=_objects(cluster, policy),
+    )

@@ -24,6 +24,7 @@ from tonnage.model.actions.cluster import (
     DeleteSlice,
     EvictPod,
     PatchDriverStatus,
+    PatchGpuClusterStatus,
     PatchNode,
     PatchNodeGpuStatus,
     PatchNodeStatus,
@@ -55,6 +56,7 @@ from tonnage.wire.kinds import (
     CONFIG_MAP,
     DAEMON_SET,
     EVENT,
+    GPU_CLUSTER,
     NODE,
     NODE_FEATURE,
     NODE_GPU_STATUS,
@@ -206,6 +208,8 @@ async def _on_objects(api: KubernetesApi, action: ControllerAction) -> None:
     match action:
         case PatchPolicyStatus(name, patch):
             await api.patch(CLUSTER_POLICY, name, patch, subresource="status")
+        case PatchGpuClusterStatus(name, patch):
+            await api.patch(GPU_CLUSTER, name, patch, subresource="status")
         case PatchDriverStatus(name, patch):
             await api.patch(NVIDIA_DRIVER, name, patch, subresource="status")
         case ApplyConfigMap(namespace, name):
@@ -229,7 +233,7 @@ async def _on_objects(api: KubernetesApi, action: ControllerAction) -> None:
 
 def _validated(node: str, validation: JsonObject) -> JsonObject:
     kind = NODE_GPU_STATUS
-    status: JsonObject = {"validation": validation}
+    status: JsonObject = {"validation": validation} if validation else {}
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,

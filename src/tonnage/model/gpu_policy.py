@@ -83,6 +83,16 @@ class GpuPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuClusterPolicy:
+    """A GPUCluster: NVIDIA's policy for claims. `status` is what stands there now."""
+
+    name: str
+    generation: int = 0
+    without_effect: tuple[FieldWithoutEffect, ...] = ()
+    status: JsonObject = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class OperatedNode:
     """A node as the controller sees it: its labels, what it has to give, and its agent's report."""
 
@@ -96,3 +106,18 @@ class OperatedNode:
     def devices(self) -> int | None:
         """How many devices its agent reports; None: it has not."""
         return None if self.report is None else len(self.report.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedPod:
+    """A pod that failed; `devices` are the amounts of extended resources that it asks for."""
+
+    namespace: str
+    name: str
+    node: str
+    reason: str
+    message: str
+    devices: Mapping[str, int]
+    controller: str = ""
+    """The kind of what made it; empty: somebody by hand."""
+    leaving: bool = False

@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from tonnage.model.json import JsonObject, JsonValue
+
 OPERAND_LABEL: Final = "tonnage.dev/operand"
 """On DaemonSets and pods that follow a part of the agent: the part."""
+APPLIED_HASH: Final = "tonnage.dev/applied-hash"
+"""Annotation: what the object was made of, so that nothing is written that stands already."""
 PARTS_OFF: Final = "tonnage.dev/parts-off"
 """Annotation of a Node: parts that a ClusterPolicy or a label switched off there, with commas."""
 SWITCHED: Final = ("device-plugin", "gpu-feature-discovery", "mig-manager", "dcgm-exporter")
@@ -22,6 +26,29 @@ LOG_FILE: Final = "log"
 READY_FILE: Final = "ready"
 VALIDATIONS: Final = "/run/nvidia/validations"
 """On the host, the status files that NVIDIA's operands and users' init containers wait for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenObject:
+    """An object that is there: `part` is empty where it is another's, `digest` what ours was made of."""
+
+    name: str
+    uid: str
+    part: str = ""
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperandImage:
+    """What operands' pods run, and the Secrets of their namespace with which it is pulled."""
+
+    path: str
+    pull_secrets: tuple[str, ...] = ()
+
+    def pull_fields(self) -> JsonObject:
+        """The fields of a pod that say so."""
+        secrets: list[JsonValue] = [{"name": name} for name in self.pull_secrets]
+        return {"imagePullSecrets": secrets} if secrets else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,29 +8,32 @@ from typing import Final
 import msgspec
 
 from tonnage.documents.yaml.reader import parse_yaml_all
-from tonnage.model.catalog.policy_effects import PolicyEffects, policy_effects
+from tonnage.model.catalog.policy_effects import PolicyEffects, gpu_cluster_effects, policy_effects
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.gpu_policy import (
     ConfigMapChoice,
     FieldWithoutEffect,
+    GpuClusterPolicy,
     GpuPolicy,
     OperandSettings,
     OperatedNode,
+    RejectedPod,
     SeenConfigMap,
 )
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import flag, mapping, mappings, text
 from tonnage.model.names import COPIED_FROM
-from tonnage.model.operands import OPERANDS
+from tonnage.model.operands import APPLIED_HASH, OPERAND_LABEL, OPERANDS, SeenObject
 from tonnage.reading.documents import objects_in
 from tonnage.reading.gpu_status import gpu_status_from
 from tonnage.reading.object_parts import moment
 from tonnage.wire.kinds import CLUSTER_POLICY
-from tonnage.wire.objects import ClusterPolicy, ConfigMap, Node, NodeGPUStatus
+from tonnage.wire.objects import ClusterPolicy, ConfigMap, GpuCluster, Node, NodeGPUStatus, Object, Pod
 
 _DEEPEST: Final = 8
 _MOST_FIELDS: Final = 2000
 _DIGITS: Final = 6
+_DEVICES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 _OFF_BY_DEFAULT: Final = frozenset({"nodeStatusExporter"})
 _GPU_TAINT: Final[JsonObject] = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 """What DaemonSets bear unless the policy says otherwise."""
@@ -71,6 +74,16 @@ def gpu_policy_from(policy: ClusterPolicy, *, drivers: bool = False) -> GpuPolic
     )
 
 
+def gpu_cluster_from(cluster: GpuCluster) -> GpuClusterPolicy:
+    """What a GPUCluster wants."""
+    return GpuClusterPolicy(
+        cluster.metadata.name,
+        generation=cluster.metadata.generation,
+        without_effect=tuple(fields_without_effect(cluster.spec, gpu_cluster_effects())),
+        status=dict(cluster.status),
+    )
+
+
 def operated_node_from(node: Node, report: NodeGPUStatus | None) -> OperatedNode:
     """A node with its agent's report; an object that its agent has not filled yet is none."""
     status = gpu_status_from(report) if report is not None and report.status else None
@@ -79,6 +92,29 @@ def operated_node_from(node: Node, report: NodeGPUStatus | None) -> OperatedNode
     }
     boot = text(node.status.node_info, "bootID")
     return OperatedNode(node.metadata.name, node.metadata.labels, allocatable, status, boot)
+
+
+def seen_object(obj: Object) -> SeenObject:
+    """An object that the controller makes for a policy, or another's of its kind."""
+    meta = obj.metadata
+    part = meta.labels.get(OPERAND_LABEL, "")
+    return SeenObject(meta.name, meta.uid, part, meta.annotations.get(APPLIED_HASH, ""))
+
+
+def rejected_pod_from(pod: Pod) -> RejectedPod:
+    """A pod that has failed, with the devices that all its containers ask for together."""
+    devices: dict[str, int] = {}
+    for container in pod.spec.containers:
+        for name, count in {**container.resources.requests, **container.resources.limits}.items():
+            if name.startswith(_DEVICES) and str(count).isdecimal():
+                devices[name] = devices.get(name, 0) + int(count)
+    metadata, status = pod.metadata, pod.status
+    return RejectedPod(
+        *(metadata.namespace, metadata.name, pod.spec.node_name, status.reason, status.message),
+        devices=devices,
+        controller=next((owner.kind for owner in metadata.owner_references if owner.controller), ""),
+        leaving=metadata.deletion_timestamp is not None,
+    )
 
 
 def config_map_from(config_map: ConfigMap) -> SeenConfigMap:

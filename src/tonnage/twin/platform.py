@@ -92,7 +92,7 @@ def _controller_objects(
     from tonnage.model.catalog.nvidia_kinds import nvidia_definition  # most clusters have no controller
 
     yield NAMESPACE, None, {"metadata": {"name": OPERATOR_NAMESPACE}}
-    for plural in ("clusterpolicies", "nvidiadrivers"):
+    for plural in ("clusterpolicies", "gpuclusters", "nvidiadrivers"):
         yield CUSTOM_RESOURCE, None, nvidia_definition(plural)
     for body in mappings(parsed_json(files(__package__).joinpath("controller.json").read_bytes())):
         kind, namespace = _KINDS[text(body, "kind")], text(body, "metadata", "namespace") or None

@@ -140,3 +140,38 @@ def test_mig_devices_are_shown_to_it_where_the_agent_sees_them(helm4: Helm) -> N
     (container,) = pod_of(of_exporter(rendered, "DaemonSet"))["containers"]
     assert {"name": "NVIDIA_MIG_MONITOR_DEVICES", "value": "all"} in container["env"]
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["SYS_ADMIN"]}
+
+
+@pytest.mark.parametrize(
+    ("values", "pods"),
+    [
+        pytest.param("exporter: {enabled: true}", "of_agent", id="by the agents"),
+        pytest.param("exporter: {enabled: true, processes: true}", "of_exporter", id="by pods of their own"),
+    ],
+)
+def test_monitors_of_nvidia_s_exporter_find_these_pods(helm4: Helm, values: str, pods: str) -> None:
+    """The labels and the port's name that ServiceMonitors for NVIDIA's operator go by."""
+    rendered = helm4.rendered(f"controller: {{enabled: true}}\n{values}")
+    service = rendered.one("Service")
+    assert service["metadata"]["name"] == "nvidia-dcgm-exporter"
+    assert service["metadata"]["labels"]["app"] == "nvidia-dcgm-exporter"
+    assert [(port["name"], port["port"]) for port in service["spec"]["ports"]] == [("gpu-metrics", 9400)]
+    workload = {"of_agent": of_agent, "of_exporter": of_exporter}[pods](rendered, "DaemonSet")
+    assert service["spec"]["selector"].items() <= workload["spec"]["template"]["metadata"]["labels"].items()
+    names = [port["name"] for port in pod_of(workload)["containers"][0]["ports"]]
+    assert service["spec"]["ports"][0]["targetPort"] in names
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param("exporter: {enabled: true}", id="without the controller"),
+        pytest.param("controller: {enabled: true}\nexporter: {enabled: false}", id="without device metrics"),
+        pytest.param(
+            "controller: {enabled: true}\nexporter: {enabled: true}\noperands: {nvidiaNames: false}",
+            id="without NVIDIA's names",
+        ),
+    ],
+)
+def test_there_is_no_service_of_nvidia_s_name(helm4: Helm, values: str) -> None:
+    assert not helm4.rendered(values).of("Service")

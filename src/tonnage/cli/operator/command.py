@@ -12,7 +12,8 @@ import click
 
 from tonnage.cli.cluster import connected
 from tonnage.cli.operator.drivers import installs_drivers, rollback, show_conditions
-from tonnage.cli.operator.words import label_words
+from tonnage.cli.operator.objects import owned_objects
+from tonnage.cli.operator.words import label_words, object_words
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, line, say
 from tonnage.cli.terminal.tables import table
@@ -118,7 +119,7 @@ async def _cluster(
     """What is seen of the cluster; policies that are added take the place of those of their names."""
     from tonnage.diagnose.operated import OperatedCluster
     from tonnage.model.gpu_policy import SeenConfigMap
-    from tonnage.model.names import AGENTS_CONFIG
+    from tonnage.model.names import AGENTS_CONFIG, AGENTS_LAYOUTS
     from tonnage.reading.gpu_policy import config_map_from, gpu_policy_from, operated_node_from
     from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, NODE, NODE_GPU_STATUS
 
@@ -137,17 +138,20 @@ async def _cluster(
     nodes = (await api.list(NODE)).items
     reports = {report.metadata.name: report for report in (await api.list(NODE_GPU_STATUS)).items}
     configs = (await api.list(CONFIG_MAP, namespace=operator_namespace)).items
-    agents = [
-        config
+    own = {
+        config.metadata.name: config_map_from(config)
         for config in (await api.list(CONFIG_MAP, namespace=agents_namespace)).items
-        if config.metadata.name == AGENTS_CONFIG
-    ]
+    }
+    sets, classes = await owned_objects(api, operator_namespace, operated=bool(policies))
     return OperatedCluster(
         [gpu_policy_from(policy, drivers=drivers) for policy in by_name.values()],
         [operated_node_from(node, reports.get(node.metadata.name)) for node in nodes],
         [config_map_from(config) for config in configs],
-        config_map_from(agents[0]) if agents else SeenConfigMap(agents_namespace, AGENTS_CONFIG, {}),
+        own.get(AGENTS_CONFIG) or SeenConfigMap(agents_namespace, AGENTS_CONFIG, {}),
         operator_namespace,
+        own.get(AGENTS_LAYOUTS) or SeenConfigMap(agents_namespace, AGENTS_LAYOUTS, {}),
+        sets,
+        classes,
     )
 
 
@@ -184,20 +188,24 @@ def _show_nodes(view: OperatedView) -> None:
 def _show_changes(view: OperatedView, *, planned: bool) -> None:
     """Labels and configuration that differ from what is there."""
     changed = [(tuple(node.labels.items()), node.readiness.node) for node in view.nodes if node.labels]
-    action = view.configs.action
-    if not (changed or action or view.configs.problem):
+    copies = [copy for copy in (view.configs, view.layouts) if copy.action or copy.problem]
+    if not (changed or copies or view.objects):
         return
     say()
     say("Would change:" if planned else "The controller still has to change:")
     for labels, members in groupby(sorted(changed), key=lambda change: change[0]):
         nodes = ", ".join(node for _, node in members)
         say(line(f"  labels of {nodes}: {label_words(labels)}"))
-    if action is not None:
+    for action in (copy.action for copy in copies if copy.action is not None):
         keys = ", ".join(sorted(action.contents)) or "no key"
         source = action.source or "nothing"
         say(line(f"  ConfigMap {action.namespace}/{action.name}: {keys}, as in {source}"))
     if view.configs.problem:
         say(line(f"  the agents keep their configuration: {view.configs.problem}"))
+    if view.layouts.problem:
+        say(line(f"  the agents keep their MIG layouts: {view.layouts.problem}"))
+    for kind, changes in view.objects.items():
+        say(line(f"  {kind}: {object_words(changes)}"))
 
 
 def _show_parts(view: OperatedView) -> None:

@@ -1,22 +1,19 @@
-"""The labels of GPU nodes, as NVIDIA's operator keeps them while there is a ClusterPolicy."""
+"""The labels of GPU nodes, as NVIDIA's operator keeps them; without a ClusterPolicy they are taken away."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from tonnage.controller.context import ControllerWorld
-from tonnage.decide.cluster.operate.operand_labels import has_gpu, label_changes, parts_off
+from tonnage.decide.cluster.operate.node_metadata import metadata_changes
 from tonnage.decide.cluster.operate.policy_status import in_force
 from tonnage.loop.informer import Delta, Key, key_of
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.actions.cluster import PatchNode
-from tonnage.model.gpu_policy import GpuPolicy
-from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mappings
-from tonnage.model.operands import PARTS_OFF
 from tonnage.reading.gpu_policy import gpu_policy_from
 from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
-from tonnage.wire.objects import Node, NodeGPUStatus
+from tonnage.wire.objects import NodeGPUStatus
 
 _WORKERS: Final = 4
 
@@ -59,24 +56,16 @@ class NodeLabelLoop:
         policy = in_force(gpu_policy_from(policy) for policy in self._policies)
         if node is None:
             return
-        metadata = self._changes(node, policy)
+        report = self._reports.get(name)
+        metadata = metadata_changes(
+            *(node.metadata.labels, node.metadata.annotations, policy),
+            devices=_devices(report),
+            divided=_is_divided(report),
+        )
         if metadata:
             # With the version that was judged: what a user wrote since then is looked at first.
             metadata["resourceVersion"] = node.metadata.resource_version
             await self._world.performer.perform(PatchNode(name, {"metadata": metadata}))
-
-    def _changes(self, node: Node, policy: GpuPolicy | None) -> JsonObject:
-        """What to write to the Node's metadata; without a policy, that no part is switched off."""
-        labels, report = node.metadata.labels, self._reports.get(node.metadata.name)
-        devices = _devices(report)
-        changes: JsonObject = {}
-        if policy is not None:
-            changes |= label_changes(labels, policy, devices=devices, divided=_is_divided(report))
-        off = parts_off(labels, policy) if has_gpu(labels, devices) else ""
-        metadata: JsonObject = {"labels": changes} if changes else {}
-        if node.metadata.annotations.get(PARTS_OFF, "") != off:
-            metadata["annotations"] = {PARTS_OFF: off or None}
-        return metadata
 
 
 def _is_divided(report: NodeGPUStatus | None) -> bool:

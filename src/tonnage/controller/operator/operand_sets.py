@@ -7,16 +7,16 @@ from typing import Any, TypeVar
 
 from tonnage.controller.context import ControllerWorld
 from tonnage.decide.cluster.operate.operand_sets import (
-    APPLIED_HASH,
     OperandSets,
-    SeenObject,
     operand_sets,
+    remaining_classes,
+    remaining_sets,
     runtime_classes,
 )
 from tonnage.loop.informer import Informer, Key
 from tonnage.model.errors import ApiError
 from tonnage.model.gpu_policy import GpuPolicy
-from tonnage.model.operands import OPERAND_LABEL
+from tonnage.reading.gpu_policy import seen_object
 from tonnage.wire.kinds import DAEMON_SET, RUNTIME_CLASS, Kind
 from tonnage.wire.objects import Object
 
@@ -41,14 +41,23 @@ class OperandLoop:
     async def follow(self, policy: GpuPolicy) -> str:
         """Have them be as the policy says; why one cannot."""
         world = self._world
-        classes = runtime_classes(policy, map(_standing, self._classes))
+        classes = runtime_classes(policy, map(seen_object, self._classes))
         problem = await self._perform(classes, RUNTIME_CLASS, "RuntimeClasses")
         if not world.operand_image:
             return problem
         namespace = world.operator_namespace
-        sets = operand_sets(policy, world.operand_image, namespace, map(_standing, self._sets))
+        sets = operand_sets(policy, world.operand_image, namespace, map(seen_object, self._sets))
         refused = await self._perform(sets, DAEMON_SET, f"DaemonSets in {namespace}")
         return problem or refused or sets.problem
+
+    async def leave(self) -> None:
+        """Without a policy: those that are still there go, as after a deletion that leaves orphans."""
+        world = self._world
+        await self._perform(
+            remaining_classes(map(seen_object, self._classes)), RUNTIME_CLASS, "RuntimeClasses"
+        )
+        sets = remaining_sets(world.operator_namespace, map(seen_object, self._sets))
+        await self._perform(sets, DAEMON_SET, f"DaemonSets in {world.operator_namespace}")
 
     async def _perform(self, sets: OperandSets, kind: Kind[T], subject: str) -> str:
         """Why it is not done; empty: it is. What is refused keeps nothing else from being done."""
@@ -66,9 +75,3 @@ class OperandLoop:
             except ApiError as error:
                 problem = problem or f"{subject} are not as the policy says: {error.message}"
         return problem
-
-
-def _standing(obj: Object) -> SeenObject:
-    meta = obj.metadata
-    part = meta.labels.get(OPERAND_LABEL, "")
-    return SeenObject(meta.name, meta.uid, part, meta.annotations.get(APPLIED_HASH, ""))

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from tonnage.controller.context import ControllerWorld
 from tonnage.controller.operator.operand_sets import OperandLoop
 from tonnage.decide.cluster.operate.node_readiness import NodeReadiness, gpu_nodes, readiness
-from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy, config_copy, layouts_copy
+from tonnage.decide.cluster.operate.plugin_configs import (
+    ConfigCopy,
+    config_copy,
+    layouts_copy,
+    released,
+)
 from tonnage.decide.cluster.operate.policy_status import in_force, judged, status_of
 from tonnage.loop.informer import Informer, Key
 from tonnage.loop.work_queue import WorkQueue, work
@@ -23,6 +28,7 @@ from tonnage.wire.objects import ClusterPolicy, ConfigMap
 
 if TYPE_CHECKING:
     from tonnage.controller.operator.drivers import DriverLoop
+    from tonnage.controller.operator.rejected_pods import RejectedPodLoop
 
 _ALL: Final = "all"
 _SOON_S: Final = 0.25
@@ -33,11 +39,18 @@ _AGAIN_S: Final = 30.0
 class PolicyLoop:
     """Looks at all policies and nodes soon after something changed, and every half minute."""
 
-    def __init__(self, world: ControllerWorld, drivers: DriverLoop | None = None) -> None:
+    def __init__(
+        self,
+        world: ControllerWorld,
+        drivers: DriverLoop | None = None,
+        rejected: RejectedPodLoop | None = None,
+    ) -> None:
         self._world = world
         self._drivers = drivers
-        if drivers is not None:
-            drivers.on_report = lambda: self._queue.add_after(_ALL, _SOON_S)
+        self._rejected = rejected
+        for reporting in (drivers, rejected):
+            if reporting is not None:
+                reporting.on_report = lambda: self._queue.add_after(_ALL, _SOON_S)
         self._queue: WorkQueue[str] = WorkQueue(world.clock)
         self._policies = world.copies.of(CLUSTER_POLICY, self._changed)
         self._nodes = world.copies.of(NODE, self._changed)
@@ -78,7 +91,9 @@ class PolicyLoop:
         drivers = self._drivers is not None
         read = {p.metadata.name: gpu_policy_from(p, drivers=drivers) for p in self._policies}
         winner = in_force(read.values())
-        if winner is not None:
+        if winner is None:
+            await self._leave()
+        else:
             configs = await self._configure(winner)
             problem = await self._operands.follow(winner)
             problem = configs.problem or problem
@@ -86,15 +101,25 @@ class PolicyLoop:
             read[winner.name] = winner = replace(winner, without_effect=effects)
             for name, policy in read.items():
                 judgement = judged(policy, winner, nodes, problem)
-                more = self._of_drivers(name) if policy is winner else ()
+                more = self._more_conditions(policy) if policy is winner else ()
                 status = status_of(policy, judgement, world.operator_namespace, world.clock.now(), more)
                 if status is not None:
                     await self._tell(name, policy, status)
         return _AGAIN_S
 
-    def _of_drivers(self, policy: str) -> Sequence[JsonObject]:
-        """The conditions of the drivers that a policy asks for."""
-        return () if self._drivers is None else self._drivers.conditions(policy)
+    async def _leave(self) -> None:
+        """Take away what was made for a policy. The copies are fresh, so that there is none."""
+        await self._operands.leave()
+        for name in (AGENTS_CONFIG, AGENTS_LAYOUTS):
+            action = released(self._agents_own(name))
+            if action is not None:
+                await self._world.performer.perform(action)
+
+    def _more_conditions(self, policy: GpuPolicy) -> Sequence[JsonObject]:
+        """Those of the drivers that it asks for, and of pods that nobody replaces."""
+        of_drivers = [] if self._drivers is None else self._drivers.conditions(policy.name)
+        of_pods = [] if self._rejected is None else self._rejected.conditions(policy.status)
+        return [*of_drivers, *of_pods]
 
     async def _configure(self, policy: GpuPolicy) -> ConfigCopy:
         """Have the agents' ConfigMaps follow the policy; what is without effect, or why they cannot."""

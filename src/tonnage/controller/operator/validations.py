@@ -65,9 +65,13 @@ class ValidationLoop:
 
     async def _reconcile(self, name: str) -> float | None:
         node, policy = self._nodes.get(name), in_force(gpu_policy_from(policy) for policy in self._policies)
-        if not self._world.operand_image or node is None or policy is None:
+        if not self._world.operand_image or node is None:
             return None
         operated = operated_node_from(node, self._reports.get(name))
+        if policy is None:
+            if operated.report is not None and operated.report.validation.stages:
+                await self._world.performer.perform(ApplyValidation(name, {}))
+            return None
         if not _is_wanted(operated, policy) or operated.report is None:
             return None
         self._world.counters.turned("validations")
@@ -87,6 +91,7 @@ class ValidationLoop:
         """Make the pod; where it is refused, the result says why."""
         world = self._world
         assert node.report is not None
+        assert world.operand_image is not None
         plan, namespace = workload_plan(node.report), world.operator_namespace
         body = node_pod(plan, node.name, policy, world.operand_image, namespace)
         try:

@@ -148,6 +148,16 @@ class DeleteObject(LooksFirst):
 
 
 @dataclass(frozen=True, slots=True)
+class PatchGpuClusterStatus:
+    """Merge this into the status of a GPUCluster, if it still is the one that was seen."""
+
+    retry: ClassVar[Retry] = Retry.IDEMPOTENT
+
+    name: str
+    patch: JsonObject = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class PatchDriverStatus:
     """Merge this into the status of an NVIDIADriver, if it still is the one that was seen."""
 
@@ -159,7 +169,10 @@ class PatchDriverStatus:
 
 @dataclass(frozen=True, slots=True)
 class ApplyValidation:
-    """Have this validation in the status of a node's NodeGPUStatus; all else there is its agent's."""
+    """Have this validation in the status of a node's NodeGPUStatus, or none where it is empty.
+
+    All else there is its agent's.
+    """
 
     retry: ClassVar[Retry] = Retry.IDEMPOTENT
 
@@ -234,6 +247,12 @@ ClusterAction: TypeAlias = (
     | CountEvent
 )
 ControllerAction: TypeAlias = (
-    PatchPolicyStatus | PatchDriverStatus | ApplyConfigMap | ApplyObject | ApplyValidation | DeleteObject
+    PatchPolicyStatus
+    | PatchDriverStatus
+    | PatchGpuClusterStatus
+    | ApplyConfigMap
+    | ApplyObject
+    | ApplyValidation
+    | DeleteObject
 )
 """Those of the cluster controller alone."""

@@ -1,4 +1,4 @@
-"""What becomes of each field of a ClusterPolicy or an NVIDIADriver, out of `policy_fields.toml`."""
+"""What becomes of each field of ClusterPolicy, NVIDIADriver and GPUCluster, out of `policy_fields.toml`."""
 
 from __future__ import annotations
 
@@ -57,6 +57,12 @@ def nvidia_driver_effects() -> PolicyEffects:
     """Of an NVIDIADriver; read once."""
     table = _table()["nvidia_driver"]
     return _effects(table["honoured"], table["without_effect"])
+
+
+@cache
+def gpu_cluster_effects() -> PolicyEffects:
+    """Of a GPUCluster; read once."""
+    return _effects({}, _table()["gpu_cluster"]["without_effect"])
 
 
 def _effects(honoured: dict[str, str], without_effect: dict[str, str]) -> PolicyEffects:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tonnage.decide.cluster.operate.node_metadata import metadata_changes
 from tonnage.decide.cluster.operate.operand_labels import has_gpu, label_changes
-from tonnage.model.gpu_policy import GpuPolicy
+from tonnage.model.gpu_policy import GpuPolicy, OperandSettings
+from tonnage.model.operands import SWITCHED
 
 PCI = {"feature.node.kubernetes.io/pci-10de.present": "true"}
 PRESENT = {**PCI, "nvidia.com/gpu.present": "true"}
@@ -123,3 +125,51 @@ def test_what_changes_on_a_node(
     assert found == changes
     left = {key: value for key, value in (labels | found).items() if value is not None}
     assert label_changes(left, GpuPolicy("p", **policy), devices=None) == {}  # type: ignore[arg-type]
+
+
+SET = "tonnage.dev/operator-labels"
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "changes"),
+    [
+        pytest.param({"nvidia.com/gpu.present": "true"}, {}, {}, id="a label that somebody else set stays"),
+        pytest.param(
+            {"nvidia.com/gpu.present": "false", "nvidia.com/gpu.deploy.dcgm": "paused-for-driver-upgrade"},
+            {SET: "gpu.deploy.dcgm,gpu.deploy.driver,gpu.present"},
+            {
+                "labels": {"nvidia.com/gpu.deploy.dcgm": None, "nvidia.com/gpu.present": None},
+                "annotations": {SET: None},
+            },
+            id="ours go, paused ones too",
+        ),
+        pytest.param(
+            {"nvidia.com/gpu.deploy.dcgm": "false"},
+            {SET: "gpu.deploy.dcgm"},
+            {"annotations": {SET: None}},
+            id="an opt-out over ours stays",
+        ),
+        pytest.param(
+            {"nvidia.com/mig.config": "all-1g.5gb", "example.com/x": "true"},
+            {SET: "mig.config,x,,example.com/x"},
+            {"annotations": {SET: None}},
+            id="of a note that somebody has changed nothing else goes",
+        ),
+    ],
+)
+def test_without_a_policy_our_labels_go(
+    labels: dict[str, str], annotations: dict[str, str], changes: dict[str, object]
+) -> None:
+    assert metadata_changes(labels, annotations, None, devices=1) == changes
+
+
+def test_the_note_follows_the_labels_in_one_write() -> None:
+    policy = GpuPolicy("p", operands=OperandSettings(parts=frozenset(SWITCHED)))
+    mine = {**PCI, "nvidia.com/gpu.present": "true"}
+    first = metadata_changes(mine, {}, policy, devices=1)
+    set_labels = ",".join(sorted(f"gpu.deploy.{name}" for name in CONTAINER))
+    assert first == {"labels": deploy(*CONTAINER), "annotations": {SET: set_labels}}
+    assert metadata_changes(SERVED, {SET: set_labels}, policy, devices=1) == {}
+    gone = {"feature.node.kubernetes.io/cpu": "1", **deploy(*CONTAINER)}
+    last = metadata_changes(gone, {SET: set_labels}, policy, devices=None)
+    assert last == {"labels": dict.fromkeys(deploy(*CONTAINER)), "annotations": {SET: None}}

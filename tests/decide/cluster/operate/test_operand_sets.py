@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tonnage.decide.cluster.operate.operand_sets import APPLIED_HASH, SeenObject, operand_sets
+from tonnage.decide.cluster.operate.operand_sets import operand_sets
 from tonnage.model.json_access import at, mappings, text
+from tonnage.model.operands import APPLIED_HASH, OperandImage, SeenObject
 from tonnage.reading.gpu_policy import gpu_policy_from
 from tonnage.wire.objects import ClusterPolicy, ObjectMeta
 
@@ -22,7 +23,12 @@ def sets(spec: str = "", *there: SeenObject) -> Any:
     policy = ClusterPolicy(
         metadata=ObjectMeta(name="cluster-policy", uid="u"), spec=yaml.safe_load(spec) or {}
     )
-    return operand_sets(gpu_policy_from(policy), "registry.example.com/tonnage:1", "gpu-operator", there)
+    return operand_sets(
+        gpu_policy_from(policy),
+        OperandImage("registry.example.com/tonnage:1", ("pull",)),
+        "gpu-operator",
+        there,
+    )
 
 
 def made(spec: str = "") -> dict[str, Any]:
@@ -102,6 +108,7 @@ def test_pods_hold_nothing_and_may_nothing() -> None:
         assert [mount["readOnly"] for mount in mappings(container, "volumeMounts")] == [True]
         assert at(pod, "securityContext", "runAsNonRoot") is True
         assert at(pod, "automountServiceAccountToken") is False
+        assert at(pod, "imagePullSecrets") == [{"name": "pull"}]
 
 
 def test_what_stands_is_not_written_again() -> None:

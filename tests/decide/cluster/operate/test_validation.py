@@ -17,6 +17,7 @@ from tonnage.decide.cluster.operate.validation import (
 )
 from tonnage.model.gpu_policy import GpuPolicy, OperatedNode
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.operands import OperandImage
 from tonnage.model.validation import NodeStage, NodeValidation, Outcome, StageResult
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -143,7 +144,9 @@ def test_what_was_found_on_a_full_node_keeps_its_age() -> None:
 
 def test_the_pod_asks_for_one_device_and_takes_nobody_s_place() -> None:
     plan = workload_plan(REPORT)
-    body: Any = node_pod(plan, "a", GpuPolicy("p", "u"), "registry.example.com/tonnage:1", "gpu-operator")
+    body: Any = node_pod(
+        plan, "a", GpuPolicy("p", "u"), OperandImage("registry.example.com/tonnage:1"), "gpu-operator"
+    )
     [container] = body["spec"]["containers"]
     assert container["resources"]["limits"][GPU] == "1"
     assert body["spec"]["priorityClassName"] == "tonnage-validation"

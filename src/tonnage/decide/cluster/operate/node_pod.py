@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.operands import OPERAND_LABEL
+from tonnage.model.operands import OPERAND_LABEL, OperandImage
 
 OF_NODE: Final = "tonnage.dev/node"
 """Annotation of the pod: the node that it is for."""
@@ -45,7 +45,9 @@ def pod_name(app: str, node: str) -> str:
     return f"{app}-{hashlib.sha256(node.encode()).hexdigest()[:10]}"
 
 
-def node_pod(plan: NodePodPlan, node: str, policy: GpuPolicy, image: str, namespace: str) -> JsonObject:
+def node_pod(
+    plan: NodePodPlan, node: str, policy: GpuPolicy, image: OperandImage, namespace: str
+) -> JsonObject:
     """The pod; where the node has no room it waits."""
     labels: JsonObject = {"app": plan.app, OPERAND_LABEL: "workload"}
     field: JsonObject = {"key": "metadata.name", "operator": "In", "values": [node]}
@@ -59,7 +61,7 @@ def node_pod(plan: NodePodPlan, node: str, policy: GpuPolicy, image: str, namesp
     }
     container: JsonObject = {
         "name": "workload",
-        "image": image,
+        "image": image.path,
         "command": ["/usr/bin/python3", "-sPm", f"tonnage.{plan.module}"],
         "resources": plan.resources,
         "securityContext": {
@@ -76,6 +78,7 @@ def node_pod(plan: NodePodPlan, node: str, policy: GpuPolicy, image: str, namesp
         "ownerReferences": [owner],
     }
     spec: JsonObject = {
+        **image.pull_fields(),
         "restartPolicy": "Never",
         "priorityClassName": PRIORITY_CLASS,
         "automountServiceAccountToken": False,

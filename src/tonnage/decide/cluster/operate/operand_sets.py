@@ -15,24 +15,23 @@ from tonnage.decide.cluster.operate.operand_labels import DEPLOY
 from tonnage.model.actions.cluster import ApplyObject, DeleteObject
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.operands import LOG_FILE, OPERAND_LABEL, OPERAND_LOGS, OPERANDS, READY_FILE, Operand
+from tonnage.model.operands import (
+    APPLIED_HASH,
+    LOG_FILE,
+    OPERAND_LABEL,
+    OPERAND_LOGS,
+    OPERANDS,
+    READY_FILE,
+    Operand,
+    OperandImage,
+    SeenObject,
+)
 
 KIND: Final = "DaemonSet"
-APPLIED_HASH: Final = "tonnage.dev/applied-hash"
-"""Annotation: what the object was made of, so that nothing is written that stands already."""
+_CLASS: Final = "RuntimeClass"
 TOOLKIT: Final = "container-toolkit"
 _ANYBODY: Final = 65532
 _LINES: Final = "1000"
-
-
-@dataclass(frozen=True, slots=True)
-class SeenObject:
-    """An object that is there: `part` is empty where it is another's, `digest` what ours was made of."""
-
-    name: str
-    uid: str
-    part: str = ""
-    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,9 @@ class OperandSets:
     problem: str = ""
 
 
-def operand_sets(policy: GpuPolicy, image: str, namespace: str, there: Iterable[SeenObject]) -> OperandSets:
+def operand_sets(
+    policy: GpuPolicy, image: OperandImage, namespace: str, there: Iterable[SeenObject]
+) -> OperandSets:
     """How the namespace's DaemonSets follow the policy; one of another's with the same name stays."""
     standing = {owned.name: owned for owned in there}
     bodies = {
@@ -72,7 +73,49 @@ def operand_sets(policy: GpuPolicy, image: str, namespace: str, there: Iterable[
     return OperandSets(tuple(applied), tuple(deleted), problem)
 
 
-def _daemon_set(operand: Operand, policy: GpuPolicy, image: str, namespace: str) -> JsonObject:
+@dataclass(frozen=True, slots=True)
+class ObjectChanges:
+    """Objects of a kind by name: those to make, those of ours to delete, and those that are another's."""
+
+    create: tuple[str, ...] = ()
+    delete: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+def set_changes(policy: GpuPolicy, there: Iterable[SeenObject]) -> ObjectChanges:
+    """What becomes of DaemonSets under NVIDIA's names, whatever their pods run."""
+    parts = policy.operands.parts
+    return _changes((operand.daemon_set for operand in OPERANDS.values() if operand.part in parts), there)
+
+
+def class_changes(policy: GpuPolicy, there: Iterable[SeenObject]) -> ObjectChanges:
+    """What becomes of RuntimeClasses."""
+    return _changes(policy.runtime_classes, there)
+
+
+def _changes(names: Iterable[str], there: Iterable[SeenObject]) -> ObjectChanges:
+    standing = {owned.name: owned for owned in there}
+    names_of_ours = tuple(names)
+    return ObjectChanges(
+        tuple(name for name in names_of_ours if name not in standing),
+        tuple(sorted(name for name, owned in standing.items() if owned.part and name not in names_of_ours)),
+        tuple(name for name in names_of_ours if name in standing and not standing[name].part),
+    )
+
+
+def remaining_sets(namespace: str, there: Iterable[SeenObject]) -> OperandSets:
+    """Without a policy: ours go."""
+    deleted = (DeleteObject(KIND, owned.name, owned.uid, namespace) for owned in there if owned.part)
+    return OperandSets(deleted=tuple(deleted))
+
+
+def remaining_classes(there: Iterable[SeenObject]) -> OperandSets:
+    """Without a policy: ours go."""
+    deleted = (DeleteObject(_CLASS, owned.name, owned.uid) for owned in there if owned.part == TOOLKIT)
+    return OperandSets(deleted=tuple(deleted))
+
+
+def _daemon_set(operand: Operand, policy: GpuPolicy, image: OperandImage, namespace: str) -> JsonObject:
     settings = policy.operands
     own: JsonObject = {"app": operand.daemon_set, OPERAND_LABEL: operand.part}
     labels: JsonObject = {**settings.labels, **own}
@@ -96,7 +139,7 @@ def _daemon_set(operand: Operand, policy: GpuPolicy, image: str, namespace: str)
     return {"apiVersion": "apps/v1", "kind": KIND, "metadata": metadata, "spec": spec}
 
 
-def _pod(operand: Operand, policy: GpuPolicy, image: str) -> JsonObject:
+def _pod(operand: Operand, policy: GpuPolicy, image: OperandImage) -> JsonObject:
     folder = f"{OPERAND_LOGS}/{operand.part}"
     tolerations: list[JsonValue] = [dict(toleration) for toleration in policy.operands.tolerations]
     security: JsonObject = {
@@ -106,7 +149,7 @@ def _pod(operand: Operand, policy: GpuPolicy, image: str) -> JsonObject:
     }
     container: JsonObject = {
         "name": operand.container,
-        "image": image,
+        "image": image.path,
         "command": ["tail"],
         "args": ["-n", _LINES, "-F", f"{folder}/{LOG_FILE}"],
         "readinessProbe": {
@@ -119,6 +162,7 @@ def _pod(operand: Operand, policy: GpuPolicy, image: str) -> JsonObject:
         "volumeMounts": [{"name": "part", "mountPath": folder, "readOnly": True}],
     }
     return {
+        **image.pull_fields(),
         "nodeSelector": {f"{DEPLOY}{operand.part}": "true"},
         "tolerations": tolerations,
         "priorityClassName": policy.operands.priority_class,
@@ -145,7 +189,7 @@ def runtime_classes(policy: GpuPolicy, there: Iterable[SeenObject]) -> OperandSe
         if name not in standing
     )
     deleted = tuple(
-        DeleteObject("RuntimeClass", owned.name, owned.uid)
+        DeleteObject(_CLASS, owned.name, owned.uid)
         for owned in standing.values()
         if owned.part == TOOLKIT and owned.name not in policy.runtime_classes
     )
@@ -158,7 +202,7 @@ def _runtime_class(name: str, policy: GpuPolicy) -> JsonObject:
         "labels": {OPERAND_LABEL: TOOLKIT},
         "ownerReferences": [_owner(policy)],
     }
-    return {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": metadata, "handler": name}
+    return {"apiVersion": "node.k8s.io/v1", "kind": _CLASS, "metadata": metadata, "handler": name}
 
 
 def _owner(policy: GpuPolicy) -> JsonObject:

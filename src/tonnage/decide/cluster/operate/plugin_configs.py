@@ -56,7 +56,7 @@ def config_copy(
 def _of_strategy(policy: GpuPolicy, target: SeenConfigMap) -> ConfigCopy:
     """Without a ConfigMap of the policy's: the strategy alone, where nobody else fills the agents' own."""
     if policy.mig_strategy in NOT_CHOSEN:
-        return ConfigCopy(_applied(target, {}, "") if target.source else None)
+        return ConfigCopy(released(target))
     if target.contents and not target.source:
         why = f"ConfigMap {target.path} has configurations of its own: set flags.migStrategy there"
         return ConfigCopy(without_effect=(FieldWithoutEffect("mig.strategy", why),))
@@ -71,7 +71,7 @@ def layouts_copy(
     name, where = policy.mig_config.name, "spec.migManager.config.name"
     path = f"{operator_namespace}/{name}"
     if not name:
-        return ConfigCopy(_applied(target, {}, "") if target.source else None)
+        return ConfigCopy(released(target))
     if path == target.path:
         return ConfigCopy()
     if source is None:
@@ -87,6 +87,11 @@ def layouts_copy(
             f" delete it, or leave the field out"
         )
     return ConfigCopy(_followed(target, dict(source.contents), path))
+
+
+def released(target: SeenConfigMap) -> ApplyConfigMap | None:
+    """Without a policy: what was copied goes, and what somebody else wrote stays."""
+    return _applied(target, {}, "") if target.source else None
 
 
 def _followed(target: SeenConfigMap, contents: Mapping[str, str], source: str) -> ApplyConfigMap | None:
