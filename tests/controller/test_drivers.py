@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from controller.driver_bench import DRIVERS, DriverBench
+from controller.driver_bench import DRIVERS, UPGRADES, DriverBench
+from controller.test_operator import POLICY
 from tonnage.wire.kinds import CLUSTER_POLICY, DAEMON_SET, NODE, NVIDIA_DRIVER, POD
 
 
@@ -79,12 +80,19 @@ async def test_a_group_without_nodes_loses_its_daemon_set(bench: DriverBench) ->
             True,
             id="DRV-1: no kernel headers",
         ),
+        pytest.param(
+            {"systemID": "", "systemVersion": ""},
+            "SystemUnknown",
+            "a: its system is not known, so that no driver image can be named",
+            False,
+            id="a system that nobody names",
+        ),
     ],
 )
 async def test_what_stands_against_a_driver_is_a_condition_with_the_node_and_the_remedy(
     bench: DriverBench, host: dict[str, Any], reason: str, words: str, *, runs: bool
 ) -> None:
-    await bench.machine("a", **host)
+    await bench.machine("a", image="Linux", **host)
     await bench.machine("b")
     await bench.drivers("580.95.05")
     bench.start(DRIVERS)
@@ -94,6 +102,21 @@ async def test_what_stands_against_a_driver_is_a_condition_with_the_node_and_the
     assert condition["reason"] == reason
     assert words in condition["message"]
     assert (await bench.condition("tonnage.dev/DriverUpgrade"))["status"] == "True"
+
+
+async def test_versions_that_were_not_released_together_are_warned_of_and_block_nothing(
+    bench: DriverBench,
+) -> None:
+    await bench.machine("a", kernelHeaders=False)
+    versions = {"toolkit": {"version": "v1.14.6"}, "devicePlugin": {"version": "v0.17.4"}}
+    driver = {**POLICY["spec"]["driver"], "version": "580.95.05", "upgradePolicy": UPGRADES}
+    await bench.policy(driver=driver, **versions)
+    bench.start(DRIVERS)
+    await bench.clock.advance(10)
+    assert set(await bench.running()) == {"a"}
+    condition = await bench.condition("tonnage.dev/DriverPreflight")
+    assert (condition["status"], condition["reason"]) == ("True", "KernelHeadersMissing")
+    assert "are in no release of the GPU operator together" in condition["message"].splitlines()[-1]
 
 
 async def test_an_upgrade_goes_node_by_node_and_holds_up_at_none(bench: DriverBench) -> None:

@@ -30,6 +30,9 @@ _POD_FIELDS: Final = (
     *("hostNetwork", "secretEnv", "rdma", "kernelModuleConfig", "manager"),
 )
 _OF_DAEMON_SETS: Final = ("labels", "annotations", "tolerations", "priorityClassName", "podSecurityContext")
+_VERSIONED: Final = ("toolkit", "devicePlugin")
+_CHART: Final = "helm.sh/chart"
+_VERSION: Final = "app.kubernetes.io/version"
 _UNFINISHED: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
 _LONGEST: Final = 300
 
@@ -59,7 +62,19 @@ def cluster_driver_policy(policy: ClusterPolicy) -> DriverPolicy | None:
         pod={**common, **_pod_fields(driver)},
         generation=policy.metadata.generation,
         problem=problem,
+        release=_release(policy),
+        components={part: version for part in _VERSIONED if (version := _version(mapping(spec, part)))},
     )
+
+
+def _release(policy: ClusterPolicy) -> str:
+    """The release of NVIDIA's chart that rendered it."""
+    labels = policy.metadata.labels
+    return labels.get(_VERSION, "") if labels.get(_CHART, "").startswith("gpu-operator-") else ""
+
+
+def _version(section: JsonObject) -> str:
+    return "" if section.get("enabled") is False else text(section, "version")[:_LONGEST]
 
 
 _SANDBOXES: Final = (
