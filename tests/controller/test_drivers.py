@@ -182,6 +182,36 @@ async def test_a_users_cordon_stays(bench: DriverBench) -> None:
     assert not [key for key in node.metadata.annotations if "driver-upgrade" in key and "target" not in key]
 
 
+@pytest.mark.parametrize(
+    "user",
+    [
+        pytest.param("kubectl-cordon", id="who lifts our cordon and cordons again between two looks"),
+        pytest.param("", id="nobody"),
+    ],
+)
+async def test_a_cordon_is_lifted_that_is_ours_alone(bench: DriverBench, user: str) -> None:
+    await bench.machine("a")
+    await bench.drivers("580.95.05")
+    bench.start(DRIVERS)
+    await bench.clock.advance(10)
+    await bench.drivers("595.91.07")
+    for _ in range(60):
+        await bench.clock.advance(0.5)
+        if (await bench.states())["a"] == "pod-restart-required":
+            break
+    assert (await bench.nodes())[0].spec.unschedulable
+    if user:
+        api = bench.server.local(user)
+        for unschedulable in (None, True):
+            body: Any = {"spec": {"unschedulable": unschedulable}}
+            await api.patch(NODE, "a", body)
+    await bench.until_at_rest()
+    [node] = await bench.nodes()
+    assert (await bench.states()) == {"a": "upgrade-done"}
+    assert node.spec.unschedulable == bool(user)
+    assert not [key for key in node.metadata.annotations if key.endswith("-cordon")]
+
+
 async def test_pods_with_gpus_leave_and_jobs_are_waited_for(bench: DriverBench) -> None:
     await bench.machine("a")
     upgrades = {"autoUpgrade": True, "waitForCompletion": {"podSelector": "job=long"}}

@@ -23,6 +23,7 @@ from tonnage.model.kubernetes.selectors import NodeSelectorTerm
 from tonnage.reading.gpu_policy import fields_without_effect
 from tonnage.reading.object_parts import affinity_of
 from tonnage.wire.objects import Affinity, ClusterPolicy, DaemonSet, Node, NodeGPUStatus, NvidiaDriver, Pod
+from tonnage.wire.ownership import OwnedNode
 
 _POD_FIELDS: Final = (
     *("env", "args", "resources", "imagePullSecrets", "imagePullPolicy", "startupProbe", "livenessProbe"),
@@ -219,6 +220,17 @@ def _trouble(status: JsonObject) -> str:
     if ended and not last:
         words = [reason, f"exit status {number(ended, 'exitCode')}"]
     return ": ".join(word for word in words if word)[:_LONGEST]
+
+
+def cordon_has_the_note(node: OwnedNode, note: str) -> bool:
+    """Whether who has cordoned the node is who has written the note; so it counts where nobody says.
+
+    Both go into one write. A later cordon of somebody else's is among that writer's fields.
+    """
+    for entry in node.metadata.managed_fields:
+        if "f:unschedulable" in mapping(entry.fields, "f:spec"):
+            return f"f:{note}" in mapping(entry.fields, "f:metadata", "f:annotations")
+    return True
 
 
 def uses_gpu(pod: Pod) -> bool:

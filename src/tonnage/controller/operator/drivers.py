@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.controller.context import ControllerWorld
+from tonnage.controller.operator.cordons import with_cordon
 from tonnage.controller.operator.driver_images import ImageBook
 from tonnage.controller.operator.leaving_pods import LeavingPods
 from tonnage.decide.cluster.operate.drivers.daemon_set import (
@@ -177,7 +178,8 @@ class DriverLoop:
         labelled = {change.node for change in plan.labels}
         for policy, bare in members_by_owner(cluster, plan):
             upgrades = UpgradePolicy() if policy is None else policy.upgrades
-            members = [await self._leaving.of(member, upgrades) for member in bare]
+            whose = [await with_cordon(member, self._world.api) for member in bare]
+            members = [await self._leaving.of(member, upgrades) for member in whose]
             disabled = "" if policy is None else policy.upgrades_disabled
             steps = upgrade_steps(members, upgrades, now, disabled=disabled)
             waits: dict[str, str] = {}
