@@ -108,7 +108,10 @@ async def test_versions_that_were_not_released_together_are_warned_of_and_block_
     bench: DriverBench,
 ) -> None:
     await bench.machine("a", kernelHeaders=False)
-    versions = {"toolkit": {"version": "v1.14.6"}, "devicePlugin": {"version": "v0.17.4"}}
+    versions: dict[str, Any] = {
+        "toolkit": {"version": "v1.14.6"},
+        "devicePlugin": {"version": "v0.17.4"},
+    }
     driver = {**POLICY["spec"]["driver"], "version": "580.95.05", "upgradePolicy": UPGRADES}
     await bench.policy(driver=driver, **versions)
     bench.start(DRIVERS)

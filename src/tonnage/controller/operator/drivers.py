@@ -190,7 +190,7 @@ class DriverLoop:
                 refused = self._refusals.get(member.node.name, "")
                 waits[member.node.name] = f"{step.waits}; {refused}" if refused else step.waits
             if policy is not None:
-                problems = problems_for(policy, members, plan)
+                problems = problems_for(policy, (member.node.name for member in members), plan)
                 problem = policy.problem or plan.assigned.problems.get(policy.owner.name, "")
                 reports[str(policy.owner)] = DriverReport(tuple(members), problems, waits, problem)
         for policy in cluster.policies:

@@ -147,10 +147,10 @@ def _is_for_the_upgrade(node: DriverNode, group: DriverGroup | None, pod: Driver
 
 
 def problems_for(
-    policy: DriverPolicy, members: Iterable[UpgradingNode], plan: DriverRollout
+    policy: DriverPolicy, nodes: Iterable[str], plan: DriverRollout
 ) -> tuple[PreflightProblem, ...]:
     """What stands against a policy's drivers: on its nodes, and in the policy itself."""
-    of_nodes = (problem for member in members for problem in plan.problems.get(member.node.name, ()))
+    of_nodes = (problem for node in nodes for problem in plan.problems.get(node, ()))
     nameless = (
         system_problem(node) for node, owner in plan.assigned.nameless.items() if owner.owner == policy.owner
     )
