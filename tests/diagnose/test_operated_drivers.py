@@ -15,6 +15,7 @@ from tonnage.diagnose.operated_drivers import DriverOutlook, driver_outlook
 from tonnage.model.drivers.daemon_set import StandingDaemonSet
 from tonnage.model.drivers.node import DEPLOY_DRIVER, GROUP_LABEL, DriverNode, DriverPod, HostSystem
 from tonnage.model.drivers.policy import DriverOwner, DriverOwnerKind, DriverPolicy, ImageFields
+from tonnage.model.json import JsonObject, JsonValue
 
 NAME = "nvidia-driver-daemonset-ubuntu22.04"
 HOST = HostSystem("ubuntu", "22.04", driver_owner="container", nouveau_bound=0)
@@ -102,13 +103,18 @@ def test_every_nvidiadriver_is_shown_with_what_its_conditions_say(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     upgrade = "0 of 1 nodes run the driver that is asked for\na: waits for you"
-    conditions = [
+    conditions: list[JsonValue] = [
         {"type": "Ready", "message": upgrade},
         {"type": "tonnage.dev/DriverPreflight", "message": "a: nouveau"},
         {"type": "tonnage.dev/DriverUpgrade", "message": upgrade},
     ]
-    off = {"state": "disabled", "conditions": [{"type": "Ready", "message": "no ClusterPolicy sets it"}]}
-    show_nvidia_drivers({"pool": {"state": "notReady", "conditions": [*conditions]}, "off": off, "new": {}})
+    unused: list[JsonValue] = [{"type": "Ready", "message": "no ClusterPolicy sets it"}]
+    statuses: dict[str, JsonObject] = {
+        "pool": {"state": "notReady", "conditions": conditions},
+        "off": {"state": "disabled", "conditions": unused},
+        "new": {},
+    }
+    show_nvidia_drivers(statuses)
     assert capsys.readouterr().out.splitlines() == [
         "",
         "NVIDIADriver new: no controller has looked at it",

@@ -119,15 +119,15 @@ async def _view(
     from tonnage.diagnose.operated import operated
 
     async with connected(common) as api:
-        seen = await _seen(api, added, operator_namespace, agents_namespace)
-        view = operated(seen.cluster, SystemClock().now())
+        objects = await _objects(api, added, operator_namespace, agents_namespace)
+        view = operated(objects.cluster, SystemClock().now())
         if view is None:
             return None
-        return view, await _drivers(api, seen, view)
+        return view, await _drivers(api, objects, view)
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _OperatorObjects:
     """What is seen of the cluster, as it is judged and as the API server has it."""
 
     cluster: OperatedCluster
@@ -138,31 +138,31 @@ class _Seen:
     """Whether the controller installs drivers."""
 
 
-async def _drivers(api: HttpKubernetes, seen: _Seen, view: OperatedView) -> OperatedDrivers:
+async def _drivers(api: HttpKubernetes, objects: _OperatorObjects, view: OperatedView) -> OperatedDrivers:
     """NVIDIADrivers, and what drivers come to where the controller installs any."""
-    from tonnage.cli.operator.seen_drivers import driver_cluster, labelled_node, nvidia_drivers
+    from tonnage.cli.operator.driver_reading import driver_cluster, labelled_node, nvidia_drivers
     from tonnage.diagnose.operated_drivers import OperatedDrivers, driver_outlook
 
     statuses = await nvidia_drivers(api)
     outlook = None
-    if seen.drivers:
+    if objects.drivers:
         labels = {shown.readiness.node: shown.labels for shown in view.nodes}
         nodes = [
-            labelled_node(node, seen.reports.get(node.metadata.name), labels[node.metadata.name])
-            for node in seen.nodes
+            labelled_node(node, objects.reports.get(node.metadata.name), labels[node.metadata.name])
+            for node in objects.nodes
             if node.metadata.name in labels
         ]
-        namespace = seen.cluster.operator_namespace
-        policy = seen.policies[view.policy.name]
+        namespace = objects.cluster.operator_namespace
+        policy = objects.policies[view.policy.name]
         outlook = driver_outlook(await driver_cluster(api, policy, statuses, nodes, namespace))
     return OperatedDrivers(outlook, {driver.metadata.name: driver.status for driver in statuses})
 
 
-async def _seen(
+async def _objects(
     api: HttpKubernetes, added: Sequence[ClusterPolicy], operator_namespace: str, agents_namespace: str
-) -> _Seen:
+) -> _OperatorObjects:
     """What is seen of the cluster; policies that are added take the place of those of their names."""
-    from tonnage.cli.operator.seen_drivers import controller_installs_drivers
+    from tonnage.cli.operator.driver_reading import controller_installs_drivers
     from tonnage.diagnose.operated import OperatedCluster
     from tonnage.model.gpu_policy import SeenConfigMap
     from tonnage.model.names import AGENTS_CONFIG
@@ -198,7 +198,7 @@ async def _seen(
         config_map_from(agents[0]) if agents else SeenConfigMap(agents_namespace, AGENTS_CONFIG, {}),
         operator_namespace,
     )
-    return _Seen(cluster, by_name, nodes, reports, drivers)
+    return _OperatorObjects(cluster, by_name, nodes, reports, drivers)
 
 
 def _show(view: OperatedView, drivers: OperatedDrivers, common: Common, *, planned: bool) -> None:

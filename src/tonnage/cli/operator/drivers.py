@@ -59,11 +59,11 @@ def show_nvidia_drivers(statuses: Mapping[str, JsonObject]) -> None:
         ready = (c for c in mappings(status, "conditions") if text(c, "type") == "Ready")
         why = next((text(condition, "message") for condition in ready), "")
         # Unless the policy itself is at fault, that is what the upgrade's condition says.
-        known = not why or why in (
+        repeated = not why or why in (
             text(c, "message") for c in mappings(status, "conditions") if text(c, "type") in _WORDS
         )
         say()
-        say(line(f"NVIDIADriver {name}: {state}{'' if known else ', '}{'' if known else why}"))
+        say(line(f"NVIDIADriver {name}: {state}{'' if repeated else ', '}{'' if repeated else why}"))
         for message in lines:
             say(line(f"  {message}"))
 
@@ -75,8 +75,8 @@ def show_outlook(outlook: DriverOutlook | None) -> None:
     say()
     say("Drivers:" if outlook.groups or outlook.unused else "Drivers: no node would get a driver container")
     for group in outlook.groups:
-        what = f", {group.change}" if group.change else ""
-        say(line(f"  DaemonSet {group.name} ({group.owner}{what}): {group.image}"))
+        change = f", {group.change}" if group.change else ""
+        say(line(f"  DaemonSet {group.name} ({group.owner}{change}): {group.image}"))
         stays = [node for node in group.nodes if node not in (*group.installs, *group.upgrades)]
         for words, nodes in (
             ("install on", group.installs),

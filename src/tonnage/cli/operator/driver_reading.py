@@ -60,9 +60,9 @@ async def nvidia_drivers(api: HttpKubernetes) -> list[NvidiaDriver]:
 
 def labelled_node(node: Node, report: NodeGPUStatus | None, changes: Mapping[str, str | None]) -> DriverNode:
     """A node with the labels that it is going to have."""
-    seen = driver_node_from(node, report, "")
-    labels = {key: value for key, value in {**seen.labels, **changes}.items() if value is not None}
-    return replace(seen, labels=labels)
+    current = driver_node_from(node, report, "")
+    labels = {key: value for key, value in {**current.labels, **changes}.items() if value is not None}
+    return replace(current, labels=labels)
 
 
 async def driver_cluster(
@@ -85,6 +85,6 @@ async def driver_cluster(
         policies,
         list(nodes),
         pods=by_node,
-        standing={each.metadata.name: standing_daemon_set(each) for each in sets.items},
+        standing={daemons.metadata.name: standing_daemon_set(daemons) for daemons in sets.items},
         namespace=namespace,
     )
