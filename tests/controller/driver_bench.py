@@ -47,11 +47,17 @@ class DriverBench(Bench):
         self.tasks.append(asyncio.create_task(self._pretend()))
 
     async def machine(
-        self, name: str, *, system: str = "ubuntu", version: str = "22.04", **host: Any
+        self,
+        name: str,
+        *,
+        system: str = "ubuntu",
+        version: str = "22.04",
+        image: str = "Ubuntu 22.04.3 LTS",
+        **host: Any,
     ) -> None:
         """A node whose agent reports its host, and no driver of the host's own."""
         await self.node(name)
-        info = {"kernelVersion": "5.15.0-84-generic", "osImage": "Ubuntu 22.04.3 LTS"}
+        info = {"kernelVersion": "5.15.0-84-generic", "osImage": image}
         body: Any = {
             "status": {"nodeInfo": info, "conditions": [{"type": "Ready", "status": "True"}]},
         }

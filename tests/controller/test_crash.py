@@ -60,13 +60,17 @@ class Killed(BaseException):
 
 
 class Fuse:
-    """An API that kills its caller before or after the write of a number, counted from 0."""
+    """An API that kills its caller before or after the write of a number, counted from 0.
+
+    `writes` are the kinds that were written, `deleted` the numbers of those that deleted something.
+    """
 
     def __init__(self, api: KubernetesApi, at: int | None, *, after: bool = False) -> None:
         self._api = api
         self._at = at
         self._after = after
         self.writes: list[str] = []
+        self.deleted: list[int] = []
         self.blown = False
 
     def __getattr__(self, name: str) -> Any:
@@ -79,6 +83,8 @@ class Fuse:
                 raise Killed  # its other tasks write nothing any more
             here = len(self.writes) == self._at
             self.writes.append(kind.kind)
+            if name == "delete":
+                self.deleted.append(len(self.writes) - 1)
             if here and not self._after:
                 self.blown = True
                 raise Killed

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from controller.driver_bench import DRIVERS, DriverBench
+from controller.driver_bench import DRIVERS, UPGRADES, DriverBench
+from controller.test_operator import POLICY
 from tonnage.wire.kinds import CLUSTER_POLICY, DAEMON_SET, NODE, NVIDIA_DRIVER, POD
 
 
@@ -79,12 +80,19 @@ async def test_a_group_without_nodes_loses_its_daemon_set(bench: DriverBench) ->
             True,
             id="DRV-1: no kernel headers",
         ),
+        pytest.param(
+            {"systemID": "", "systemVersion": ""},
+            "SystemUnknown",
+            "a: its system is not known, so that no driver image can be named",
+            False,
+            id="a system that nobody names",
+        ),
     ],
 )
 async def test_what_stands_against_a_driver_is_a_condition_with_the_node_and_the_remedy(
     bench: DriverBench, host: dict[str, Any], reason: str, words: str, *, runs: bool
 ) -> None:
-    await bench.machine("a", **host)
+    await bench.machine("a", image="Linux", **host)
     await bench.machine("b")
     await bench.drivers("580.95.05")
     bench.start(DRIVERS)
@@ -94,6 +102,24 @@ async def test_what_stands_against_a_driver_is_a_condition_with_the_node_and_the
     assert condition["reason"] == reason
     assert words in condition["message"]
     assert (await bench.condition("tonnage.dev/DriverUpgrade"))["status"] == "True"
+
+
+async def test_versions_that_were_not_released_together_are_warned_of_and_block_nothing(
+    bench: DriverBench,
+) -> None:
+    await bench.machine("a", kernelHeaders=False)
+    versions: dict[str, Any] = {
+        "toolkit": {"version": "v1.14.6"},
+        "devicePlugin": {"version": "v0.17.4"},
+    }
+    driver = {**POLICY["spec"]["driver"], "version": "580.95.05", "upgradePolicy": UPGRADES}
+    await bench.policy(driver=driver, **versions)
+    bench.start(DRIVERS)
+    await bench.clock.advance(10)
+    assert set(await bench.running()) == {"a"}
+    condition = await bench.condition("tonnage.dev/DriverPreflight")
+    assert (condition["status"], condition["reason"]) == ("True", "KernelHeadersMissing")
+    assert "are in no release of the GPU operator together" in condition["message"].splitlines()[-1]
 
 
 async def test_an_upgrade_goes_node_by_node_and_holds_up_at_none(bench: DriverBench) -> None:
@@ -157,6 +183,36 @@ async def test_a_users_cordon_stays(bench: DriverBench) -> None:
     assert "595.91.07" in (await bench.running())["a"]
     assert node.spec.unschedulable
     assert not [key for key in node.metadata.annotations if "driver-upgrade" in key and "target" not in key]
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        pytest.param("kubectl-cordon", id="who lifts our cordon and cordons again between two looks"),
+        pytest.param("", id="nobody"),
+    ],
+)
+async def test_a_cordon_is_lifted_that_is_ours_alone(bench: DriverBench, user: str) -> None:
+    await bench.machine("a")
+    await bench.drivers("580.95.05")
+    bench.start(DRIVERS)
+    await bench.clock.advance(10)
+    await bench.drivers("595.91.07")
+    for _ in range(60):
+        await bench.clock.advance(0.5)
+        if (await bench.states())["a"] == "pod-restart-required":
+            break
+    assert (await bench.nodes())[0].spec.unschedulable
+    if user:
+        api = bench.server.local(user)
+        for unschedulable in (None, True):
+            body: Any = {"spec": {"unschedulable": unschedulable}}
+            await api.patch(NODE, "a", body)
+    await bench.until_at_rest()
+    [node] = await bench.nodes()
+    assert (await bench.states()) == {"a": "upgrade-done"}
+    assert node.spec.unschedulable == bool(user)
+    assert not [key for key in node.metadata.annotations if key.endswith("-cordon")]
 
 
 async def test_pods_with_gpus_leave_and_jobs_are_waited_for(bench: DriverBench) -> None:

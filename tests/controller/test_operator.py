@@ -73,7 +73,8 @@ class Bench:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.api: KubernetesApi = ApiServer(self.clock, random=Random(7)).local()
+        self.server = ApiServer(self.clock, random=Random(7))
+        self.api: KubernetesApi = self.server.local()
         self.tasks: list[asyncio.Task[None]] = []
 
     async def install(self) -> None:

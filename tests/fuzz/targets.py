@@ -10,7 +10,19 @@ from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import Final
 
-from fuzz import api, cluster, documents, driver, kubelet, memory, node_files, plugins, settings, streams
+from fuzz import (
+    api,
+    cluster,
+    documents,
+    driver,
+    kubelet,
+    memory,
+    node_files,
+    plugins,
+    registries,
+    settings,
+    streams,
+)
 
 Target = Callable[[bytes], None]
 
@@ -50,6 +62,9 @@ TARGETS: Final[Mapping[str, Callable[[], AbstractContextManager[Target]]]] = Map
         "web-login": lambda: nullcontext(settings.web_login),
         "prometheus-answer": lambda: nullcontext(settings.prometheus_answer),
         "cluster-policy": lambda: nullcontext(settings.cluster_policies),
+        "pull-secret": lambda: nullcontext(registries.pull_secret),
+        "registry-token": lambda: nullcontext(registries.token_answer),
+        "driver-image-note": lambda: nullcontext(registries.image_note),
         "exporter-counters": lambda: nullcontext(settings.exporter_counters),
         "device-page": lambda: nullcontext(settings.device_page),
         "pretended-load": lambda: nullcontext(settings.pretended_load),

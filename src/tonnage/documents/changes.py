@@ -23,7 +23,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tonnage.documents.scenario import parse_taint
+from tonnage.documents.node_groups import parse_taint
 from tonnage.documents.yaml.reader import MarkedDocument, parse_yaml
 from tonnage.documents.yaml.reader import Path as FieldPath
 from tonnage.documents.yaml.source import Document, DocumentFieldError, validate

@@ -23,6 +23,7 @@ from tonnage.model.kubernetes.selectors import NodeSelectorTerm
 from tonnage.reading.gpu_policy import fields_without_effect
 from tonnage.reading.object_parts import affinity_of
 from tonnage.wire.objects import Affinity, ClusterPolicy, DaemonSet, Node, NodeGPUStatus, NvidiaDriver, Pod
+from tonnage.wire.ownership import OwnedNode
 
 _POD_FIELDS: Final = (
     *("env", "args", "resources", "imagePullSecrets", "imagePullPolicy", "startupProbe", "livenessProbe"),
@@ -30,6 +31,9 @@ _POD_FIELDS: Final = (
     *("hostNetwork", "secretEnv", "rdma", "kernelModuleConfig", "manager"),
 )
 _OF_DAEMON_SETS: Final = ("labels", "annotations", "tolerations", "priorityClassName", "podSecurityContext")
+_VERSIONED: Final = ("toolkit", "devicePlugin")
+_CHART: Final = "helm.sh/chart"
+_VERSION: Final = "app.kubernetes.io/version"
 _UNFINISHED: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
 _LONGEST: Final = 300
 
@@ -59,7 +63,19 @@ def cluster_driver_policy(policy: ClusterPolicy) -> DriverPolicy | None:
         pod={**common, **_pod_fields(driver)},
         generation=policy.metadata.generation,
         problem=problem,
+        release=_release(policy),
+        components={part: version for part in _VERSIONED if (version := _version(mapping(spec, part)))},
     )
+
+
+def _release(policy: ClusterPolicy) -> str:
+    """The release of NVIDIA's chart that rendered it."""
+    labels = policy.metadata.labels
+    return labels.get(_VERSION, "") if labels.get(_CHART, "").startswith("gpu-operator-") else ""
+
+
+def _version(section: JsonObject) -> str:
+    return "" if section.get("enabled") is False else text(section, "version")[:_LONGEST]
 
 
 _SANDBOXES: Final = (
@@ -204,6 +220,17 @@ def _trouble(status: JsonObject) -> str:
     if ended and not last:
         words = [reason, f"exit status {number(ended, 'exitCode')}"]
     return ": ".join(word for word in words if word)[:_LONGEST]
+
+
+def cordon_has_the_note(node: OwnedNode, note: str) -> bool:
+    """Whether who has cordoned the node is who has written the note; so it counts where nobody says.
+
+    Both go into one write. A later cordon of somebody else's is among that writer's fields.
+    """
+    for entry in node.metadata.managed_fields:
+        if "f:unschedulable" in mapping(entry.fields, "f:spec"):
+            return f"f:{note}" in mapping(entry.fields, "f:metadata", "f:annotations")
+    return True
 
 
 def uses_gpu(pod: Pod) -> bool:

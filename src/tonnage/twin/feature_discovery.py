@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.decide.node.labels.node_labels import node_labels
 from tonnage.documents.hardware import Hardware
-from tonnage.documents.scenario import NodeGroup
+from tonnage.documents.node_groups import NodeGroup
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.node.machine import Cpu, Machine, PciDevice

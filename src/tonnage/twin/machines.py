@@ -15,7 +15,8 @@ from tonnage.decide.kubernetes.kubelet.topology_manager import TopologyPolicy, T
 from tonnage.decide.node.choose_config import ConfigChoice, Wishes, choose
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.documents.hardware import Hardware, HardwareDevice
-from tonnage.documents.scenario import NodeGroup, Scenario
+from tonnage.documents.node_groups import NodeGroup
+from tonnage.documents.scenario import Scenario
 from tonnage.documents.yaml.reader import MAX_BYTES
 from tonnage.documents.yaml.source import parse_document
 from tonnage.model.devices.sharing import PluginConfig

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from tonnage.wire import claims as c
 from tonnage.wire import endpoints as e
 from tonnage.wire import objects as o
+from tonnage.wire import ownership as n
 from tonnage.wire import policies as p
 from tonnage.wire import reports as r
 from tonnage.wire import workloads as w
@@ -47,6 +48,7 @@ class Kind(Generic[T_co]):
 
 POD = Kind("", "v1", "Pod", "pods", True, o.Pod)
 NODE = Kind("", "v1", "Node", "nodes", False, o.Node)
+NODE_WRITERS = Kind("", "v1", "Node", "nodes", False, n.OwnedNode)
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", False, o.Namespace)
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", True, o.ConfigMap)
 SECRET = Kind("", "v1", "Secret", "secrets", True, o.Secret)

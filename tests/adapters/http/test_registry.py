@@ -110,7 +110,24 @@ async def test_the_secret_is_not_told_to_another_host_that_the_registry_names() 
     assert LOGIN not in str(server.seen)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"auths": 1}', '{"auths": {"a.example": {"auth": "%%"}}}'])
+@pytest.mark.parametrize(
+    "realm", ["http://[", "http://127.0.0.1\x7f/", "http://", "", f"http://127.0.0.1/{'x' * 480}"]
+)
+async def test_a_challenge_that_names_no_address_is_unknown(realm: str) -> None:
+    challenge = {"WWW-Authenticate": f'Bearer realm="{realm}",service="s"'}
+    async with asyncio.timeout(20), serving(lambda *_: (401, challenge, b"")) as server:
+        answer = await HttpRegistry([server.host]).ask(f"{server.host}/driver:1", (config(server.host),))
+    assert answer.state is TagState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "{", '{"auths": 1}', '{"auths": {"a.example": {"auth": "%%"}}}'),
+        pytest.param('{"auths": {"a.example": {"username": "\\ud800"}}}', id="half a pair of surrogates"),
+        pytest.param('{"auths": {"https://[": {"auth": "dTpw"}}}', id="a server that is no address"),
+    ],
+)
 def test_a_broken_secret_has_no_login(text: str) -> None:
     assert login_for(text, "a.example") is None
 

@@ -94,6 +94,7 @@ HOSTILE: Final[Mapping[str, tuple[Family, ...]]] = MappingProxyType(
                     "kubelet-checkpoint",
                 ),
                 *("prometheus-answer", "web-login"),
+                *("pull-secret", "registry-token", "driver-image-note"),
                 *("exec-credential", "state-folder", "lab-output", "agent-memory", "checkpoint-file"),
                 *("pretended-devices", "kubelet-memory", "kubelet-status", "webhook-answer", "annotations"),
             ),

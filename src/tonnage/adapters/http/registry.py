@@ -6,7 +6,6 @@ Source: opencontainers/distribution-spec v1.1 and the token authentication of CN
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Collection
 from typing import Final
@@ -56,7 +55,7 @@ class HttpRegistry:
                 timeout=_TIMEOUT_S, follow_redirects=False, headers=headers, trust_env=host not in _LOCAL
             ) as client:
                 return await self._manifest(client, (host, name, reference), login)
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             return _unknown(f"registry {host} does not answer: {type(error).__name__}")
 
     async def _manifest(
@@ -89,13 +88,11 @@ class HttpRegistry:
         if scheme.lower() == "basic":
             return None if login is None else f"Basic {login}"
         fields = dict(_FIELD.findall(rest))
-        realm = urlsplit(fields.get("realm", ""))
-        if scheme.lower() != "bearer" or realm.scheme != _scheme(realm.netloc):
-            return None
-        if realm.netloc != host and realm.netloc not in self._hosts:
+        issuer = token_host(fields.get("realm", ""))
+        if scheme.lower() != "bearer" or (issuer != host and issuer not in self._hosts):
             return None
         # What is written for the registry is not told to another host that the registry names.
-        own = {"Authorization": f"Basic {login}"} if login is not None and realm.netloc == host else {}
+        own = {"Authorization": f"Basic {login}"} if login is not None and issuer == host else {}
         wish = {"service": fields.get("service", ""), "scope": f"repository:{name}:pull"}
         async with client.stream("GET", fields["realm"], params=wish, headers=own) as answer:
             body = b""
@@ -105,7 +102,7 @@ class HttpRegistry:
                     return None
             if answer.status_code != 200:
                 return None
-        token = _token(body)
+        token = token_in(body)
         return f"Bearer {token}" if token else None
 
 
@@ -117,21 +114,39 @@ def login_for(docker_config: str, host: str) -> str | None:
     """
     auths = mapping(_json(docker_config.encode()), "auths")
     for server, entry in list(auths.items())[:100]:
-        if (urlsplit(server).netloc if "//" in server else server.partition("/")[0]) != host:
+        if (_netloc(server) if "//" in server else server.partition("/")[0]) != host:
             continue
         login = text(entry, "auth")
-        if not login and text(entry, "username"):
-            words = f"{text(entry, 'username')}:{text(entry, 'password')}"
-            login = base64.b64encode(words.encode()).decode()
         try:
+            if not login and text(entry, "username"):
+                words = f"{text(entry, 'username')}:{text(entry, 'password')}"
+                login = base64.b64encode(words.encode()).decode()
             base64.b64decode(login, validate=True)
-        except (binascii.Error, ValueError):
+        except ValueError:  # half a pair of surrogates, or no Base64
             return None
         return login or None
     return None
 
 
-def _token(body: bytes) -> str:
+def token_host(realm: str) -> str:
+    """The host that a challenge sends for a token, where it is reached as a registry is; empty: it is not.
+
+    >>> token_host("https://auth.example/token"), token_host("http://auth.example/token")
+    ('auth.example', '')
+    """
+    host = _netloc(realm)
+    return host if realm.startswith(f"{_scheme(host)}://{host}") else ""
+
+
+def _netloc(url: str) -> str:
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return ""
+
+
+def token_in(body: bytes) -> str:
+    """The token of an answer; empty: it has none that may stand in a header."""
     answer = _json(body)
     token = text(answer, "token") or text(answer, "access_token")
     return token if token.isascii() and token.isprintable() else ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tonnage.cli.cluster import connected
-from tonnage.cli.operator.drivers import installs_drivers, rollback, show_conditions
+from tonnage.cli.operator.drivers import (
+    installs_drivers,
+    rollback,
+    show_conditions,
+    show_nvidia_drivers,
+    show_outlook,
+)
 from tonnage.cli.operator.objects import owned_objects
 from tonnage.cli.operator.words import label_words, object_words
 from tonnage.cli.options import Common, common_options, examples
@@ -22,7 +29,8 @@ from tonnage.model.errors import ApiError, ConfigError, Problem
 if TYPE_CHECKING:
     from tonnage.adapters.kubernetes.http import HttpKubernetes
     from tonnage.diagnose.operated import OperatedCluster, OperatedView
-    from tonnage.wire.objects import ClusterPolicy
+    from tonnage.diagnose.operated_drivers import OperatedDrivers
+    from tonnage.wire.objects import ClusterPolicy, Node, NodeGPUStatus
 
 _NO_POLICY: Final = "no ClusterPolicy: the controller does nothing without one"
 _FEW_FIELDS: Final = 4
@@ -63,10 +71,11 @@ def _namespaces(wrapped: Callable[..., Any]) -> Callable[..., Any]:
 @common_options(output=("text", "wide", "json", "yaml"), cluster=True)
 def status(common: Common, operator_namespace: str, agents_namespace: str) -> int:
     """Exit status 1 unless every GPU node is ready."""
-    view = asyncio.run(_view(common, (), operator_namespace, agents_namespace))
-    if view is None:
+    shown = asyncio.run(_view(common, (), operator_namespace, agents_namespace))
+    if shown is None:
         raise ConfigError(Problem(_NO_POLICY, remedy="apply one, or run tonnage status for the nodes"))
-    _show(view, common, planned=False)
+    view, drivers = shown
+    _show(view, drivers, common, planned=False)
     return 0 if view.judgement.state == "ready" else 1
 
 
@@ -84,9 +93,10 @@ def status(common: Common, operator_namespace: str, agents_namespace: str) -> in
 def plan(common: Common, file: str, operator_namespace: str, agents_namespace: str) -> int:
     """Exit status 1 where the policy would not be ready."""
     policy = _policy_in(file)
-    view = asyncio.run(_view(common, (policy,), operator_namespace, agents_namespace))
-    assert view is not None  # there is at least the one in the file
-    _show(view, common, planned=True)
+    shown = asyncio.run(_view(common, (policy,), operator_namespace, agents_namespace))
+    assert shown is not None  # there is at least the one in the file
+    view, drivers = shown
+    _show(view, drivers, common, planned=True)
     return 0 if view.judgement.state == "ready" else 1
 
 
@@ -104,19 +114,56 @@ def _policy_in(file: str) -> ClusterPolicy:
 
 async def _view(
     common: Common, added: Sequence[ClusterPolicy], operator_namespace: str, agents_namespace: str
-) -> OperatedView | None:
+) -> tuple[OperatedView, OperatedDrivers] | None:
+    """What the policy in force comes to, and its drivers; None: there is no policy."""
     from tonnage.adapters.clock import SystemClock
     from tonnage.diagnose.operated import operated
 
     async with connected(common) as api:
-        cluster = await _cluster(api, added, operator_namespace, agents_namespace)
-    return operated(cluster, SystemClock().now())
+        objects = await _objects(api, added, operator_namespace, agents_namespace)
+        view = operated(objects.cluster, SystemClock().now())
+        if view is None:
+            return None
+        return view, await _drivers(api, objects, view)
 
 
-async def _cluster(
+@dataclass(frozen=True, slots=True)
+class _OperatorObjects:
+    """What is seen of the cluster, as it is judged and as the API server has it."""
+
+    cluster: OperatedCluster
+    policies: Mapping[str, ClusterPolicy]
+    nodes: Sequence[Node]
+    reports: Mapping[str, NodeGPUStatus]
+    drivers: bool
+    """Whether the controller installs drivers."""
+
+
+async def _drivers(api: HttpKubernetes, objects: _OperatorObjects, view: OperatedView) -> OperatedDrivers:
+    """NVIDIADrivers, and what drivers come to where the controller installs any."""
+    from tonnage.cli.operator.driver_reading import driver_cluster, labelled_node, nvidia_drivers
+    from tonnage.diagnose.operated_drivers import OperatedDrivers, driver_outlook
+
+    statuses = await nvidia_drivers(api)
+    outlook = None
+    if objects.drivers:
+        labels = {shown.readiness.node: shown.labels for shown in view.nodes}
+        nodes = [
+            labelled_node(node, objects.reports.get(node.metadata.name), labels[node.metadata.name])
+            for node in objects.nodes
+            if node.metadata.name in labels
+        ]
+        namespace = objects.cluster.operator_namespace
+        policy = objects.policies[view.policy.name]
+        outlook = driver_outlook(await driver_cluster(api, policy, statuses, nodes, namespace))
+    return OperatedDrivers(outlook, {driver.metadata.name: driver.status for driver in statuses})
+
+
+async def _objects(
     api: HttpKubernetes, added: Sequence[ClusterPolicy], operator_namespace: str, agents_namespace: str
-) -> OperatedCluster:
+) -> _OperatorObjects:
     """What is seen of the cluster; policies that are added take the place of those of their names."""
+    from tonnage.cli.operator.driver_reading import controller_installs_drivers
     from tonnage.diagnose.operated import OperatedCluster
     from tonnage.model.gpu_policy import SeenConfigMap
     from tonnage.model.names import AGENTS_CONFIG, AGENTS_LAYOUTS
@@ -130,10 +177,12 @@ async def _cluster(
             raise
         policies = []  # the kind is not served yet
     drivers = any(installs_drivers(policy.status) for policy in policies)
+    drivers = drivers or await controller_installs_drivers(api, agents_namespace)
     by_name = {policy.metadata.name: policy for policy in policies}
     for policy in added:
         if (current := by_name.get(policy.metadata.name)) is not None:
             policy.metadata.creation_timestamp = current.metadata.creation_timestamp
+            policy.metadata.uid = current.metadata.uid
         by_name[policy.metadata.name] = policy
     nodes = (await api.list(NODE)).items
     reports = {report.metadata.name: report for report in (await api.list(NODE_GPU_STATUS)).items}
@@ -143,7 +192,7 @@ async def _cluster(
         for config in (await api.list(CONFIG_MAP, namespace=agents_namespace)).items
     }
     sets, classes = await owned_objects(api, operator_namespace, operated=bool(policies))
-    return OperatedCluster(
+    cluster = OperatedCluster(
         [gpu_policy_from(policy, drivers=drivers) for policy in by_name.values()],
         [operated_node_from(node, reports.get(node.metadata.name)) for node in nodes],
         [config_map_from(config) for config in configs],
@@ -153,11 +202,12 @@ async def _cluster(
         sets,
         classes,
     )
+    return _OperatorObjects(cluster, by_name, nodes, reports, drivers)
 
 
-def _show(view: OperatedView, common: Common, *, planned: bool) -> None:
+def _show(view: OperatedView, drivers: OperatedDrivers, common: Common, *, planned: bool) -> None:
     if common.output in ("json", "yaml"):
-        emit(view.to_json(), common.output)
+        emit({**view.to_json(), "drivers": drivers.to_json()}, common.output)
         return
     state, *more = view.judgement.message.split("\n")
     say(line(f"ClusterPolicy {view.policy.name}: {view.judgement.state}, {state}"))
@@ -168,8 +218,11 @@ def _show(view: OperatedView, common: Common, *, planned: bool) -> None:
     _show_nodes(view)
     _show_changes(view, planned=planned)
     _show_parts(view)
-    if not planned:
+    if planned:
+        show_outlook(drivers.outlook)
+    else:
         show_conditions(view.policy.status)
+        show_nvidia_drivers(drivers.statuses)
     _show_fields(view, all_of_them=common.output == "wide" or common.verbose)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -16,6 +17,7 @@ from tonnage.model.json_access import mappings, text
 if TYPE_CHECKING:
     from tonnage.adapters.kubernetes.http import HttpKubernetes
     from tonnage.decide.cluster.operate.drivers.rollback import DriverRollback
+    from tonnage.diagnose.operated_drivers import DriverOutlook
     from tonnage.model.json import JsonObject
 
 _WORDS: Final = {
@@ -32,16 +34,64 @@ def installs_drivers(status: JsonObject) -> bool:
 
 def show_conditions(status: JsonObject) -> None:
     """What a policy's status says of drivers; nothing where the controller installs none."""
+    for message in condition_lines(status):
+        if not message.startswith(" "):
+            say()
+        say(line(message))
+
+
+def condition_lines(status: JsonObject) -> Iterator[str]:
+    """A line for each condition about drivers, and those of its message behind it."""
     by_type = {text(condition, "type"): condition for condition in mappings(status, "conditions")}
     for kind, words in _WORDS.items():
         condition = by_type.get(kind)
-        if condition is None:
-            continue
-        first, *more = text(condition, "message").split("\n")
+        if condition is not None:
+            first, *more = text(condition, "message").split("\n")
+            yield f"{words}: {first}"
+            yield from (f"  {message}" for message in more)
+
+
+def show_nvidia_drivers(statuses: Mapping[str, JsonObject]) -> None:
+    """Where each NVIDIADriver stands, with what its own conditions say."""
+    for name, status in sorted(statuses.items()):
+        lines = [*condition_lines(status)]
+        state = text(status, "state") or "no controller has looked at it"
+        ready = (c for c in mappings(status, "conditions") if text(c, "type") == "Ready")
+        why = next((text(condition, "message") for condition in ready), "")
+        # Unless the policy itself is at fault, that is what the upgrade's condition says.
+        repeated = not why or why in (
+            text(c, "message") for c in mappings(status, "conditions") if text(c, "type") in _WORDS
+        )
         say()
-        say(line(f"{words}: {first}"))
-        for message in more:
+        say(line(f"NVIDIADriver {name}: {state}{'' if repeated else ', '}{'' if repeated else why}"))
+        for message in lines:
             say(line(f"  {message}"))
+
+
+def show_outlook(outlook: DriverOutlook | None) -> None:
+    """DaemonSets with their images and nodes, and what stands against them."""
+    if outlook is None:
+        return
+    say()
+    say("Drivers:" if outlook.groups or outlook.unused else "Drivers: no node would get a driver container")
+    for group in outlook.groups:
+        change = f", {group.change}" if group.change else ""
+        say(line(f"  DaemonSet {group.name} ({group.owner}{change}): {group.image}"))
+        stays = [node for node in group.nodes if node not in (*group.installs, *group.upgrades)]
+        for words, nodes in (
+            ("install on", group.installs),
+            ("upgrade on", group.upgrades),
+            ("stays on", stays),
+        ):
+            if nodes:
+                say(line(f"    {words} {', '.join(nodes)}"))
+    for name in outlook.unused:
+        say(line(f"  DaemonSet {name}: removed"))
+    if outlook.problems or outlook.conflicts:
+        say()
+        say("Before a driver is rolled out:")
+    for problem in (*outlook.conflicts, *map(str, outlook.problems)):
+        say(line(f"  {problem}"))
 
 
 @click.command(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 from collections.abc import Mapping
 from typing import Final
 
@@ -16,6 +15,7 @@ from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesReader
 from tonnage.ports.registry import ImageRegistry
 from tonnage.wire.kinds import SECRET
+from tonnage.wire.objects import Secret
 
 _KNOWN_S: Final = 3600.0
 _MISSING_S: Final = 60.0
@@ -60,13 +60,18 @@ class ImageBook:
         for name in pull_secrets(group):
             try:
                 secret = await self._api.get(SECRET, name, self._namespace)
-                secrets.append(base64.b64decode(secret.data.get(_DOCKER, ""), validate=True).decode())
+                secrets.append(docker_config(secret))
             except ClusterError as error:
                 return ImageAnswer(
                     TagState.UNKNOWN, f"pull secret {name} cannot be read: {error.problems[0].what}"
                 )
-            except (binascii.Error, UnicodeDecodeError):
+            except ValueError:
                 return ImageAnswer(
                     TagState.UNKNOWN, f"pull secret {name} cannot be read: it is not base64 text"
                 )
         return await registry.ask(image, tuple(secrets))
+
+
+def docker_config(secret: Secret) -> str:
+    """The logins that a pull secret has, as JSON. Raises ValueError: it is not text in Base64."""
+    return base64.b64decode(secret.data.get(_DOCKER, ""), validate=True).decode()

@@ -1,4 +1,4 @@
-"""Drivers: DaemonSets for item group of nodes, their preflight, and their upgrade node by node."""
+"""Drivers: DaemonSets for each group of nodes, their preflight, and their upgrade node by node."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.controller.context import ControllerWorld
+from tonnage.controller.operator.cordons import with_cordon
 from tonnage.controller.operator.driver_images import ImageBook
 from tonnage.controller.operator.leaving_pods import LeavingPods
 from tonnage.decide.cluster.operate.drivers.daemon_set import (
@@ -23,6 +24,7 @@ from tonnage.decide.cluster.operate.drivers.rollout import (
     DriverRollout,
     members_by_owner,
     needed_images,
+    problems_for,
     rollout,
 )
 from tonnage.decide.cluster.operate.drivers.states import FAILURE, UNDER_WAY, UpgradeState
@@ -169,14 +171,15 @@ class DriverLoop:
                 await perform(deleted, sight)
 
     async def _upgrade(self, cluster: DriverCluster, plan: DriverRollout) -> bool:
-        """One step of item node; whether any upgrade is under way."""
+        """One step of each node; whether any upgrade is under way."""
         now = self._world.clock.now()
         reports: dict[str, DriverReport] = {}
         under_way = False
         labelled = {change.node for change in plan.labels}
         for policy, bare in members_by_owner(cluster, plan):
             upgrades = UpgradePolicy() if policy is None else policy.upgrades
-            members = [await self._leaving.of(member, upgrades) for member in bare]
+            whose = [await with_cordon(member, self._world.api) for member in bare]
+            members = [await self._leaving.of(member, upgrades) for member in whose]
             disabled = "" if policy is None else policy.upgrades_disabled
             steps = upgrade_steps(members, upgrades, now, disabled=disabled)
             waits: dict[str, str] = {}
@@ -187,13 +190,14 @@ class DriverLoop:
                 refused = self._refusals.get(member.node.name, "")
                 waits[member.node.name] = f"{step.waits}; {refused}" if refused else step.waits
             if policy is not None:
-                problems = (p for member in members for p in plan.problems.get(member.node.name, ()))
+                problems = problems_for(policy, (member.node.name for member in members), plan)
                 problem = policy.problem or plan.assigned.problems.get(policy.owner.name, "")
-                reports[str(policy.owner)] = DriverReport(tuple(members), tuple(problems), waits, problem)
+                reports[str(policy.owner)] = DriverReport(tuple(members), problems, waits, problem)
         for policy in cluster.policies:
             if policy.enabled and str(policy.owner) not in reports:
                 problem = policy.problem or plan.assigned.problems.get(policy.owner.name, "")
-                reports[str(policy.owner)] = DriverReport(problem=problem)
+                problems = problems_for(policy, (), plan)
+                reports[str(policy.owner)] = DriverReport(problems=problems, problem=problem)
         if reports != self._reports_by_owner:
             self._reports_by_owner = reports
             self.on_report()

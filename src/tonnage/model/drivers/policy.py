@@ -89,4 +89,8 @@ class DriverPolicy:
     without_effect: tuple[FieldWithoutEffect, ...] = ()
     problem: str = ""
     """Why nothing is done for this owner."""
+    release: str = ""
+    """The release of the GPU operator whose chart the policy comes from; empty: it does not say."""
+    components: Mapping[str, str] = field(default_factory=dict)
+    """Versions that it names of other parts, by the parts' sections."""
     status: JsonObject = field(default_factory=dict, repr=False)

@@ -13,6 +13,7 @@ from tonnage.decide.kubernetes.matching import requirement_holds
 from tonnage.model.drivers.node import DEPLOY_DRIVER, DriverNode
 from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy
 
+NAMELESS: Final = "its system is not known, so that no driver image can be named"
 _LONGEST_NAME: Final = 52
 """A name is a label's value as well, and DaemonSets add to it."""
 _UNSAFE: Final = re.compile(r"[^a-z0-9.-]+")
@@ -35,10 +36,14 @@ class DriverGroup:
 
 @dataclass(frozen=True, slots=True)
 class DriverAssignment:
-    """`groups` by node; nodes without one are in no policy, or `unknown` has why; `problems` by owner."""
+    """`groups` by node; nodes without one are in no policy, or `unknown` has why; `problems` by owner.
+
+    `nameless` has by node the policy that selects it, where no image can be named for it.
+    """
 
     groups: Mapping[str, DriverGroup] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
+    nameless: Mapping[str, DriverPolicy] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -54,6 +59,7 @@ def assignment(policies: Sequence[DriverPolicy], nodes: Iterable[DriverNode]) ->
             problems[policy.owner.name] = f"spec.default: {names} are both default; set it in one of them"
     groups: dict[str, DriverGroup] = {}
     unknown: dict[str, str] = {}
+    nameless: dict[str, DriverPolicy] = {}
     for node in nodes:
         if node.labels.get(DEPLOY_DRIVER) not in ("true", "paused-for-driver-upgrade"):
             continue
@@ -67,12 +73,13 @@ def assignment(policies: Sequence[DriverPolicy], nodes: Iterable[DriverNode]) ->
             policy = (selecting or general)[0]
             group = _group(policy, node)
             if group is None:
-                unknown[node.name] = "its system is not known, so that no driver image can be named"
+                unknown[node.name] = NAMELESS
+                nameless[node.name] = policy
             else:
                 groups[node.name] = group
         elif general:
             unknown[node.name] = "more than one NVIDIADriver is default"
-    return DriverAssignment(groups, unknown, problems)
+    return DriverAssignment(groups, unknown, nameless, problems)
 
 
 def _selects(policy: DriverPolicy, node: DriverNode) -> bool:

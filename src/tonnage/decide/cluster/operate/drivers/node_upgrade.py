@@ -63,6 +63,8 @@ class UpgradingNode:
     assigned: bool = True
     """Whether a policy asks for a driver on it at all."""
     leaving: tuple[LeavingPod, ...] = ()
+    cordoned_anew: bool = False
+    """Whether a user has lifted our cordon and cordoned the node again before anybody looked."""
 
     @property
     def state(self) -> UpgradeState | None:
@@ -248,7 +250,7 @@ def _after_validation(member: UpgradingNode, now: datetime) -> NodeStep:
 def _released(member: UpgradingNode) -> NodeStep:
     """Lift the cordon unless it is a user's, and leave nothing behind but the state."""
     node = member.node
-    users = USERS_CORDON in node.annotations
+    users = USERS_CORDON in node.annotations or member.cordoned_anew
     notes: dict[str, str | None] = {key: None for key in _OWN if key in node.annotations}
     return NodeStep(
         node.name, _S.DONE, cordon=False if node.unschedulable and not users else None, annotations=notes

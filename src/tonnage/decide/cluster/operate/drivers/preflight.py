@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
-from tonnage.decide.cluster.operate.drivers.groups import DriverGroup
-from tonnage.decide.cluster.operate.drivers.images import driver_fields
+from tonnage.decide.cluster.operate.drivers.groups import NAMELESS, DriverGroup
+from tonnage.model.catalog.gpu_operator import operator_releases
 from tonnage.model.drivers.images import ImageAnswer, TagState
 from tonnage.model.drivers.node import DriverNode, DriverPod
+from tonnage.model.drivers.policy import DriverPolicy
+
+_TOOLKIT: Final = "toolkit"
+_PLUGIN: Final = "devicePlugin"
 
 
 class Preflight(StrEnum):
@@ -117,23 +122,42 @@ def _headers_package(system: str, kernel: str) -> str:
     return f"kernel-devel-{kernel}" if system.startswith(("rhel", "rocky", "ol", "rhcos")) else "its headers"
 
 
-def version_problems(
-    group: DriverGroup, release: str, components: Mapping[str, tuple[str, str]]
-) -> Iterator[PreflightProblem]:
-    """DRV-4: components of other minor versions than NVIDIA's release has.
+def system_problem(node: str) -> PreflightProblem:
+    """A node for which no image can be named."""
+    remedy = "let its agent see the host (nvidiaDriverRoot=/ in the chart), or run node feature discovery"
+    return PreflightProblem(node, Preflight.SYSTEM, NAMELESS, remedy)
 
-    `components` has by name the version that the policy asks for, and that of the release.
+
+def version_problems(policy: DriverPolicy) -> Iterator[PreflightProblem]:
+    """DRV-4: toolkit and device plugin of other minor versions than NVIDIA released together.
+
+    They are held against the release that the policy says it is from, or else against each other.
     """
-    for name, (has, expected) in components.items():
-        if _minor(has) and _minor(expected) and _minor(has) != _minor(expected):
-            yield PreflightProblem(
-                "",
-                Preflight.VERSIONS,
-                f"{name} {has} with release {release} of the GPU operator, which was released with {expected}"
-                f" (driver {driver_fields(group.policy).version})",
-                f"leave {name}.version out, or write {expected}",
-                blocks=False,
-            )
+    toolkit, plugin = (_minor(policy.components.get(part, "")) for part in (_TOOLKIT, _PLUGIN))
+    release = operator_releases().get(policy.release.removeprefix("v"))
+    if release is not None:
+        for part, has, expected in (
+            (_TOOLKIT, toolkit, release.toolkit),
+            (_PLUGIN, plugin, release.device_plugin),
+        ):
+            if has and has != _minor(expected):
+                words = f"spec.{part}.version {policy.components[part]} with release {release.version} of"
+                yield _versions(
+                    f"{words} the GPU operator, which was released with {expected}", part, expected
+                )
+        return
+    pairs = [(_minor(row.toolkit), _minor(row.device_plugin)) for row in operator_releases().values()]
+    of_the_toolkit = [row for row in operator_releases().values() if _minor(row.toolkit) == toolkit]
+    if of_the_toolkit and plugin in {pair[1] for pair in pairs} and (toolkit, plugin) not in pairs:
+        row = of_the_toolkit[-1]
+        words = f"spec.{_TOOLKIT}.version {policy.components[_TOOLKIT]} and spec.{_PLUGIN}.version"
+        message = f"{words} {policy.components[_PLUGIN]} are in no release of the GPU operator together"
+        yield _versions(message, _PLUGIN, row.device_plugin)
+
+
+def _versions(message: str, part: str, expected: str) -> PreflightProblem:
+    remedy = f"leave spec.{part}.version out, or write v{expected}"
+    return PreflightProblem("", Preflight.VERSIONS, message, remedy, blocks=False)
 
 
 def _minor(version: str) -> tuple[str, ...]:

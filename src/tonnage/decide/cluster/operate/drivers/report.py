@@ -51,8 +51,10 @@ def conditions_of(report: DriverReport) -> list[JsonObject]:
 
 
 def _preflight(report: DriverReport) -> JsonObject:
-    """A line for each check that fails and each node of it, the blocking ones first."""
-    ordered = sorted(report.problems, key=lambda problem: (not problem.blocks, problem.node))
+    """A line for each check that fails and each node of it, the blocking ones first, the policy's last."""
+    ordered = sorted(
+        report.problems, key=lambda problem: (not problem.blocks, not problem.node, problem.node)
+    )
     if not ordered:
         return _condition(
             PREFLIGHT, "True", "Passed", "nothing stands against the drivers that are asked for"

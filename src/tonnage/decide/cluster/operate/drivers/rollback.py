@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tonnage.model.drivers.daemon_set import StandingDaemonSet
 from tonnage.model.drivers.policy import DriverOwner, DriverOwnerKind, ImageFields
-from tonnage.model.json import JsonObject
+from tonnage.model.json import JsonObject, parsed_json
+from tonnage.model.json_access import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ def rollbacks(owners: Iterable[DriverOwner], standing: Iterable[StandingDaemonSe
 def _fields(note: str) -> ImageFields | None:
     """The image fields that a note has; None: it cannot be read."""
     try:
-        value = json.loads(note[:2000])
+        value = parsed_json(note[:2000])
     except ValueError:
         return None
-    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+    if not isinstance(value, dict) or not all(isinstance(field, str) for field in value.values()):
         return None
-    return ImageFields(*(value.get(key, "") for key in ("repository", "image", "version")))
+    return ImageFields(*(text(value, key) for key in ("repository", "image", "version")))

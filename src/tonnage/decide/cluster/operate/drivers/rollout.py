@@ -1,14 +1,19 @@
-"""What the drivers of a cluster come to: groups, DaemonSets, labels and the members of item upgrade."""
+"""What the drivers of a cluster come to: groups, DaemonSets, labels and the members of each upgrade."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tonnage.decide.cluster.operate.drivers.daemon_set import daemon_set, group_digest
 from tonnage.decide.cluster.operate.drivers.groups import DriverAssignment, DriverGroup, assignment
 from tonnage.decide.cluster.operate.drivers.node_upgrade import UpgradingNode
-from tonnage.decide.cluster.operate.drivers.preflight import PreflightProblem, problems_of
+from tonnage.decide.cluster.operate.drivers.preflight import (
+    PreflightProblem,
+    problems_of,
+    system_problem,
+    version_problems,
+)
 from tonnage.decide.cluster.operate.drivers.states import STATE_LABEL, UNDER_WAY, state_of
 from tonnage.model.actions.cluster import ApplyObject, DeleteObject
 from tonnage.model.drivers.daemon_set import StandingDaemonSet
@@ -39,7 +44,7 @@ class LabelChange:
 
 @dataclass(frozen=True, slots=True)
 class DriverRollout:
-    """What follows from what is operated_node; `problems` by node, and those of policies by their names."""
+    """What follows from what there is; `problems` by node, and those of policies by their names."""
 
     assigned: DriverAssignment
     problems: Mapping[str, tuple[PreflightProblem, ...]]
@@ -53,7 +58,7 @@ class DriverRollout:
 
 
 def needed_images(cluster: DriverCluster) -> dict[str, DriverGroup]:
-    """The images that groups need, for a registry to be asked, item with a group that needs it."""
+    """The images that groups need, for a registry to be asked, each with a group that needs it."""
     assigned = assignment(cluster.policies, cluster.nodes)
     return {group.image: group for group in assigned.groups.values()}
 
@@ -141,10 +146,21 @@ def _is_for_the_upgrade(node: DriverNode, group: DriverGroup | None, pod: Driver
     return under_way or (pod is not None and pod.ready and bool(node.group))
 
 
+def problems_for(
+    policy: DriverPolicy, nodes: Iterable[str], plan: DriverRollout
+) -> tuple[PreflightProblem, ...]:
+    """What stands against a policy's drivers: on its nodes, and in the policy itself."""
+    of_nodes = (problem for node in nodes for problem in plan.problems.get(node, ()))
+    nameless = (
+        system_problem(node) for node, owner in plan.assigned.nameless.items() if owner.owner == policy.owner
+    )
+    return (*of_nodes, *nameless, *version_problems(policy))
+
+
 def members_by_owner(
     cluster: DriverCluster, plan: DriverRollout
 ) -> list[tuple[DriverPolicy | None, list[UpgradingNode]]]:
-    """The nodes of item policy; last, under None, those of nobody whose upgrade has begun."""
+    """The nodes of each policy; last, under None, those of nobody whose upgrade has begun."""
     members: dict[str, list[UpgradingNode]] = {}
     policies = {str(policy.owner): policy for policy in cluster.policies}
     strays: list[UpgradingNode] = []
