@@ -12,8 +12,12 @@ from typing import Final
 
 OPERAND_LABEL: Final = "tonnage.dev/operand"
 """On DaemonSets and pods that follow a part of the agent: the part."""
+DEPLOY: Final = "nvidia.com/gpu.deploy."
+"""Before the name of an operand: the label of nodes on which NVIDIA's operator runs it."""
 PARTS_OFF: Final = "tonnage.dev/parts-off"
 """Annotation of a Node: parts that a ClusterPolicy or a label switched off there, with commas."""
+ADOPTED: Final = "tonnage.dev/adopted"
+"""Label of a Node: `true` where agents that wait for it have taken over from NVIDIA's operands."""
 SWITCHED: Final = ("device-plugin", "gpu-feature-discovery", "mig-manager", "dcgm-exporter")
 """Parts that an agent stops when they are switched off."""
 OPERAND_LOGS: Final = "/run/tonnage/operands"

@@ -11,11 +11,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.decide.cluster.operate.operand_labels import DEPLOY
 from tonnage.model.actions.cluster import ApplyObject, DeleteObject
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.operands import LOG_FILE, OPERAND_LABEL, OPERAND_LOGS, OPERANDS, READY_FILE, Operand
+from tonnage.model.operands import (
+    DEPLOY,
+    LOG_FILE,
+    OPERAND_LABEL,
+    OPERAND_LOGS,
+    OPERANDS,
+    READY_FILE,
+    Operand,
+)
 
 KIND: Final = "DaemonSet"
 APPLIED_HASH: Final = "tonnage.dev/applied-hash"
