@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tonnage.cli.cluster import connected
+from tonnage.cli.operator.adopt import adopt, release
 from tonnage.cli.operator.drivers import installs_drivers, rollback, show_conditions
 from tonnage.cli.operator.words import label_words
 from tonnage.cli.options import Common, common_options, examples
@@ -33,6 +34,8 @@ def command() -> None:
 
 
 command.add_command(rollback)
+command.add_command(adopt)
+command.add_command(release)
 
 
 def _namespaces(wrapped: Callable[..., Any]) -> Callable[..., Any]:
