@@ -8,6 +8,7 @@ import json
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -28,21 +29,25 @@ from tonnage.cli.cluster import read_snapshot
 from tonnage.cli.lab.checks import Observation, checks_of
 from tonnage.cli.lab.consent import _objects
 from tonnage.cli.locations.state import StateFolder
+from tonnage.decide.cluster.adopt.node_steps import next_adoption, next_release
 from tonnage.decide.cluster.hami import ALLOCATED, REGISTER, devices_of
 from tonnage.decide.node.mig.pause import ANNOTATION, NodeNow, restore, resume
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.documents.lab.review import chart_problem, plain_names
 from tonnage.documents.lab.steps import Expectation
+from tonnage.model.adoption import NOTE
 from tonnage.model.errors import ApiError, ClusterError, ConfigError
 from tonnage.model.json import JsonObject
+from tonnage.reading.adoption import adoption_facts_from
 from tonnage.reading.documents import manifest_of
 from tonnage.wire.decode import decoded_json
 from tonnage.wire.kinds import CONFIG_MAP, NODE, POD
-from tonnage.wire.objects import ConfigMap
+from tonnage.wire.objects import ConfigMap, Node, ObjectMeta
 
 Target = Callable[[bytes], None]
 _KINDS: Final = (("v1", "Node"), ("v1", "Pod"), ("apps/v1", "ReplicaSet"), ("v1", "PersistentVolumeClaim"))
 _CAPTURED_POD: Final = next(kind for kind in CAPTURED if kind.kind == "Pod")
+_NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _NOTED: Final = ("deployment.kubernetes.io/revision", "volume.kubernetes.io/selected-node")
 
 
@@ -158,6 +163,9 @@ def notes() -> Iterator[Target]:
             node = NodeNow("1", {}, {ANNOTATION: text})
             restore(node)
             resume(node)
+            noted = Node(metadata=ObjectMeta(name="n", annotations={NOTE: text}))
+            for decide in (next_adoption, next_release):
+                decide(adoption_facts_from(noted, None, (), _NOW))
             file.write_bytes(_noted(text))
             snapshot = read_snapshot(file)
             for each in snapshot.nodes:

@@ -36,7 +36,8 @@ class AgentOptions:
     layouts, made as the node's label wants them; empty: MIG is left alone. Other `mig_*`: see `MigOptions`.
     `claims`: GPUs that the configuration offers as claims are published, and claims prepared;
     `kubelet_root_dir` is then where kubelet has its folders of plugins, on the host. `operands`: other
-    programs of the node find NVIDIA's status files, and each part's log, below `/run`.
+    programs of the node find NVIDIA's status files, and each part's log, below `/run`. `wait_for_adoption`:
+    parts that NVIDIA's operands do, too, stay off until the Node's label says that they were taken over.
     """
 
     node_name: str
@@ -64,6 +65,7 @@ class AgentOptions:
     claims: bool = False
     kubelet_root_dir: str = "/var/lib/kubelet"
     operands: bool = False
+    wait_for_adoption: bool = False
     exporter: ExporterSettings = field(default_factory=ExporterSettings)
 
     @property

@@ -68,6 +68,11 @@ async def layout_of(
 
 async def operands_of(options: AgentOptions, world: AgentWorld, board: NodeBoard) -> OperandFollower | None:
     """What tells them; it knows which parts were switched off last."""
+    if options.wait_for_adoption:
+        from tonnage.agent.operands.adoption import hold_until_adopted
+
+        hold_until_adopted(board)
+        return None
     if not options.operands:
         return None
     from tonnage.agent.operands.follower import OperandFollower

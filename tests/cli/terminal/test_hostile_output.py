@@ -105,6 +105,8 @@ CASES: dict[str, list[str]] = {
     "node": ["--labels {nasty}"],
     "operator status": ["--kubeconfig {broken}"],
     "operator rollback": ["--kubeconfig {broken}", "{nasty} --kubeconfig {broken}"],
+    "operator adopt": ["--kubeconfig {broken}", "--node {nasty} --kubeconfig {broken}"],
+    "operator release": ["--kubeconfig {broken}", "--node {nasty} --kubeconfig {broken}"],
     "operator plan": ["{broken}", "{mig}"],
     "controller": ["--kubeconfig {kubeconfig} --dry-run --once --metrics-address {nasty}"],
     "cdi char-links": ["--root {root} --dry-run"],

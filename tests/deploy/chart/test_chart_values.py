@@ -100,6 +100,10 @@ FITS_NOT = {
         "exporter: {processes: true}",
         "exporter.processes: it divides device metrics by processes",
     ),
+    "agents that wait beside the controller": (
+        "{adoption: {enabled: true}, controller: {enabled: true}}",
+        "adoption.enabled: NVIDIA's operator and the controller would write the same labels",
+    ),
     "MPS without its folder": (
         "config: {map: {a: 'sharing: {mps: {resources: []}}'}}",
         "mps.root: a configuration of config.map shares with MPS",

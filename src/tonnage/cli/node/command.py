@@ -65,6 +65,7 @@ class NodeArguments(TypedDict):
     claims: bool
     kubelet_root_dir: str
     operands: bool
+    wait_for_adoption: bool
     exporter: ExporterSettings
 
 
@@ -223,6 +224,12 @@ class NodeArguments(TypedDict):
     " /run/tonnage/operands, for pods that follow it.",
 )
 @click.option(
+    "--wait-for-adoption",
+    is_flag=True,
+    help="Offer no devices, MIG layouts, labels or metrics until the Node has the label"
+    " tonnage.dev/adopted=true.",
+)
+@click.option(
     "--namespace",
     cls=EnvironmentOption,
     envvar="NAMESPACE",
@@ -344,6 +351,7 @@ def told_by(context: click.Context) -> NodeArguments:
         claims=values["claims"],
         kubelet_root_dir=values["kubelet_root_dir"],
         operands=values["operands"],
+        wait_for_adoption=values["wait_for_adoption"],
         exporter=exporter_settings(values),
     )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tonnage.cli.cluster import connected
+from tonnage.cli.operator.adopt import adopt, release
 from tonnage.cli.operator.drivers import (
     installs_drivers,
     rollback,
@@ -42,6 +43,8 @@ def command() -> None:
 
 
 command.add_command(rollback)
+command.add_command(adopt)
+command.add_command(release)
 
 
 def _namespaces(wrapped: Callable[..., Any]) -> Callable[..., Any]:

@@ -51,7 +51,7 @@ _VALUES: Final = (
     *("device_discovery_strategy", "imex_channel_ids", "imex_required", "disable_health_checks"),
     *("enable_health_checks", "oneshot", "no_timestamp", "sleep_interval", "use_node_feature_api"),
     *("collect_interval", "kubernetes_virtual_gpus", "nvidia_resource_names", "hostname_label"),
-    *("claims", "operands"),
+    *("claims", "operands", "wait_for_adoption"),
     *("no_hostname", "use_old_namespace", "replace_blanks_in_model_name", "xid_count_window_size"),
     *("kubernetes_enable_pod_labels", "kubernetes_pod_label_allowlist_regex", "kubernetes_enable_pod_uid"),
     *("series_limit", "attribute_processes", "exporter_only"),

@@ -7,7 +7,7 @@ from typing import Final
 from tonnage.controller.context import ControllerWorld
 from tonnage.controller.operator.node_pods import delete_pod, is_full, seen_pod, tell_nodes
 from tonnage.decide.cluster.operate.node_pod import node_pod, pod_name
-from tonnage.decide.cluster.operate.operand_labels import DEPLOY, has_gpu
+from tonnage.decide.cluster.operate.operand_labels import has_gpu
 from tonnage.decide.cluster.operate.policy_status import in_force
 from tonnage.decide.cluster.operate.validation import (
     APP,
@@ -24,6 +24,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.gpu_policy import GpuPolicy, OperatedNode
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.names import VALIDATED
+from tonnage.model.operands import DEPLOY
 from tonnage.model.validation import NodeStage, NodeValidation, Outcome, StageResult
 from tonnage.reading.gpu_policy import gpu_policy_from, operated_node_from
 from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS

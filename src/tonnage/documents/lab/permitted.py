@@ -282,6 +282,15 @@ _HELM: Final = {
 _ANSWER: Final = {**_OUTPUT, **_switches("-v --verbose")}
 _CAPTURED: Final = {**_ANSWER, **_of(OptionKind.SNAPSHOT, "--snapshot"), **_texts("--server-version")}
 
+_HANDOVER: Final = _changes(
+    {
+        **_ANSWER,
+        **_texts("-l --selector --node --operator-namespace --agents-namespace --parallel --timeout"),
+        **_switches("--dry-run"),
+    },
+    Arguments.NONE,
+)
+
 _TONNAGE: Final = {
     "status": _looks({**_CAPTURED, **_NAMESPACE, **_texts("-l --selector")}),
     "explain": _looks(
@@ -332,6 +341,7 @@ _TONNAGE: Final = {
     "operator plan": _looks(
         {**_ANSWER, **_texts("--operator-namespace --agents-namespace")}, Arguments.FILES
     ),
+    **dict.fromkeys(("operator adopt", "operator release"), _HANDOVER),
     "operator rollback": _changes({**_texts("--operator-namespace"), **_switches("-v --verbose --dry-run")}),
     "cdi validate": _looks(_ANSWER, Arguments.FILES),
     "hardware": _looks({**_ANSWER, **_switches("--reboot"), **_texts("--gpu --xid --health --mig")}),

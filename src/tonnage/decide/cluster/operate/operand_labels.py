@@ -10,10 +10,9 @@ from typing import Final
 
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.model.names import MIG_CONFIG_LABEL, PRODUCT_LABEL
-from tonnage.model.operands import SWITCHED
+from tonnage.model.operands import DEPLOY, SWITCHED
 
 PRESENT: Final = "nvidia.com/gpu.present"
-DEPLOY: Final = "nvidia.com/gpu.deploy."
 WORKLOAD: Final = "nvidia.com/gpu.workload.config"
 PROBED: Final = "tonnage.dev/pci-10de.present"
 """What a probe of the node's PCI bus has seen, where nobody else has looked."""

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tonnage.decide.cluster.operate.operand_labels import DEPLOY
 from tonnage.model.actions.cluster import ApplyObject, DeleteObject
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.operands import (
     APPLIED_HASH,
+    DEPLOY,
     LOG_FILE,
     OPERAND_LABEL,
     OPERAND_LOGS,

@@ -24,8 +24,8 @@ from tonnage.decide.cluster.operate.drivers.states import (
     UNDER_WAY,
     UpgradeState,
 )
-from tonnage.decide.cluster.operate.operand_labels import DEPLOY
 from tonnage.model.drivers.policy import UpgradePolicy
+from tonnage.model.operands import DEPLOY
 from tonnage.model.whole_numbers import whole_number
 
 _S: Final = UpgradeState

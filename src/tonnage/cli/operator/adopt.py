@@ -1,0 +1,214 @@
+"""`tonnage operator adopt` and `release`: nodes taken over from NVIDIA's operator, and given back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tonnage.cli.cluster import connected
+from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.terminal.output import emit, line, say
+from tonnage.cli.terminal.tables import table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tonnage.cli.operator.handover import (
+        Direction,
+        HandoverOptions,
+        HandoverView,
+        NodeEnd,
+    )
+    from tonnage.decide.cluster.adopt.node_steps import AdoptionStep
+    from tonnage.model.json import JsonValue
+
+
+def _options(wrapped: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option(
+            "--timeout",
+            default=300,
+            show_default=True,
+            metavar="SECONDS",
+            type=click.IntRange(1, 86400),
+            help="How long one node may take; then it goes back, or is left waiting.",
+        ),
+        click.option(
+            "--parallel",
+            default=1,
+            show_default=True,
+            metavar="N",
+            type=click.IntRange(1, 1000),
+            help="How many nodes change hands at a time.",
+        ),
+        click.option(
+            "--agents-namespace",
+            default="tonnage-system",
+            show_default=True,
+            metavar="NAME",
+            help="Where the agents run.",
+        ),
+        click.option(
+            "--operator-namespace",
+            default="gpu-operator",
+            show_default=True,
+            metavar="NAME",
+            help="Where NVIDIA's operator and its DaemonSets are.",
+        ),
+        click.option(
+            "-l",
+            "--selector",
+            default="",
+            metavar="LABELS",
+            help="Only nodes with these labels, as kubectl selects them.",
+        ),
+        click.option(
+            "--node", "nodes", multiple=True, metavar="NAME", help="Only this node; may be repeated."
+        ),
+        click.option("--dry-run", is_flag=True, help="Show the next steps without taking them."),
+    ):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+@click.command(
+    help="Take GPU nodes over from a running NVIDIA operator, one after another.\n\n"
+    "The agents must wait for it (Helm: adoption.enabled=true). The operator is scaled to 0; each node is"
+    " cordoned, its NVIDIA device plugin taken off, and the agent offers the devices in its place. A node"
+    " whose devices are not as before goes back, and the command stops. Pods keep their GPUs throughout."
+    " It may be stopped and run again at any time.",
+    epilog=examples(
+        "tonnage operator adopt --dry-run",
+        "tonnage operator adopt --node gpu-0",
+        "tonnage operator adopt --parallel 10",
+    ),
+)
+@_options
+@common_options(output=("text", "json", "yaml"), cluster=True)
+def adopt(common: Common, **values: Any) -> int:
+    """Exit status 1 unless every node is adopted."""
+    from tonnage.cli.operator.handover import Direction
+
+    return asyncio.run(_run(common, Direction.ADOPT, **values))
+
+
+@click.command(
+    help="Give adopted GPU nodes back to NVIDIA's operator, one after another.\n\n"
+    "The agent withdraws the devices, NVIDIA's pods come back, and once no node is adopted any more the"
+    " operator has the replicas that it had before. Pods keep their GPUs throughout. It may be stopped and"
+    " run again at any time.",
+    epilog=examples("tonnage operator release --dry-run", "tonnage operator release"),
+)
+@_options
+@common_options(output=("text", "json", "yaml"), cluster=True)
+def release(common: Common, **values: Any) -> int:
+    """Exit status 1 unless every node is back."""
+    from tonnage.cli.operator.handover import Direction
+
+    return asyncio.run(_run(common, Direction.RELEASE, **values))
+
+
+async def _run(common: Common, direction: Direction, *, dry_run: bool, **values: Any) -> int:
+    from tonnage.adapters.clock import SystemClock
+    from tonnage.cli.operator.handover import Handover
+
+    options, as_text = _handover_options(**values), common.output == "text"
+
+    def say_step(node: str, words: str) -> None:
+        if as_text:
+            say(line(f"{node}: {words}" if node else words))
+
+    async with connected(common) as api:
+        handover = Handover(api, SystemClock(), options, say_step)
+        if dry_run:
+            return _show_plan(await handover.look(), direction, common.output)
+        ends = await handover.run(direction)
+    return _show_ends(ends, common.output, as_text=as_text)
+
+
+def _handover_options(
+    nodes: tuple[str, ...],
+    selector: str,
+    operator_namespace: str,
+    agents_namespace: str,
+    parallel: int,
+    timeout: int,
+) -> HandoverOptions:
+    from tonnage.cli.operator.handover import HandoverOptions
+
+    if nodes and selector:
+        raise click.UsageError("--node and --selector exclude each other")
+    return HandoverOptions(operator_namespace, agents_namespace, nodes, selector, parallel, float(timeout))
+
+
+def _show_plan(view: HandoverView, direction: Direction, output: str) -> int:
+    """The next step of each node; exit status 1 where one waits or is refused."""
+    from tonnage.cli.operator.handover import Direction
+    from tonnage.decide.cluster.adopt.node_steps import next_adoption, next_release
+
+    decide = next_adoption if direction is Direction.ADOPT else next_release
+    rows = [(name, *_step_words(decide(facts))) for name, facts in view.nodes.items()]
+    if output == "text":
+        say(_operator_words(view, direction))
+        say(
+            table(("NODE", "NEXT", "WHY"), rows)
+            if rows
+            else "No node has a device plugin of NVIDIA's operator."
+        )
+    else:
+        nodes: list[JsonValue] = [{"node": node, "next": state, "why": why} for node, state, why in rows]
+        emit({"operator": _operator_words(view, direction), "nodes": nodes}, output)
+    return int(any(state in ("wait", "refused") for _, state, _ in rows))
+
+
+def _step_words(step: AdoptionStep) -> tuple[str, str]:
+    from tonnage.decide.cluster.adopt.node_steps import AwaitNode, ChangeNode, RefuseNode
+
+    if isinstance(step, ChangeNode):
+        return "change", step.why
+    if isinstance(step, AwaitNode):
+        return "wait", step.why
+    if isinstance(step, RefuseNode):
+        return "refused", f"{step.why}; {step.remedy}"
+    return "none", step.why
+
+
+def _operator_words(view: HandoverView, direction: Direction) -> str:
+    """What would become of NVIDIA's operator."""
+    from tonnage.cli.operator.handover import Direction
+    from tonnage.decide.cluster.adopt.operator_deployment import paused, resumed
+
+    operator = view.operator
+    if operator is None:
+        return "NVIDIA's operator: no Deployment"
+    where = f"Deployment {operator.namespace}/{operator.name}"
+    if direction is Direction.ADOPT:
+        step = paused(operator)
+        if isinstance(step, str):
+            return str(line(f"{where}: {step}"))
+        return str(line(f"{where}: {'stays at 0' if step is None else 'would be scaled to 0'}"))
+    back = resumed(operator)
+    words = "stays as it is" if back is None else f"would be scaled to {back.replicas} at the end"
+    return str(line(f"{where}: {words}"))
+
+
+def _show_ends(ends: Mapping[str, tuple[NodeEnd, str]], output: str, *, as_text: bool) -> int:
+    from tonnage.cli.operator.handover import NodeEnd
+
+    done = sum(1 for end, _ in ends.values() if end is NodeEnd.DONE)
+    if as_text:
+        rows = [
+            (name, end.value, why) for name, (end, why) in sorted(ends.items()) if end is not NodeEnd.DONE
+        ]
+        if rows:
+            say(table(("NODE", "STATE", "WHY"), rows))
+        say(f"{done} of {len(ends)} nodes are done.")
+    else:
+        nodes: list[JsonValue] = [
+            {"node": name, "state": end.value, "why": why} for name, (end, why) in sorted(ends.items())
+        ]
+        emit({"nodes": nodes}, output)
+    return 0 if done == len(ends) else 1

@@ -1,0 +1,191 @@
+"""The next step of a node that is adopted, or released: from what the cluster shows, never from a journal.
+
+NVIDIA's plugin leaves before the agent registers. kubelet marks a resource unhealthy when any plugin of that
+name disconnects, also one whose place another had taken, and later releases refuse a second plugin. So one
+registers once the node offers nothing of the other. The agent stands ready beside NVIDIA's plugin, and the
+node is cordoned until its devices are back: no pod is bound to a node that would refuse it, and pods that run
+keep their devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Final, TypeAlias
+
+from tonnage.model.adoption import NOTE, PAUSED, AdoptionFacts, AdoptionNote, note_from
+from tonnage.model.json import JsonObject
+from tonnage.model.operands import ADOPTED, DEPLOY
+
+_PLUGIN: Final = f"{DEPLOY}device-plugin"
+_SETTLES: Final = timedelta(seconds=15)
+"""Then the agent has seen its Node, and kubelet, which does every 10 s, has written what is offered."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeNode:
+    """Merge the patch into the Node, if it still is as it was seen; `why` is what that is for."""
+
+    patch: JsonObject = field(repr=False)
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitNode:
+    """Something must happen at the node first. `begun`: adoption or release has changed it."""
+
+    why: str
+    begun: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseNode:
+    """The node is not begun, and waiting does not help."""
+
+    why: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAtRest:
+    """There is nothing to do."""
+
+    why: str
+
+
+AdoptionStep: TypeAlias = ChangeNode | AwaitNode | RefuseNode | NodeAtRest
+
+
+def next_adoption(facts: AdoptionFacts) -> AdoptionStep:
+    """What brings the node closer to Tonnage's agent."""
+    note = note_from(facts.note)
+    if note is None:
+        return _begin(facts)
+    if any(facts.labels.get(key) != PAUSED for key in note.labels):
+        pauses: JsonObject = dict.fromkeys(note.labels, PAUSED)
+        return _change(facts, "take NVIDIA's pods off again", labels=pauses)
+    if facts.plugin_pods:
+        return AwaitNode(f"NVIDIA's pods end: {', '.join(facts.plugin_pods)}", begun=True)
+    if facts.labels.get(ADOPTED) != "true":
+        if facts.agent is None or not facts.agent.ready:
+            return AwaitNode("Tonnage's agent is not ready", begun=True)
+        if still := _still_offered(note, facts):
+            return AwaitNode(f"kubelet still offers {still} of NVIDIA's plugin", begun=True)
+        return _change(facts, "have Tonnage's agent offer the devices", labels={ADOPTED: "true"})
+    if note.proven:
+        return NodeAtRest("Tonnage's agent offers the devices")
+    if (differs := _difference(note, facts)) != "":
+        return AwaitNode(differs, begun=True)
+    return _change(
+        *(facts, "devices are as before: finish"),
+        note=replace(note, proven=True, cordoned=False),
+        cordon=False if note.cordoned else None,
+    )
+
+
+def next_release(facts: AdoptionFacts) -> AdoptionStep:
+    """What brings the node closer to NVIDIA's operands."""
+    note = note_from(facts.note)
+    if note is None:
+        return NodeAtRest("not adopted")
+    if ADOPTED in facts.labels:
+        cordoned = note.cordoned or not facts.cordoned
+        return _change(
+            *(facts, "have Tonnage's agent withdraw the devices"),
+            labels={ADOPTED: None},
+            note=replace(note, proven=False, cordoned=cordoned, withdrawn=facts.moment),
+            cordon=True if cordoned else None,
+        )
+    if any(facts.labels.get(key) == PAUSED for key in note.labels):
+        settles = note.withdrawn is not None and facts.moment - note.withdrawn < _SETTLES
+        if settles or _still_offered(note, facts):
+            return AwaitNode("Tonnage's agent withdraws the devices", begun=True)
+        before: JsonObject = dict(note.labels)
+        return _change(facts, "let NVIDIA's pods come back", labels=before)
+    if not facts.plugin_ready:
+        return AwaitNode("NVIDIA's device plugin is not ready", begun=True)
+    missing = sorted(name for name in note.allocatable if not facts.allocatable.get(name))
+    if missing:
+        return AwaitNode(f"the node does not offer {', '.join(missing)} yet", begun=True)
+    cordon = False if note.cordoned else None
+    return _change(facts, "devices are NVIDIA's again: finish", remove_note=True, cordon=cordon)
+
+
+def _begin(facts: AdoptionFacts) -> AdoptionStep:
+    """The first write, once nothing stands against it."""
+    if facts.note:
+        return RefuseNode(
+            f"the annotation {NOTE} cannot be read",
+            f"restore the labels {DEPLOY}* by hand, then: kubectl annotate node {facts.node} {NOTE}-",
+        )
+    if facts.labels.get(ADOPTED) == "true" and not facts.plugin_pods:
+        return NodeAtRest("Tonnage's agent offers the devices")
+    agent = facts.agent
+    if agent is not None and not agent.waits:
+        return RefuseNode(
+            "Tonnage's agent does not wait there, so it offers devices beside NVIDIA's plugin",
+            "helm upgrade tonnage ... --reuse-values --set adoption.enabled=true",
+        )
+    if agent is None or not agent.ready:
+        return AwaitNode("Tonnage's agent is not ready", begun=False)
+    if facts.report_devices is None:
+        return AwaitNode("Tonnage's agent has not reported", begun=False)
+    if not facts.report_devices:
+        return RefuseNode("Tonnage's agent sees no device", f"tonnage explain node {facts.node}")
+    if not facts.plugin_ready:
+        return AwaitNode("NVIDIA's device plugin is not ready", begun=False)
+    offered = {name: count for name, count in facts.allocatable.items() if count}
+    if not offered:
+        return AwaitNode("NVIDIA's device plugin offers no device", begun=False)
+    keys = (f"{DEPLOY}{part}" for part in sorted(agent.parts))
+    labels = {key: "true" for key in keys if facts.labels.get(key) == "true"}  # others' values stay
+    if facts.labels.get(_PLUGIN, "").startswith("paused-"):
+        return AwaitNode(f"{_PLUGIN} is {facts.labels[_PLUGIN]}: another change is under way", begun=False)
+    if _PLUGIN not in labels:
+        return RefuseNode(
+            f"the node lacks the label {_PLUGIN}=true, so NVIDIA's operator does not run the plugin there",
+            "take that plugin off by hand",
+        )
+    note = AdoptionNote(labels, offered, cordoned=not facts.cordoned)
+    pauses: JsonObject = dict.fromkeys(labels, PAUSED)
+    cordon = True if note.cordoned else None
+    return _change(facts, "cordon, and take NVIDIA's pods off", labels=pauses, note=note, cordon=cordon)
+
+
+def _still_offered(note: AdoptionNote, facts: AdoptionFacts) -> str:
+    """What the plugin that leaves still offers, so that nothing of it is mistaken for the next one's."""
+    return ", ".join(sorted(name for name in note.allocatable if facts.allocatable.get(name)))
+
+
+def _difference(note: AdoptionNote, facts: AdoptionFacts) -> str:
+    """How what the node offers differs from before; empty: it does not."""
+    offered = {name: count for name, count in facts.allocatable.items() if count}
+    if offered == note.allocatable:
+        return ""
+    return f"the node offers {_words(offered)}, where NVIDIA's plugin offered {_words(note.allocatable)}"
+
+
+def _words(amounts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}: {count}" for name, count in sorted(amounts.items())) or "nothing"
+
+
+def _change(
+    facts: AdoptionFacts,
+    why: str,
+    *,
+    labels: JsonObject | None = None,
+    note: AdoptionNote | None = None,
+    remove_note: bool = False,
+    cordon: bool | None = None,
+) -> ChangeNode:
+    """One write. With the version that was judged, so that nobody's change in between is undone."""
+    metadata: JsonObject = {"resourceVersion": facts.version}
+    if labels:
+        metadata["labels"] = labels
+    if note is not None or remove_note:
+        metadata["annotations"] = {NOTE: None if note is None else note.to_text()}
+    patch: JsonObject = {"metadata": metadata}
+    if cordon is not None:
+        patch["spec"] = {"unschedulable": cordon or None}
+    return ChangeNode(patch, why)

@@ -1,0 +1,167 @@
+"""Nodes change hands beside a stand-in for NVIDIA's operator that rewrites what it finds changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from support.nvidia_operator import AGENT, LABELS, OPERATOR, SETS, OperatedFleet
+from tonnage.cli.operator.handover import Direction, Handover, HandoverOptions, NodeEnd
+from tonnage.model.errors import ClusterError, ConfigError
+from tonnage.wire.kinds import DAEMON_SET, DEPLOYMENT, NODE
+
+ADOPTED, PLUGIN = "tonnage.dev/adopted", "nvidia.com/gpu.deploy.device-plugin"
+Ends = dict[str, tuple[NodeEnd, str]]
+
+
+@pytest.fixture
+async def fleet() -> AsyncIterator[OperatedFleet]:
+    fleet = OperatedFleet()
+    yield fleet
+    await fleet.close()
+    assert fleet.wrong == []
+
+
+class Command:
+    """A command under way, and what it has said."""
+
+    def __init__(self, fleet: OperatedFleet, direction: Direction, **options: Any) -> None:
+        self.fleet = fleet
+        self.lines: list[str] = []
+        handover = Handover(fleet.api, fleet.clock, HandoverOptions(**options), self._say)
+        self.task = asyncio.create_task(handover.run(direction))
+
+    def _say(self, node: str, words: str) -> None:
+        self.lines.append(f"{node}: {words}")
+
+    async def end(self) -> Ends:
+        for _ in range(2000):
+            if self.task.done():
+                return self.task.result()
+            await self.fleet.clock.advance(1)
+        raise AssertionError(f"still under way: {self.lines}")
+
+    async def stop_after(self, rounds: int) -> None:
+        """As Ctrl-C does."""
+        for _ in range(rounds):
+            await self.fleet.clock.advance(1)
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+async def test_nodes_are_adopted_one_after_another_and_released_as_they_were(fleet: OperatedFleet) -> None:
+    await fleet.install("a", "b", "c")
+    users: Any = {"spec": {"unschedulable": True}}
+    await fleet.api.patch(NODE, "c", users)
+    before = {name: (n.metadata.labels, n.metadata.annotations) for name, n in (await fleet.nodes()).items()}
+    ends = await Command(fleet, Direction.ADOPT).end()
+    assert {end for end, _ in ends.values()} == {NodeEnd.DONE}
+    nodes = await fleet.nodes()
+    assert {n.metadata.labels[ADOPTED] for n in nodes.values()} == {"true"}
+    assert [name for name, n in nodes.items() if n.spec.unschedulable] == ["c"], "a user's cordon stays"
+    assert fleet.most_cordoned == 2, "one node at a time, beside the user's"
+    assert await fleet.plugins() == []
+    assert await fleet.replicas() == 0
+    there = {s.metadata.name for s in (await fleet.api.list(DAEMON_SET, namespace=OPERATOR)).items}
+    assert there == set(SETS.values()), "they are the way back"
+
+    ends = await Command(fleet, Direction.RELEASE).end()
+    assert {end for end, _ in ends.values()} == {NodeEnd.DONE}
+    nodes = await fleet.nodes()
+    assert {name: (n.metadata.labels, n.metadata.annotations) for name, n in nodes.items()} == before
+    assert [name for name, n in nodes.items() if n.spec.unschedulable] == ["c"]
+    assert await fleet.plugins() == ["a", "b", "c"]
+    assert await fleet.replicas() == 1
+    operator = await fleet.api.get(DEPLOYMENT, "gpu-operator", OPERATOR)
+    assert operator.metadata.annotations == {}
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 5, 8, 12, 20])
+async def test_a_command_that_was_stopped_goes_on_where_it_was(fleet: OperatedFleet, rounds: int) -> None:
+    await fleet.install("a", "b")
+    await Command(fleet, Direction.ADOPT).stop_after(rounds)
+    ends = await Command(fleet, Direction.ADOPT).end()
+    assert {end for end, _ in ends.values()} == {NodeEnd.DONE}
+    await Command(fleet, Direction.RELEASE).stop_after(rounds)
+    await Command(fleet, Direction.RELEASE).end()
+    nodes = await fleet.nodes()
+    assert [n.metadata.labels for n in nodes.values()] == [LABELS, LABELS]
+    assert not any(n.metadata.annotations or n.spec.unschedulable for n in nodes.values())
+    assert await fleet.replicas() == 1
+
+
+async def test_a_node_whose_devices_differ_goes_back_and_no_other_begins(fleet: OperatedFleet) -> None:
+    await fleet.install("a", "b")
+    fleet.ours = {"a": 8}
+    command = Command(fleet, Direction.ADOPT, patience_s=30.0)
+    ends = await command.end()
+    assert ends["a"] == (
+        NodeEnd.RETURNED,
+        "the node offers nvidia.com/gpu: 8, where NVIDIA's plugin offered nvidia.com/gpu: 4",
+    )
+    assert ends["b"] == (NodeEnd.WAITS, "not begun, since another node went back")
+    nodes = await fleet.nodes()
+    assert [n.metadata.labels for n in nodes.values()] == [LABELS, LABELS]
+    assert await fleet.plugins() == ["a", "b"]
+    await Command(fleet, Direction.RELEASE).end()
+    assert await fleet.replicas() == 1
+
+
+async def test_an_agent_that_does_not_wait_is_refused_before_anything_changes(fleet: OperatedFleet) -> None:
+    await fleet.install("a", agent={**AGENT, "args": []})
+    ends = await Command(fleet, Direction.ADOPT).end()
+    end, why = ends["a"]
+    assert end is NodeEnd.REFUSED
+    assert "adoption.enabled=true" in why
+    assert await fleet.replicas() == 1
+    assert (await fleet.nodes())["a"].metadata.labels == LABELS
+
+
+async def test_an_operator_that_somebody_scales_up_again_stops_it(fleet: OperatedFleet) -> None:
+    await fleet.install("a", "b")
+    command = Command(fleet, Direction.ADOPT)
+    while await fleet.replicas():
+        await fleet.clock.advance(1)
+    argo: Any = {
+        "metadata": {"labels": {"argocd.argoproj.io/instance": "gpu"}},
+        "spec": {"replicas": 1},
+    }
+    await fleet.api.patch(DEPLOYMENT, "gpu-operator", argo, namespace=OPERATOR)
+    with pytest.raises(ClusterError, match="started again") as stopped:
+        await command.end()
+    assert "Argo CD" in str(stopped.value.problems[0].why)
+
+
+async def test_nodes_that_are_named_are_taken_alone(fleet: OperatedFleet) -> None:
+    await fleet.install("a", "b")
+    ends = await Command(fleet, Direction.ADOPT, nodes=("b",)).end()
+    assert ends.keys() == {"b"}
+    assert await fleet.plugins() == ["a"]
+    with pytest.raises(ConfigError, match="no node c"):
+        await Command(fleet, Direction.RELEASE, nodes=("c",)).end()
+
+
+async def test_the_operator_stays_at_0_while_a_node_is_not_back(fleet: OperatedFleet) -> None:
+    await fleet.install("a", "b")
+    await Command(fleet, Direction.ADOPT).end()
+    fleet.broken = {"a"}
+    ends = await Command(fleet, Direction.RELEASE, patience_s=30.0).end()
+    assert ends["a"] == (NodeEnd.WAITS, "NVIDIA's device plugin is not ready")
+    assert ends["b"][0] is NodeEnd.DONE
+    assert await fleet.replicas() == 0
+    fleet.broken = set()
+    await Command(fleet, Direction.RELEASE).end()
+    assert await fleet.plugins() == ["a", "b"]
+    assert await fleet.replicas() == 1
+
+
+async def test_without_nvidias_daemon_set_nobody_can_take_a_node_back(fleet: OperatedFleet) -> None:
+    await fleet.install("a")
+    await Command(fleet, Direction.ADOPT).end()
+    await fleet.api.delete(DAEMON_SET, SETS["device-plugin"], namespace=OPERATOR)
+    with pytest.raises(ConfigError, match="no DaemonSet"):
+        await Command(fleet, Direction.RELEASE).end()
+    assert (await fleet.nodes())["a"].metadata.labels[PLUGIN] == "paused-for-tonnage"
