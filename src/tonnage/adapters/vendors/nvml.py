@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from tonnage.adapters.vendors.driver_root import LIBRARY
 from tonnage.adapters.vendors.driver_thread import NODE, DriverThread, OverdueError, Steps
 from tonnage.adapters.vendors.nvml_fields import plans_of
 from tonnage.adapters.vendors.nvml_inventory import inventory_of
@@ -18,16 +17,9 @@ from tonnage.adapters.vendors.nvml_links import read_links
 from tonnage.adapters.vendors.nvml_reader import NvmlReader, Scan
 from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.adapters.vendors.nvml_steps import set_compute_mode
-from tonnage.adapters.vendors.platforms import INSTEAD, is_tegra, refused_platform
+from tonnage.adapters.vendors.platforms import refused_driver, refused_platform
 from tonnage.model.actions.devices import DeviceAction, MigStep, ResetGpu, SetComputeMode, SetTimeSlice
-from tonnage.model.devices.inventory import (
-    Device,
-    GpuProcess,
-    Inventory,
-    RawEvent,
-    RawEventKind,
-    Sample,
-)
+from tonnage.model.devices.inventory import Device, GpuProcess, Inventory, RawEvent, RawEventKind, Sample
 from tonnage.model.devices.links import Link
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu
@@ -402,10 +394,4 @@ class NvmlBackend:
         return inventory
 
     def _refused(self, error: BaseException) -> HardwareError:
-        visible = "visible to this process" if self._driver_root is None else f"under {self._driver_root}"
-        remedy = f"check that the NVIDIA driver is loaded, and that {LIBRARY} is {visible}"
-        if is_tegra(self._root):
-            return HardwareError(
-                Problem("Tonnage does not offer Tegra GPUs", why=f"NVML: {error}", remedy=INSTEAD)
-            )
-        return HardwareError(Problem(f"NVML: {error}", remedy=remedy))
+        return HardwareError(refused_driver(self._root, self._driver_root, error))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from tonnage.adapters.vendors.driver_root import LIBRARY
 from tonnage.model.errors import Problem
 
 _RELEASE: Final = "proc/sys/kernel/osrelease"
@@ -29,6 +30,15 @@ def refused_platform(root: Path) -> Problem | None:
         return None
     why = "all its GPUs are behind the one device /dev/dxg: a container gets all or none"
     return Problem("Tonnage does not support GPUs under WSL", str(root / _RELEASE), why, INSTEAD)
+
+
+def refused_driver(root: Path, driver_root: Path | None, error: BaseException) -> Problem:
+    """Why NVML cannot be used where it raised this."""
+    if is_tegra(root):
+        return Problem("Tonnage does not offer Tegra GPUs", why=f"NVML: {error}", remedy=INSTEAD)
+    visible = "visible to this process" if driver_root is None else f"under {driver_root}"
+    remedy = f"check that the NVIDIA driver is loaded, and that {LIBRARY} is {visible}"
+    return Problem(f"NVML: {error}", remedy=remedy)
 
 
 def is_tegra(root: Path) -> bool:
