@@ -22,7 +22,8 @@ from tonnage.model.json_access import at, flag, mapping, number, text
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm
 from tonnage.reading.gpu_policy import fields_without_effect
 from tonnage.reading.object_parts import affinity_of
-from tonnage.wire.objects import Affinity, ClusterPolicy, DaemonSet, Node, NodeGPUStatus, NvidiaDriver, Pod
+from tonnage.wire.nvidia import ClusterPolicy, NvidiaDriver
+from tonnage.wire.objects import Affinity, DaemonSet, Node, NodeGPUStatus, Pod
 from tonnage.wire.ownership import OwnedNode
 
 _POD_FIELDS: Final = (

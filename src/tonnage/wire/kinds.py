@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from tonnage.wire import claims as c
 from tonnage.wire import endpoints as e
+from tonnage.wire import nvidia as v
 from tonnage.wire import objects as o
 from tonnage.wire import ownership as n
 from tonnage.wire import policies as p
@@ -87,9 +88,9 @@ CUSTOM_RESOURCE = Kind(
     o.CustomResourceDefinition,
 )
 NODE_GPU_STATUS = Kind("tonnage.dev", "v1alpha1", "NodeGPUStatus", "nodegpustatuses", False, o.NodeGPUStatus)
-CLUSTER_POLICY = Kind("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies", False, o.ClusterPolicy)
-GPU_CLUSTER = Kind("nvidia.com", "v1alpha1", "GPUCluster", "gpuclusters", False, o.GpuCluster)
-NVIDIA_DRIVER = Kind("nvidia.com", "v1alpha1", "NVIDIADriver", "nvidiadrivers", False, o.NvidiaDriver)
+CLUSTER_POLICY = Kind("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies", False, v.ClusterPolicy)
+GPU_CLUSTER = Kind("nvidia.com", "v1alpha1", "GPUCluster", "gpuclusters", False, v.GpuCluster)
+NVIDIA_DRIVER = Kind("nvidia.com", "v1alpha1", "NVIDIADriver", "nvidiadrivers", False, v.NvidiaDriver)
 KUEUE_WORKLOAD = Kind("kueue.x-k8s.io", "v1beta1", "Workload", "workloads", True, o.KueueWorkload)
 SERVICE = Kind("", "v1", "Service", "services", True, o.Service)
 ENDPOINTS = Kind("", "v1", "Endpoints", "endpoints", True, e.Endpoints)

@@ -370,27 +370,6 @@ class NodeGPUStatus(Object):
     status: dict[str, Any] = {}
 
 
-class ClusterPolicy(Object):
-    """nvidia.com/v1, cluster-scoped: what NVIDIA's operator is to do; the controller owns `status`."""
-
-    spec: dict[str, Any] = {}
-    status: dict[str, Any] = {}
-
-
-class GpuCluster(Object):
-    """GPUCluster of nvidia.com/v1alpha1, cluster-scoped; the controller owns `status`."""
-
-    spec: dict[str, Any] = {}
-    status: dict[str, Any] = {}
-
-
-class NvidiaDriver(Object):
-    """NVIDIADriver of nvidia.com/v1alpha1, cluster-scoped; the controller owns `status`."""
-
-    spec: dict[str, Any] = {}
-    status: dict[str, Any] = {}
-
-
 class Service(Object):
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}

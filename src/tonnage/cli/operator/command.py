@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from tonnage.adapters.kubernetes.http import HttpKubernetes
     from tonnage.diagnose.operated import OperatedCluster, OperatedView
     from tonnage.diagnose.operated_drivers import OperatedDrivers
-    from tonnage.wire.objects import ClusterPolicy, Node, NodeGPUStatus
+    from tonnage.wire.nvidia import ClusterPolicy
+    from tonnage.wire.objects import Node, NodeGPUStatus
 
 _NO_POLICY: Final = "no ClusterPolicy: the controller does nothing without one"
 _FEW_FIELDS: Final = 4

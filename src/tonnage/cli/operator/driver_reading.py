@@ -27,7 +27,8 @@ from tonnage.wire.kinds import DAEMON_SET, DEPLOYMENT, NVIDIA_DRIVER, POD
 if TYPE_CHECKING:
     from tonnage.adapters.kubernetes.http import HttpKubernetes
     from tonnage.model.drivers.node import DriverNode
-    from tonnage.wire.objects import ClusterPolicy, Node, NodeGPUStatus, NvidiaDriver
+    from tonnage.wire.nvidia import ClusterPolicy, NvidiaDriver
+    from tonnage.wire.objects import Node, NodeGPUStatus
 
 _FLAG: Final = "--drivers"
 _REFUSED: Final = (403, 404)

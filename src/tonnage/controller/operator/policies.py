@@ -24,7 +24,8 @@ from tonnage.model.json import JsonObject
 from tonnage.model.names import AGENTS_CONFIG, AGENTS_LAYOUTS
 from tonnage.reading.gpu_policy import config_map_from, gpu_policy_from, operated_node_from
 from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, NODE, NODE_GPU_STATUS
-from tonnage.wire.objects import ClusterPolicy, ConfigMap
+from tonnage.wire.nvidia import ClusterPolicy
+from tonnage.wire.objects import ConfigMap
 
 if TYPE_CHECKING:
     from tonnage.controller.operator.drivers import DriverLoop

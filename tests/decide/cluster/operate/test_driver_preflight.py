@@ -9,7 +9,7 @@ import pytest
 
 from tonnage.decide.cluster.operate.drivers.preflight import version_problems
 from tonnage.reading.driver_policy import cluster_driver_policy
-from tonnage.wire.objects import ClusterPolicy
+from tonnage.wire.nvidia import ClusterPolicy
 
 CHART = {"helm.sh/chart": "gpu-operator-v25.3.4", "app.kubernetes.io/version": "v25.3.4"}
 

@@ -11,7 +11,8 @@ from tonnage.decide.cluster.operate.operand_sets import operand_sets
 from tonnage.model.json_access import at, mappings, text
 from tonnage.model.operands import APPLIED_HASH, OperandImage, SeenObject
 from tonnage.reading.gpu_policy import gpu_policy_from
-from tonnage.wire.objects import ClusterPolicy, ObjectMeta
+from tonnage.wire.nvidia import ClusterPolicy
+from tonnage.wire.objects import ObjectMeta
 
 NAMES = {
     *("nvidia-container-toolkit-daemonset", "nvidia-operator-validator", "nvidia-device-plugin-daemonset"),
