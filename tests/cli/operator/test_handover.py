@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from support.nvidia_operator import AGENT, LABELS, OPERATOR, SETS, OperatedFleet
+from tonnage.cli.operator.adopt import _show_ends, _show_plan
 from tonnage.cli.operator.handover import Direction, Handover, HandoverOptions, NodeEnd
 from tonnage.model.errors import ClusterError, ConfigError
 from tonnage.wire.kinds import DAEMON_SET, DEPLOYMENT, NODE
@@ -165,3 +167,23 @@ async def test_without_nvidias_daemon_set_nobody_can_take_a_node_back(fleet: Ope
     with pytest.raises(ConfigError, match="no DaemonSet"):
         await Command(fleet, Direction.RELEASE).end()
     assert (await fleet.nodes())["a"].metadata.labels[PLUGIN] == "paused-for-tonnage"
+
+
+async def test_a_dry_run_shows_the_next_steps_and_an_end_what_became_of_nodes(
+    fleet: OperatedFleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await fleet.install("a")
+    view = await Handover(fleet.api, fleet.clock, HandoverOptions(), lambda *_: None).look()
+    assert _show_plan(view, Direction.ADOPT, "text") == 0
+    shown = capsys.readouterr().out
+    assert "Deployment gpu-operator/gpu-operator: would be scaled to 0" in shown
+    assert "cordon, and take NVIDIA's pods off" in shown
+    assert _show_plan(view, Direction.RELEASE, "json") == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["nodes"] == [{"node": "a", "next": "none", "why": "not adopted"}]
+    ends = {"a": (NodeEnd.DONE, "x"), "b": (NodeEnd.RETURNED, "differs")}
+    assert _show_ends(ends, "text", as_text=True) == 1
+    shown = capsys.readouterr().out
+    assert "returned" in shown
+    assert "1 of 2 nodes are done." in shown
+    assert await fleet.replicas() == 1, "nothing was changed"
