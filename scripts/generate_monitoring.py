@@ -26,7 +26,7 @@ PAGE: Final = ROOT / "docs" / "reference" / "alerts.md"
 _PAGE_HEAD: Final = """\
 # Alerts
 
-For whoever an alert woke: what it means and what to do. Its annotation `runbook` names its section.
+For people whom an alert woke: what it means and what to do. Its annotation `runbook` names its section.
 Written by `make monitoring` out of [`alerts.toml`](../../src/tonnage/model/catalog/alerts.toml);
 [Metrics on a cluster](../how-to/metrics-on-a-cluster.md) sets the alerts up.
 

@@ -107,8 +107,8 @@ def uncounted(quota: Quota, keys: tuple[str, ...]) -> AdmissionRefusal:
     """A quota of which the controller has not counted yet what is used."""
     reason = QuotaNotCounted(
         subject=_subject(quota),
-        message=f"the quota {quota.name} is so new that nobody has counted yet what is used of "
-        f"{listed(keys)}",
+        message=f"the quota {quota.name} is so new that the quota controller has not counted yet what "
+        f"is used of {listed(keys)}",
         remedy="try again in a few seconds; if it stays, look at kube-controller-manager",
         source=_SOURCE,
         quota=quota.name,

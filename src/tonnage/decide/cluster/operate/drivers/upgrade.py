@@ -69,7 +69,7 @@ def _at_rest(member: UpgradingNode, policy: UpgradePolicy, disabled: str) -> Nod
             return NodeStep(node.name, _S.DONE, annotations=cleared)
         return NodeStep(node.name, annotations=cleared)
     if node.labels.get(SKIP_LABEL) == "true":
-        return NodeStep(node.name, waits=f"for nobody: its label {SKIP_LABEL}=true leaves it out")
+        return NodeStep(node.name, waits=f"for nothing: its label {SKIP_LABEL}=true leaves it out")
     if disabled:
         return NodeStep(node.name, waits=f"for you: {disabled}")
     asked_for = node.annotations.get(REQUESTED) == "true"
