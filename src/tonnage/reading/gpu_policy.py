@@ -28,7 +28,8 @@ from tonnage.reading.documents import objects_in
 from tonnage.reading.gpu_status import gpu_status_from
 from tonnage.reading.object_parts import moment
 from tonnage.wire.kinds import CLUSTER_POLICY
-from tonnage.wire.objects import ClusterPolicy, ConfigMap, GpuCluster, Node, NodeGPUStatus, Object, Pod
+from tonnage.wire.objects import ClusterPolicy, ConfigMap, Node, NodeGPUStatus, Object, Pod
+from tonnage.wire.policies import GpuCluster
 
 _DEEPEST: Final = 8
 _MOST_FIELDS: Final = 2000

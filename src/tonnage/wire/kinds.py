@@ -88,7 +88,7 @@ CUSTOM_RESOURCE = Kind(
 )
 NODE_GPU_STATUS = Kind("tonnage.dev", "v1alpha1", "NodeGPUStatus", "nodegpustatuses", False, o.NodeGPUStatus)
 CLUSTER_POLICY = Kind("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies", False, o.ClusterPolicy)
-GPU_CLUSTER = Kind("nvidia.com", "v1alpha1", "GPUCluster", "gpuclusters", False, o.GpuCluster)
+GPU_CLUSTER = Kind("nvidia.com", "v1alpha1", "GPUCluster", "gpuclusters", False, p.GpuCluster)
 NVIDIA_DRIVER = Kind("nvidia.com", "v1alpha1", "NVIDIADriver", "nvidiadrivers", False, o.NvidiaDriver)
 KUEUE_WORKLOAD = Kind("kueue.x-k8s.io", "v1beta1", "Workload", "workloads", True, o.KueueWorkload)
 SERVICE = Kind("", "v1", "Service", "services", True, o.Service)

@@ -377,13 +377,6 @@ class ClusterPolicy(Object):
     status: dict[str, Any] = {}
 
 
-class GpuCluster(Object):
-    """GPUCluster of nvidia.com/v1alpha1, cluster-scoped; the controller owns `status`."""
-
-    spec: dict[str, Any] = {}
-    status: dict[str, Any] = {}
-
-
 class NvidiaDriver(Object):
     """NVIDIADriver of nvidia.com/v1alpha1, cluster-scoped; the controller owns `status`."""
 

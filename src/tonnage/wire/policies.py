@@ -86,3 +86,10 @@ class JobRead(PodMaker):
 
 class CronJobRead(PodMaker):
     pass
+
+
+class GpuCluster(Object):
+    """GPUCluster of nvidia.com/v1alpha1, cluster-scoped; the controller owns `status`."""
+
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)

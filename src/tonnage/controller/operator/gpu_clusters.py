@@ -16,7 +16,7 @@ from tonnage.model.actions.cluster import PatchGpuClusterStatus
 from tonnage.model.json import JsonObject
 from tonnage.reading.gpu_policy import gpu_cluster_from, gpu_policy_from, operated_node_from
 from tonnage.wire.kinds import CLUSTER_POLICY, GPU_CLUSTER, NODE, NODE_GPU_STATUS
-from tonnage.wire.objects import GpuCluster
+from tonnage.wire.policies import GpuCluster
 
 _ALL: Final = "all"
 _SOON_S: Final = 1.0
