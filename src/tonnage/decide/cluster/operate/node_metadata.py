@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from tonnage.decide.cluster.operate.operand_labels import (
-    DEPLOY,
     PRESENT,
     PROBED,
     has_gpu,
@@ -17,7 +16,7 @@ from tonnage.decide.cluster.operate.probe import PROBED_BOOT
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.model.json import JsonObject
 from tonnage.model.names import NVIDIA, VALIDATED
-from tonnage.model.operands import PARTS_OFF
+from tonnage.model.operands import DEPLOY, PARTS_OFF
 
 OPERATOR_LABELS: Final = "tonnage.dev/operator-labels"
 """Annotation of a Node: labels of NVIDIA's that the controller has set there, with commas."""
