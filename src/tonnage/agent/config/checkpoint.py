@@ -25,6 +25,7 @@ READERS: Final = (
     "documents/yaml/source.py",
     "documents/yaml/syntax.py",
     "documents/yaml/reader.py",
+    "documents/yaml/spelling.py",
     "model/*.py",
     "model/devices/*.py",
     "model/kubernetes/*.py",
