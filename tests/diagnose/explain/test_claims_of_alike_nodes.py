@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
@@ -18,7 +19,7 @@ from support.claim_fleets import (
     claiming,
 )
 from tonnage.decide.kubernetes.claims.alike import devices_as_seen, traits_read_by
-from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of
+from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, gates_shown, supply_of
 from tonnage.diagnose.cluster_view import Ground, ground_of
 from tonnage.diagnose.explain.explain import explain_on
 from tonnage.model.kubernetes.resource_claims import (
@@ -31,6 +32,7 @@ from tonnage.model.kubernetes.resource_claims import (
     ResourceSlice,
     SliceDevice,
 )
+from tonnage.model.kubernetes.selectors import Taint
 from tonnage.model.verdict import NodeVerdict
 
 NODES = 80
@@ -100,3 +102,33 @@ def _kinds(claim: ResourceClaim, supply: Supply) -> set[object]:
     traits = traits_read_by((claim,), supply)
     assert traits is not None
     return {devices_as_seen(name, traits, supply) for name in supply.by_node}
+
+
+def test_a_node_whose_devices_share_counters_is_asked_anew_once_one_is_held() -> None:
+    claim = asking(1)
+    devices = tuple(
+        SliceDevice(name, consumes={"set": {"memory": Fraction(1)}}) for name in ("mig-0", "mig-1")
+    )
+    part = ResourceSlice(
+        "00-a", DRIVER, "a", scope=NodeScope("a"), devices=devices, counters={"set": {"memory": Fraction(1)}}
+    )
+    holder = AllocatedDevice("gpu", ClaimDeviceId(DRIVER, "a", "mig-0"))
+    held = ResourceClaim("ml", "held", "uid", allocation=ClaimAllocation((holder,)))
+    supply = supply_of((part,), (DeviceClass("gpu"),), (claim,), gates_shown(35, (part,)))
+    assert _kinds(claim, supply) != _kinds(claim, supply.with_claims((claim, held)))
+
+
+@pytest.mark.parametrize(
+    ("device", "gate"),
+    [
+        pytest.param(SliceDevice("d", taints=(Taint("k", "", "NoSchedule"),)), "taints", id="a taint"),
+        pytest.param(SliceDevice("d", shareable=True), "sharing", id="parts of a device"),
+        pytest.param(SliceDevice("d", waits_for=("ready",)), "conditions", id="conditions of binding"),
+        pytest.param(None, "partitions", id="counters"),
+    ],
+)
+def test_a_field_that_a_server_has_kept_shows_its_gate(device: SliceDevice | None, gate: str) -> None:
+    counters = {"set": {"memory": Fraction(1)}} if device is None else {}
+    part = ResourceSlice("00-a", DRIVER, "a", devices=(device,) if device else (), counters=counters)
+    assert gates_shown(35, (part,)) == replace(gates_of(35), **{gate: True})
+    assert gates_shown(36, (part,)) == gates_of(36)

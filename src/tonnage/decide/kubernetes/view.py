@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Final, TypeAlias
 
 from tonnage.decide.kubernetes.claims.allocator import Allocator
-from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of, tainted
+from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, gates_shown, supply_of, tainted
 from tonnage.decide.kubernetes.requests import pod_requests, scored_requests
 from tonnage.decide.kubernetes.versions import SchedulerRelease, profile_for
 from tonnage.model.kubernetes.cluster import Node, Pod, Requests, Snapshot
@@ -180,7 +180,7 @@ class ClusterView:
 
 def allocator_of(snapshot: Snapshot, profile: SchedulerRelease) -> Allocator:
     """What gives devices to claims, and what of them is taken."""
-    gates = gates_of(profile.minor)
+    gates = gates_shown(profile.minor, snapshot.slices)
     slices = tainted(snapshot.slices, snapshot.taint_rules, gates)
     return Allocator(supply_of(slices, snapshot.device_classes, snapshot.claims, gates))
 

@@ -14,7 +14,7 @@ from tonnage.decide.kubernetes.claims.allocator import (
     NodeCannotAllocate,
 )
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
-from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of, tainted
+from tonnage.decide.kubernetes.claims.supply import Supply, gates_shown, supply_of, tainted
 from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.simulate.changed_cluster import Fork, WaitingPod
@@ -54,7 +54,7 @@ def snapshot_after(fork: Fork) -> Snapshot:
 
 def supply_for(snapshot: Snapshot, base: ClusterView) -> Supply:
     """What the slices offer, as the view's release counts it."""
-    gates = gates_of(base.profile.minor)
+    gates = gates_shown(base.profile.minor, snapshot.slices)
     slices = tainted(snapshot.slices, snapshot.taint_rules, gates)
     return supply_of(slices, snapshot.device_classes, snapshot.claims, gates)
 

@@ -59,18 +59,16 @@ def _attributes(claims: Sequence[ResourceClaim]) -> Iterator[str]:
 
 
 def _slice_key(part: ResourceSlice, traits: DeviceTraits, supply: Supply) -> Hashable:
-    if part.problems or part.counters or part.scope_by_device:
-        return part.name
     pool = supply.by_pool[part.driver, part.pool]
-    if len(pool) != 1 or part.slices != 1:
-        return part.name
+    if part.problems or part.counters or part.scope_by_device or len(pool) != 1 or part.slices != 1:
+        return part.name, tuple(part.id_of(device) in supply.held for device in part.devices)
     return part.driver, tuple(_device_key(part, device, traits, supply) for device in part.devices)
 
 
 def _device_key(part: ResourceSlice, device: SliceDevice, traits: DeviceTraits, supply: Supply) -> Hashable:
     identity = part.id_of(device)
     if device.consumes or device.shareable or device.waits_for:
-        return str(identity)
+        return str(identity), identity in supply.held
     answers = tuple(_answer(expression, part.driver, device, supply) for expression in traits.expressions)
     values = tuple((value, type(value)) for value in map(device.attributes.get, traits.attributes))
     return device.name, answers, values, device.taints, identity in supply.held

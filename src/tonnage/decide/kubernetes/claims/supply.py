@@ -58,6 +58,21 @@ def gates_of(minor: int, chosen: tuple[tuple[str, bool], ...] = ()) -> Gates:
     )
 
 
+def gates_shown(minor: int, slices: Iterable[ResourceSlice]) -> Gates:
+    """The gates of a release, and those that slices show: a server drops the fields of one that is off."""
+    gates, slices = gates_of(minor), tuple(slices)
+    if gates.partitions and gates.taints and gates.sharing and gates.conditions:
+        return gates
+    devices = tuple(device for each in slices for device in each.devices)
+    return replace(
+        gates,
+        partitions=gates.partitions or any(each.counters for each in slices),
+        taints=gates.taints or any(device.taints for device in devices),
+        sharing=gates.sharing or any(device.shareable for device in devices),
+        conditions=gates.conditions or any(device.waits_for for device in devices),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Supply:
     """Slices by the node that alone reaches them, the others, and all of a pool; what claims have of it.
