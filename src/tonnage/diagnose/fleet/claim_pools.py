@@ -7,9 +7,10 @@ says what it offers.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from fractions import Fraction
+from typing import Final, TypeAlias
 
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.kubernetes.resource_claims import (
@@ -44,6 +45,8 @@ class ClaimPool:
     published: bool = True
     parents: frozenset[str] = frozenset()
     """Uuids of the GPUs whose MIG devices these are; those that are yet to be made have no uuid."""
+    crowded_out: int = 0
+    """Devices that nobody has and nobody can get: others have what they would share."""
 
     @property
     def resource(self) -> str:
@@ -61,8 +64,8 @@ class ClaimPool:
 
     @property
     def usable(self) -> int:
-        """Devices without a taint that keeps claims from them."""
-        return len(self.devices) - len(self.tainted) if self.published else 0
+        """Devices that claims have or could be given: no taint keeps claims off them."""
+        return len(self.devices) - len(self.tainted) - self.crowded_out if self.published else 0
 
     @property
     def count(self) -> int:
@@ -81,12 +84,48 @@ def claim_pools(snapshot: Snapshot) -> dict[str, tuple[ClaimPool, ...]]:
         for device in resource_slice.devices if node else ():
             key = (node, resource_slice.driver, _type_of(device, resource_slice.driver))
             groups[key].append((resource_slice.id_of(device), device))
+    given = allocated or {}
+    left = _counters_left(snapshot.slices, given)
     for (node, driver, kind), devices in sorted(groups.items()):
-        by_node[node].append(_pool(node, driver, kind, devices, allocated))
+        pool = _pool(node, driver, kind, devices, allocated)
+        waiting = [entry for entry in devices if entry[0] not in given and entry[1].name not in pool.tainted]
+        crowded = sum(not _suffices(left, *entry) for entry in waiting)
+        by_node[node].append(replace(pool, crowded_out=crowded))
     for node, report in sorted(snapshot.gpu.items()):
         if report.claims is not None:
             _add_reported(by_node[node], node, report.claims)
     return {node: tuple(pools) for node, pools in by_node.items() if pools}
+
+
+_Left: TypeAlias = dict[tuple[str, str, str, str], Fraction]
+"""What is left, by driver, pool, counter set and counter."""
+
+
+def _counters_left(slices: Iterable[ResourceSlice], allocated: Container[ClaimDeviceId]) -> _Left:
+    """What allocated devices leave of counters that they share with others."""
+    left: _Left = {}
+    newest = tuple(_newest(slices))
+    for part in newest:
+        for name, counters in part.counters.items():
+            left.update({(part.driver, part.pool, name, counter): v for counter, v in counters.items()})
+    for part in newest if left else ():
+        for device in part.devices:
+            if part.id_of(device) in allocated:
+                for key, amount in _consumed(part.id_of(device), device):
+                    left[key] = left.get(key, Fraction()) - amount
+    return left
+
+
+def _suffices(left: _Left, identity: ClaimDeviceId, device: SliceDevice) -> bool:
+    return all(left.get(key, Fraction()) >= amount for key, amount in _consumed(identity, device))
+
+
+def _consumed(
+    identity: ClaimDeviceId, device: SliceDevice
+) -> Iterator[tuple[tuple[str, str, str, str], Fraction]]:
+    for name, counters in device.consumes.items():
+        for counter, amount in counters.items():
+            yield (identity.driver, identity.pool, name, counter), amount
 
 
 def pods_by_claim(pods: Iterable[Pod]) -> Mapping[tuple[str, str], tuple[Pod, ...]]:
