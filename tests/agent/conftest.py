@@ -201,8 +201,16 @@ class Cluster:
 
 
 def _merged(old: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """As RFC 7386 merges maps, but for maps in them."""
-    return {key: value for key, value in {**old, **patch}.items() if value is not None}
+    """As RFC 7386 merges maps."""
+    merged = dict(old)
+    for key, value in patch.items():
+        if isinstance(value, Mapping):
+            merged[key] = _merged(merged.get(key) or {}, value)
+        elif value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = value
+    return merged
 
 
 def _name_in(field_selector: str) -> str:

@@ -23,10 +23,12 @@ from tonnage.agent.status.body import status_of
 from tonnage.agent.status.publisher import StatusPublisher
 from tonnage.decide.node.advertise import advertise
 from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
+from tonnage.decide.node.claims.offer import ClaimOffer
 from tonnage.decide.node.mps.daemons import daemons_of, gated
 from tonnage.decide.node.offer import NodeOffer
 from tonnage.decide.node.share import share
 from tonnage.documents.node.gpu_status import NodeGPUStatusBody, node_gpu_status_crd
+from tonnage.model.devices.claims import PublishedDevice
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice, Sample
 from tonnage.model.devices.links import NVSWITCH, Link, PciLevel
 from tonnage.model.devices.mps import MpsState
@@ -290,6 +292,20 @@ async def test_a_flood_of_changes_is_one_write_in_a_quarter_of_a_second(
     await cluster.until(lambda: cluster.version > written)
     assert cluster.version == written + 1
     assert cluster.status("node-1")["deviceCount"] == 59
+
+
+async def test_what_is_offered_no_more_leaves_the_status_and_validation_stays(
+    cluster: Any, publishing: Publishing
+) -> None:
+    device = PublishedDevice("gpu-0", "GPU-0")
+    publishing.board.claims.publish(ClaimOffer((device,)))
+    publishing.show(1)
+    await cluster.until(lambda: "claims" in (cluster.status("node-1") or {}))
+    cluster.status("node-1")["validation"] = {"subject": "boot"}
+    publishing.board.claims.publish(ClaimOffer(()))
+    await publishing.minutes(1)
+    await cluster.until(lambda: not cluster.status("node-1").get("claims"))
+    assert cluster.status("node-1")["validation"] == {"subject": "boot"}
 
 
 async def test_at_rest_a_heartbeat_is_all_that_is_written_in_a_minute(

@@ -114,7 +114,8 @@ def test_an_option_of_tonnage_that_names_a_path_is_a_file_of_the_lab(subcommand:
         for name in parameter.opts
     }
     permitted = PERMITTED["tonnage"][subcommand].options
-    assert {name for name in paths & permitted.keys() if permitted[name] is not OptionKind.FILE} == set()
+    files = {OptionKind.FILE, OptionKind.SNAPSHOT, OptionKind.WRITTEN_FILE}
+    assert {name for name in paths & permitted.keys() if permitted[name] not in files} == set()
 
 
 def test_click_takes_no_abbreviated_option() -> None:

@@ -106,7 +106,8 @@ def test_tel_8_capacity_stands_apart_by_mode(fleet: MonitoredFleet) -> None:
 def test_sch_8_idle_gpus_and_a_pod_that_waits(fleet: MonitoredFleet) -> None:
     """Utilisation says nothing of it; what is advertised and asked for does."""
     (waiting,) = fleet.prometheus.query('tonnage_cluster_pending_pods{namespace="ml"}')
-    assert (waiting["metric"]["layer"], waiting["value"][1]) == ("scheduler", "1")
+    assert waiting["metric"]["layer"] == "scheduler"
+    assert float(waiting["value"][1]) >= 1
     assert fleet.prometheus.query('tonnage_cluster_queue_seconds{namespace="ml"} > 0')
 
 

@@ -115,11 +115,12 @@ def test_nothing_in_it_can_be_changed_but_by_root_nor_makes_root(built: tuple[Bu
         assert entry.isreg() or entry.isdir(), entry.name
 
 
-def test_python_is_the_only_program(built: tuple[Built, Image, Path]) -> None:
+def test_python_is_the_only_program_beside_what_follows_logs(built: tuple[Built, Image, Path]) -> None:
     _, image, _ = built
     programs = {e.name for e in entries(image) if re.match(r"(usr/)?(local/)?s?bin/", e.name)}
     assert programs == {
         "usr/bin/python3",
+        "usr/bin/tail",
         *(name for name in programs if re.fullmatch(r"usr/bin/python3\.\d+", name)),
     } | {name for name in programs if name.startswith("usr/local/bin/")}
     assert {name for name in programs if name.startswith("usr/local/bin/")} == {

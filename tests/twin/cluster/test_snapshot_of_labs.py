@@ -84,6 +84,10 @@ async def _offers(fleet: Fleet, gpus: int) -> bool:
     nodes = (await fleet.api.list(kinds.NODE)).items
     published = (await fleet.api.list(kinds.NODE_GPU_STATUS)).items
     offered = [int(n) for node in nodes for name, n in node.status.allocatable.items() if "/gpu" in name]
+    slices = (await fleet.api.list(kinds.RESOURCE_SLICE)).items
+    claimed = {part.spec["nodeName"] for part in slices if part.spec.get("devices")}
+    if claimed:  # what is offered as claims is no extended resource
+        return len(claimed) == len(published)
     return sum(offered) >= gpus and len([n for n in offered if n]) == len(published)
 
 

@@ -87,7 +87,8 @@ class StatusPublisher:
         self._board.samples.publish(await self._sample())
         board = self._board
         claims = board.claims.value
-        body = status_of(offer, board.samples.value, board.software.value, claims, at="").to_json()
+        report = status_of(offer, board.samples.value, board.software.value, claims, at="")
+        body = report.to_json()
         heartbeat_due = self._clock.monotonic() - self._heartbeat_at >= _HEARTBEAT_S
         if body == self._written and not heartbeat_due:
             return
@@ -95,7 +96,8 @@ class StatusPublisher:
         try:
             if body != self._written or not await self._patched(heartbeat):
                 self._written = None
-                await self._write({**body, "updatedAt": timestamp(self._clock.now()), **heartbeat})
+                at = timestamp(self._clock.now())
+                await self._write({**report.to_merge_patch(), "updatedAt": at, **heartbeat})
         except ClusterError as error:
             if str(error) != self._complaint:
                 self._complaint = str(error)

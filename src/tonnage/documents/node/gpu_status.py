@@ -250,6 +250,24 @@ class NodeGPUStatusBody(Document):
         """As it stands in the object's `status`."""
         return cast("JsonObject", self.model_dump(mode="json", by_alias=True, exclude_none=True))
 
+    def to_merge_patch(self) -> JsonObject:
+        """The same as a merge patch, which takes away what was there and is not any more: but validation."""
+        whole = self.model_dump(mode="json", by_alias=True, exclude={"validation"})
+        return cast("JsonObject", {key: _patched(value) for key, value in whole.items()})
+
+
+def _patched(value: JsonValue) -> JsonValue:
+    """Null for what is left out; a merge patch has lists whole."""
+    if isinstance(value, dict):
+        return {key: _patched(part) for key, part in value.items()}
+    return [_stored(part) for part in value] if isinstance(value, list) else value
+
+
+def _stored(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _stored(part) for key, part in value.items() if part is not None}
+    return [_stored(part) for part in value] if isinstance(value, list) else value
+
 
 def node_gpu_status_crd() -> JsonObject:
     """The CustomResourceDefinition: a structural schema made from the model, status subresource, columns."""
