@@ -84,11 +84,11 @@ def claim_pools(snapshot: Snapshot) -> dict[str, tuple[ClaimPool, ...]]:
         for device in resource_slice.devices if node else ():
             key = (node, resource_slice.driver, _type_of(device, resource_slice.driver))
             groups[key].append((resource_slice.id_of(device), device))
-    given = allocated or {}
-    left = _counters_left(snapshot.slices, given)
+    taken_by = allocated or {}
+    left = _counters_left(snapshot.slices, taken_by)
     for (node, driver, kind), devices in sorted(groups.items()):
         pool = _pool(node, driver, kind, devices, allocated)
-        waiting = [entry for entry in devices if entry[0] not in given and entry[1].name not in pool.tainted]
+        waiting = [entry for entry in devices if entry[0] not in taken_by and entry[1].name not in pool.tainted]
         crowded = sum(not _suffices(left, *entry) for entry in waiting)
         by_node[node].append(replace(pool, crowded_out=crowded))
     for node, report in sorted(snapshot.gpu.items()):

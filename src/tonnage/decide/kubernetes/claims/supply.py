@@ -63,10 +63,10 @@ def gates_shown(minor: int, slices: Iterable[ResourceSlice]) -> Gates:
     gates, slices = gates_of(minor), tuple(slices)
     if gates.partitions and gates.taints and gates.sharing and gates.conditions:
         return gates
-    devices = tuple(device for each in slices for device in each.devices)
+    devices = tuple(device for part in slices for device in part.devices)
     return replace(
         gates,
-        partitions=gates.partitions or any(each.counters for each in slices),
+        partitions=gates.partitions or any(part.counters for part in slices),
         taints=gates.taints or any(device.taints for device in devices),
         sharing=gates.sharing or any(device.shareable for device in devices),
         conditions=gates.conditions or any(device.waits_for for device in devices),
