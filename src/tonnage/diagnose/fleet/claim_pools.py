@@ -88,7 +88,7 @@ def claim_pools(snapshot: Snapshot) -> dict[str, tuple[ClaimPool, ...]]:
     left = _counters_left(snapshot.slices, taken_by)
     for (node, driver, kind), devices in sorted(groups.items()):
         pool = _pool(node, driver, kind, devices, allocated)
-        waiting = [entry for entry in devices if entry[0] not in taken_by and entry[1].name not in pool.tainted]
+        waiting = [e for e in devices if e[0] not in taken_by and e[1].name not in pool.tainted]
         crowded = sum(not _suffices(left, *entry) for entry in waiting)
         by_node[node].append(replace(pool, crowded_out=crowded))
     for node, report in sorted(snapshot.gpu.items()):
