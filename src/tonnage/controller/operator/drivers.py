@@ -11,6 +11,7 @@ from tonnage.controller.context import ControllerWorld
 from tonnage.controller.operator.cordons import with_cordon
 from tonnage.controller.operator.driver_images import ImageBook
 from tonnage.controller.operator.leaving_pods import LeavingPods
+from tonnage.controller.operator.node_loop import policy_in_force
 from tonnage.decide.cluster.operate.drivers.daemon_set import (
     COMPONENT,
     DRIVER_COMPONENT,
@@ -30,7 +31,6 @@ from tonnage.decide.cluster.operate.drivers.rollout import (
 from tonnage.decide.cluster.operate.drivers.states import FAILURE, UNDER_WAY, UpgradeState
 from tonnage.decide.cluster.operate.drivers.upgrade import left_paused, upgrade_steps
 from tonnage.decide.cluster.operate.node_readiness import gpu_nodes, readiness
-from tonnage.decide.cluster.operate.policy_status import in_force
 from tonnage.loop.informer import Informer, Key
 from tonnage.loop.refusals import passing_over
 from tonnage.loop.work_queue import WorkQueue, work
@@ -45,7 +45,7 @@ from tonnage.reading.driver_policy import (
     nvidia_driver_policy,
     standing_daemon_set,
 )
-from tonnage.reading.gpu_policy import gpu_policy_from, operated_node_from
+from tonnage.reading.gpu_policy import operated_node_from
 from tonnage.wire.kinds import CLUSTER_POLICY, DAEMON_SET, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER, POD
 from tonnage.wire.objects import DaemonSet, Pod
 
@@ -112,7 +112,7 @@ class DriverLoop:
     async def _reconcile(self, _key: str) -> float:
         self._world.counters.turned("drivers")
         disabled = ""
-        winner = in_force(gpu_policy_from(policy) for policy in self._cluster_policies)
+        winner = policy_in_force(self._cluster_policies)
         policies: list[DriverPolicy] = []
         current = None if winner is None else self._cluster_policies.get(winner.name)
         if current is not None:

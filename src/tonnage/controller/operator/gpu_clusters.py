@@ -6,15 +6,15 @@ import asyncio
 from typing import Final
 
 from tonnage.controller.context import ControllerWorld
+from tonnage.controller.operator.node_loop import policy_in_force
 from tonnage.decide.cluster.operate.gpu_cluster import gpu_cluster_status
 from tonnage.decide.cluster.operate.node_readiness import gpu_nodes
-from tonnage.decide.cluster.operate.policy_status import in_force
 from tonnage.loop.informer import Informer, Key
 from tonnage.loop.refusals import or_none
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.actions.cluster import PatchGpuClusterStatus
 from tonnage.model.json import JsonObject
-from tonnage.reading.gpu_policy import gpu_cluster_from, gpu_policy_from, operated_node_from
+from tonnage.reading.gpu_policy import gpu_cluster_from, operated_node_from
 from tonnage.wire.kinds import CLUSTER_POLICY, GPU_CLUSTER, NODE, NODE_GPU_STATUS
 from tonnage.wire.nvidia import GpuCluster
 
@@ -62,7 +62,7 @@ class GpuClusterLoop:
 
     async def _look(self, cluster: GpuCluster) -> None:
         world, name = self._world, cluster.metadata.name
-        policy = in_force(gpu_policy_from(policy) for policy in self._policies)
+        policy = policy_in_force(self._policies)
         nodes = gpu_nodes(
             operated_node_from(node, self._reports.get(node.metadata.name)) for node in self._nodes
         )

@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from tonnage.controller.context import ControllerWorld
+from tonnage.controller.operator.node_loop import NodeLoop, policy_in_force
 from tonnage.decide.cluster.operate.node_metadata import metadata_changes
-from tonnage.decide.cluster.operate.policy_status import in_force
-from tonnage.loop.informer import Delta, Key, key_of
-from tonnage.loop.work_queue import WorkQueue, work
+from tonnage.loop.informer import Delta, key_of
 from tonnage.model.actions.cluster import PatchNode
 from tonnage.model.json_access import mappings
-from tonnage.reading.gpu_policy import gpu_policy_from
-from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
+from tonnage.wire.kinds import NODE_GPU_STATUS
 from tonnage.wire.objects import NodeGPUStatus
 
-_WORKERS: Final = 4
 
-
-class NodeLabelLoop:
+class NodeLabelLoop(NodeLoop):
     """Looks at a node when it or the number of its devices changes, and at all when a policy does."""
 
     def __init__(self, world: ControllerWorld) -> None:
-        self._world = world
-        self._queue: WorkQueue[str] = WorkQueue(world.clock)
-        self._nodes = world.copies.of(NODE, lambda key: self._queue.add(key[1]))
+        super().__init__(world)
         self._reports = world.copies.of(NODE_GPU_STATUS)
-        self._policies = world.copies.of(CLUSTER_POLICY, self._policy_changed)
         self._reports.subscribe(self._report_changed)
-
-    async def run(self) -> None:
-        """Label until cancelled."""
-        for node in self._nodes:
-            self._queue.add(node.metadata.name)
-        await work(self._queue, self._reconcile, workers=_WORKERS)
-
-    async def look_once(self) -> None:
-        """Look at every node, one after another."""
-        for node in self._nodes:
-            await self._reconcile(node.metadata.name)
-
-    def _policy_changed(self, _key: Key) -> None:
-        for node in self._nodes:
-            self._queue.add(node.metadata.name)
 
     def _report_changed(self, change: Delta[NodeGPUStatus]) -> None:
         if _devices(change.before) != _devices(change.after):
@@ -50,12 +26,12 @@ class NodeLabelLoop:
             assert report is not None
             self._queue.add(key_of(report)[1])
 
-    async def _reconcile(self, name: str) -> None:
+    async def _reconcile(self, name: str) -> float | None:
         self._world.counters.turned("node-labels")
         node = self._nodes.get(name)
-        policy = in_force(gpu_policy_from(policy) for policy in self._policies)
+        policy = policy_in_force(self._policies)
         if node is None:
-            return
+            return None
         report = self._reports.get(name)
         metadata = metadata_changes(
             *(node.metadata.labels, node.metadata.annotations, policy),
@@ -66,6 +42,7 @@ class NodeLabelLoop:
             # With the version that was judged: what a user wrote since then is looked at first.
             metadata["resourceVersion"] = node.metadata.resource_version
             await self._world.performer.perform(PatchNode(name, {"metadata": metadata}))
+        return None
 
 
 def _is_divided(report: NodeGPUStatus | None) -> bool:

@@ -5,53 +5,31 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.controller.context import ControllerWorld
+from tonnage.controller.operator.node_loop import NodeLoop, policy_in_force
 from tonnage.controller.operator.node_pods import delete_pod, is_full, seen_pod, tell_nodes
 from tonnage.decide.cluster.operate.node_pod import node_pod, pod_name
-from tonnage.decide.cluster.operate.policy_status import in_force
 from tonnage.decide.cluster.operate.probe import PROBE, PROBED_BOOT, probe_step
-from tonnage.loop.informer import Informer, Key
-from tonnage.loop.work_queue import WorkQueue, work
+from tonnage.loop.informer import Informer
 from tonnage.model.actions.cluster import ApplyObject, PatchNode
-from tonnage.reading.gpu_policy import gpu_policy_from, operated_node_from
-from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
+from tonnage.reading.gpu_policy import operated_node_from
+from tonnage.wire.kinds import NODE_GPU_STATUS
 from tonnage.wire.objects import Pod
 
-_WORKERS: Final = 4
 _SOON_S: Final = 5.0
 
 
-class ProbeLoop:
+class ProbeLoop(NodeLoop):
     """Looks at a node when it, its report or its pod changes; without an image at none."""
 
     def __init__(self, world: ControllerWorld, pods: Informer[Pod]) -> None:
-        self._world = world
-        self._queue: WorkQueue[str] = WorkQueue(world.clock)
-        self._nodes = world.copies.of(NODE, lambda key: self._queue.add(key[1]))
-        self._reports = world.copies.of(NODE_GPU_STATUS, lambda key: self._queue.add(key[1]))
-        self._policies = world.copies.of(CLUSTER_POLICY, self._policy_changed)
+        super().__init__(world)
+        self._reports = world.copies.of(NODE_GPU_STATUS, self._node_changed)
         self._pods = pods
         tell_nodes(pods, PROBE.app, self._queue.add)
 
-    async def run(self) -> None:
-        """Probe until cancelled."""
-        self._add_all()
-        await work(self._queue, self._reconcile, workers=_WORKERS)
-
-    async def look_once(self) -> None:
-        """Look at every node, one after another."""
-        for node in self._nodes:
-            await self._reconcile(node.metadata.name)
-
-    def _policy_changed(self, _key: Key) -> None:
-        self._add_all()
-
-    def _add_all(self) -> None:
-        for node in self._nodes:
-            self._queue.add(node.metadata.name)
-
     async def _reconcile(self, name: str) -> float | None:
         world = self._world
-        node, policy = self._nodes.get(name), in_force(gpu_policy_from(policy) for policy in self._policies)
+        node, policy = self._nodes.get(name), policy_in_force(self._policies)
         if not world.operand_image or node is None or policy is None:
             return None
         world.counters.turned("probes")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from tonnage.controller.context import ControllerWorld
-from tonnage.decide.cluster.operate.policy_status import in_force
+from tonnage.controller.operator.node_loop import policy_in_force
 from tonnage.decide.cluster.operate.rejected_pods import (
     CONDITION,
     bare_pods_condition,
@@ -22,7 +22,7 @@ from tonnage.model.errors import ApiError
 from tonnage.model.gpu_policy import RejectedPod
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mappings, text
-from tonnage.reading.gpu_policy import gpu_policy_from, operated_node_from, rejected_pod_from
+from tonnage.reading.gpu_policy import operated_node_from, rejected_pod_from
 from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS, POD
 from tonnage.wire.objects import Pod
 
@@ -82,7 +82,7 @@ class RejectedPodLoop:
 
     async def _look(self, pods: Iterable[Pod]) -> None:
         world = self._world
-        if in_force(gpu_policy_from(policy) for policy in self._policies) is None:
+        if policy_in_force(self._policies) is None:
             return
         uids: Mapping[tuple[str, str], str] = {
             (pod.metadata.namespace, pod.metadata.name): pod.metadata.uid for pod in pods
