@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tonnage.cli.cluster import connected
+from tonnage.cli.operator.namespaces import agents_namespace_option, operator_namespace_option
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, line, say
 from tonnage.cli.terminal.tables import table
@@ -44,20 +45,8 @@ def _options(wrapped: Callable[..., Any]) -> Callable[..., Any]:
             type=click.IntRange(1, 1000),
             help="How many nodes change hands at a time.",
         ),
-        click.option(
-            "--agents-namespace",
-            default="tonnage-system",
-            show_default=True,
-            metavar="NAME",
-            help="Where the agents run.",
-        ),
-        click.option(
-            "--operator-namespace",
-            default="gpu-operator",
-            show_default=True,
-            metavar="NAME",
-            help="Where NVIDIA's operator and its DaemonSets are.",
-        ),
+        agents_namespace_option,
+        operator_namespace_option("Where NVIDIA's operator and its DaemonSets are."),
         click.option(
             "-l",
             "--selector",

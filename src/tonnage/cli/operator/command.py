@@ -20,6 +20,7 @@ from tonnage.cli.operator.drivers import (
     show_nvidia_drivers,
     show_outlook,
 )
+from tonnage.cli.operator.namespaces import agents_namespace_option, operator_namespace_option
 from tonnage.cli.operator.objects import owned_objects
 from tonnage.cli.operator.words import label_words, object_words
 from tonnage.cli.options import Common, common_options, examples
@@ -49,21 +50,9 @@ command.add_command(release)
 
 
 def _namespaces(wrapped: Callable[..., Any]) -> Callable[..., Any]:
-    operator = click.option(
-        "--operator-namespace",
-        default="gpu-operator",
-        show_default=True,
-        metavar="NAME",
-        help="Where the ConfigMaps are that a ClusterPolicy names.",
+    return operator_namespace_option("Where the ConfigMaps are that a ClusterPolicy names.")(
+        agents_namespace_option(wrapped)
     )
-    agents = click.option(
-        "--agents-namespace",
-        default="tonnage-system",
-        show_default=True,
-        metavar="NAME",
-        help="Where the agents run.",
-    )
-    return operator(agents(wrapped))
 
 
 @command.command(

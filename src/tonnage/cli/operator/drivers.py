@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from tonnage.cli.cluster import connected
+from tonnage.cli.operator.namespaces import operator_namespace_option
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import line, say
 from tonnage.model.errors import ApiError, ConfigError, Problem
@@ -100,13 +101,7 @@ def show_outlook(outlook: DriverOutlook | None) -> None:
 )
 @click.argument("name", required=False)
 @click.option("--dry-run", is_flag=True, help="Show the change without making it.")
-@click.option(
-    "--operator-namespace",
-    default="gpu-operator",
-    show_default=True,
-    metavar="NAME",
-    help="Where the drivers' DaemonSets are.",
-)
+@operator_namespace_option("Where the drivers' DaemonSets are.")
 @common_options(cluster=True)
 def rollback(common: Common, name: str | None, operator_namespace: str, *, dry_run: bool) -> int:
     """NAME is a ClusterPolicy's or an NVIDIADriver's; it may be left out where one can be taken back."""

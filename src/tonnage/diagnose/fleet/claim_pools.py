@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final
 
+from tonnage.decide.kubernetes.claims.counters import Left, suffices, take
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.kubernetes.resource_claims import (
     ClaimDeviceId,
@@ -89,7 +89,7 @@ def claim_pools(snapshot: Snapshot) -> dict[str, tuple[ClaimPool, ...]]:
     for (node, driver, kind), devices in sorted(groups.items()):
         pool = _pool(node, driver, kind, devices, allocated)
         waiting = [e for e in devices if e[0] not in taken_by and e[1].name not in pool.tainted]
-        crowded = sum(not _suffices(left, *entry) for entry in waiting)
+        crowded = sum(_crowded_out(left, *entry) for entry in waiting)
         by_node[node].append(replace(pool, crowded_out=crowded))
     for node, report in sorted(snapshot.gpu.items()):
         if report.claims is not None:
@@ -97,35 +97,30 @@ def claim_pools(snapshot: Snapshot) -> dict[str, tuple[ClaimPool, ...]]:
     return {node: tuple(pools) for node, pools in by_node.items() if pools}
 
 
-_Left: TypeAlias = dict[tuple[str, str, str, str], Fraction]
-"""What is left, by driver, pool, counter set and counter."""
-
-
-def _counters_left(slices: Iterable[ResourceSlice], allocated: Container[ClaimDeviceId]) -> _Left:
-    """What allocated devices leave of counters that they share with others."""
-    left: _Left = {}
+def _counters_left(
+    slices: Iterable[ResourceSlice], allocated: Container[ClaimDeviceId]
+) -> dict[tuple[str, str], Left]:
+    """What allocated devices leave of the counters of each pool, by driver and pool."""
+    left: dict[tuple[str, str], Left] = {}
     newest = tuple(_newest(slices))
     for part in newest:
         for name, counters in part.counters.items():
-            left.update({(part.driver, part.pool, name, counter): v for counter, v in counters.items()})
+            pool = left.setdefault((part.driver, part.pool), {})
+            pool.update({(name, counter): amount for counter, amount in counters.items()})
     for part in newest if left else ():
         for device in part.devices:
             if part.id_of(device) in allocated:
-                for key, amount in _consumed(part.id_of(device), device):
-                    left[key] = left.get(key, Fraction()) - amount
+                take(left.get((part.driver, part.pool), {}), device)
     return left
 
 
-def _suffices(left: _Left, identity: ClaimDeviceId, device: SliceDevice) -> bool:
-    return all(left.get(key, Fraction()) >= amount for key, amount in _consumed(identity, device))
-
-
-def _consumed(
-    identity: ClaimDeviceId, device: SliceDevice
-) -> Iterator[tuple[tuple[str, str, str, str], Fraction]]:
-    for name, counters in device.consumes.items():
-        for counter, amount in counters.items():
-            yield (identity.driver, identity.pool, name, counter), amount
+def _crowded_out(left: Mapping[tuple[str, str], Left], identity: ClaimDeviceId, device: SliceDevice) -> bool:
+    """Whether others have what the device would take of its pool's counters."""
+    if not device.consumes:
+        return False
+    rest = dict(left.get((identity.driver, identity.pool), {}))
+    take(rest, device)
+    return not suffices(rest)
 
 
 def pods_by_claim(pods: Iterable[Pod]) -> Mapping[tuple[str, str], tuple[Pod, ...]]:

@@ -253,20 +253,20 @@ class NodeGPUStatusBody(Document):
     def to_merge_patch(self) -> JsonObject:
         """The same as a merge patch, which takes away what was there and is not any more: but validation."""
         whole = self.model_dump(mode="json", by_alias=True, exclude={"validation"})
-        return cast("JsonObject", {key: _patched(value) for key, value in whole.items()})
+        return cast("JsonObject", {key: _patch_value(value) for key, value in whole.items()})
 
 
-def _patched(value: JsonValue) -> JsonValue:
+def _patch_value(value: JsonValue) -> JsonValue:
     """Null for what is left out; a merge patch has lists whole."""
     if isinstance(value, dict):
-        return {key: _patched(part) for key, part in value.items()}
-    return [_stored(part) for part in value] if isinstance(value, list) else value
+        return {key: _patch_value(part) for key, part in value.items()}
+    return [_list_value(part) for part in value] if isinstance(value, list) else value
 
 
-def _stored(value: JsonValue) -> JsonValue:
+def _list_value(value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
-        return {key: _stored(part) for key, part in value.items() if part is not None}
-    return [_stored(part) for part in value] if isinstance(value, list) else value
+        return {key: _list_value(part) for key, part in value.items() if part is not None}
+    return [_list_value(part) for part in value] if isinstance(value, list) else value
 
 
 def node_gpu_status_crd() -> JsonObject:
