@@ -36,6 +36,7 @@ run: .venv/ready ## Start a GPU cluster in one process and run a lab on it (LAB=
 # Of each recording at least a fifth, which changes with the day. TONNAGE_SEED=2026-11-26 repeats that day's.
 test test-long test-kubernetes: export TONNAGE_SAMPLE ?= day
 
+# A test that takes 300 s says where it hangs, and has failed half a minute later (tests/support/workers.py).
 # Compiled files are kept: to rewrite the assertions of all tests takes eight seconds.
 test test-long: export PYTHONDONTWRITEBYTECODE =
 test: .venv/ready ## Run every test that needs no GPU and no real cluster, but the longest

@@ -51,6 +51,9 @@ def test_what_stays_has_a_status_of_its_own(manifest: Path, capsys: pytest.Captu
     assert (item["subject"], item["converted"]) == ("ResourceClaim c", False)
 
 
-def test_what_cannot_be_read_has_status_2(manifest: Path) -> None:
+def test_what_cannot_be_read_has_status_2_and_nothing_is_said_of_its_objects(
+    manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     manifest.write_text("a: [")
     assert run(["convert", str(manifest)], "tonnage") == 2
+    assert "No object" not in capsys.readouterr().err

@@ -83,7 +83,7 @@ def _show(converted: Sequence[ConvertedText], common: Common, *, as_diff: bool, 
             say(printable(_diff(text)), end="")
         elif not write:
             say(printable(text.text), end="" if text.text.endswith("\n") else "\n")
-    if not any(text.objects for text in converted):
+    if converted and not any(text.objects for text in converted):
         say("No object is of an older version of resource.k8s.io.", err=True)
 
 
