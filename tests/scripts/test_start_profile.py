@@ -15,7 +15,7 @@ import time: self [us] | cumulative | imported package
 import time:      1200 |       1200 |     grpc._cython
 import time:       300 |       1500 |   grpc
 import time:      2000 |       2000 |     tonnage.decide.node.share
-8/8 nodes Ready, 7/7 advertise GPUs
+8/8 nodes Ready, 7/7 advertise GPUs, 7/7 agents have reported
 import time:       500 |       2500 |   tonnage.cli.main
 import time:       250 |        250 | asyncio
 """

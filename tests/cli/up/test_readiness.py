@@ -11,7 +11,7 @@ from tonnage.cli.up.readiness import readiness
 from tonnage.documents.scenario import Scenario, parse_scenario
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint
-from tonnage.wire.objects import Condition, Node, NodeStatus, ObjectMeta
+from tonnage.wire.objects import Condition, Node, NodeGPUStatus, NodeStatus, ObjectMeta
 
 
 @pytest.fixture
@@ -27,18 +27,22 @@ def node(name: str, *, ready: str = "True", **allocatable: str) -> Node:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "text", "complete"),
+    ("nodes", "reporters", "text", "complete"),
     [
-        pytest.param([], "0/3 nodes Ready, 0/2 advertise GPUs", False, id="nothing yet"),
+        pytest.param(
+            [], "", "0/3 nodes Ready, 0/2 advertise GPUs, 0/2 agents have reported", False, id="nothing yet"
+        ),
         pytest.param(
             [node("t4-0"), node("t4-1", ready="False"), node("cpu-0")],
-            "2/3 nodes Ready, 0/2 advertise GPUs",
+            "t4-1",
+            "2/3 nodes Ready, 0/2 advertise GPUs, 1/2 agents have reported",
             False,
             id="some nodes",
         ),
         pytest.param(
             [node("t4-0", nvidia_com__gpu="1"), node("t4-1", nvidia_com__gpu="0"), node("cpu-0")],
-            "3/3 nodes Ready, 1/2 advertise GPUs",
+            "t4-0 t4-1",
+            "3/3 nodes Ready, 1/2 advertise GPUs, 2/2 agents have reported",
             False,
             id="a plugin that offers nothing",
         ),
@@ -49,16 +53,25 @@ def node(name: str, *, ready: str = "True", **allocatable: str) -> Node:
                 node("cpu-0"),
                 node("x"),
             ],
-            "3/3 nodes Ready, 2/2 advertise GPUs",
+            "t4-0 t4-1 x",
+            "3/3 nodes Ready, 2/2 advertise GPUs, 2/2 agents have reported",
             True,
             id="everything, and a node that somebody added",
+        ),
+        pytest.param(
+            [node("t4-0", nvidia_com__gpu="1"), node("t4-1", nvidia_com__gpu="1"), node("cpu-0")],
+            "t4-1",
+            "3/3 nodes Ready, 2/2 advertise GPUs, 1/2 agents have reported",
+            False,
+            id="devices, before an agent's report",
         ),
     ],
 )
 def test_readiness_counts_the_scenario(
-    scenario: Scenario, nodes: list[Node], text: str, complete: bool
+    scenario: Scenario, nodes: list[Node], reporters: str, text: str, complete: bool
 ) -> None:
-    now = readiness(scenario, nodes)
+    reports = [NodeGPUStatus(metadata=ObjectMeta(name=name)) for name in reporters.split()]
+    now = readiness(scenario, nodes, reports)
     assert (str(now), now.complete) == (text, complete)
 
 

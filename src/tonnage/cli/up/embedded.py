@@ -28,7 +28,7 @@ from tonnage.cli.up.readiness import Readiness, readiness
 from tonnage.documents.scenario import Scenario, scenario_text
 from tonnage.model.errors import ClusterError, ConfigError, HardwareError, Problem
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.wire.kinds import NODE
+from tonnage.wire.kinds import NODE, NODE_GPU_STATUS
 
 if TYPE_CHECKING:
     from tonnage.twin.apiserver.server import Endpoint
@@ -245,7 +245,9 @@ def quiet_grpc(environment: MutableMapping[str, str]) -> None:
 async def wait_until_ready(
     cluster: Embedded, scenario: Scenario, tell: Callable[[Readiness], None]
 ) -> Readiness:
-    """Return once every node is Ready and every GPU node advertises; `tell` hears each step forward.
+    """Return once every node is Ready, every GPU node advertises and its agent has reported.
+
+    `tell` hears each step forward.
 
     Raises:
         ClusterError: it takes more than three minutes, or a part of the cluster ended.
@@ -255,7 +257,10 @@ async def wait_until_ready(
         async with asyncio.timeout(_PATIENCE_S):
             while True:
                 cluster.check()
-                now = readiness(scenario, (await cluster.api.list(NODE)).items)
+                nodes, reports = await asyncio.gather(
+                    cluster.api.list(NODE), cluster.api.list(NODE_GPU_STATUS)
+                )
+                now = readiness(scenario, nodes.items, reports.items)
                 if now != last:
                     tell(now)
                     last = now
