@@ -49,6 +49,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group = parser.getgroup("workers")
     group.addoption("--workers", type=int, default=1, help="run tests in so many processes")
+    group.addoption(
+        "--second-tries",
+        type=int,
+        default=0,
+        help="with --workers: tests that may fail among others if they then pass alone; they are named",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,7 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
     plugin = config.stash[_SAMPLING] = SamplingPlugin(config)
     config.pluginmanager.register(plugin, "sampling")
     if (count := config.getoption("--workers")) > 1:
-        config.pluginmanager.register(WorkersPlugin(count, plugin.sampler), "workers")
+        workers = WorkersPlugin(count, plugin.sampler, config.getoption("--second-tries"))
+        config.pluginmanager.register(workers, "workers")
 
 
 @pytest.fixture(scope="session")

@@ -22,12 +22,12 @@ import pytest
 from _pytest.runner import pytest_sessionfinish as tear_down
 
 from support.sampling import Sampler
+from support.unsteady import Reports, SecondTries
 
 GRACE: Final = 30.0
 """Seconds that a test may go on after it has said where it hangs (`faulthandler_timeout`)."""
 TOGETHER: Final = "together"
 """The marker of tests that one worker is to have: they share what there is once."""
-_Reports = list[Any]
 
 
 def groups_of(items: Iterable[pytest.Item]) -> dict[str, list[int]]:
@@ -63,9 +63,11 @@ class _Worker:
 class WorkersPlugin:
     """Runs the tests in so many processes."""
 
-    def __init__(self, count: int, sampler: Sampler) -> None:
+    def __init__(self, count: int, sampler: Sampler, second_tries: int = 0) -> None:
         self._count = count
         self._sampler = sampler
+        self._second_tries = SecondTries(second_tries)
+        self._unsteady: dict[str, str] = {}
         self._workers: list[_Worker] = []
         self._limit = 0.0
 
@@ -79,19 +81,30 @@ class WorkersPlugin:
         session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # one for all
         self._limit = float(session.config.getini("faulthandler_timeout") or 0)
         try:
-            for _ in range(min(self._count, len(queue))):
-                self._workers.append(self._fork(session))
-            while self._workers:
-                for connection in wait([worker.connection for worker in self._workers], timeout=1):
-                    worker = next(worker for worker in self._workers if worker.connection is connection)
-                    worker.heard = time.monotonic()
-                    self._hear(session, worker, queue)
-                self._kill_hung()
+            self._run(session, queue, self._count)
+            self._run(session, deque([place] for place in self._second_tries.due()), 1)
         finally:
             self._end()
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         return True
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """A test that failed once is a defect, though it costs no run: it is named, with what it said."""
+        for name, complaint in self._unsteady.items():
+            terminalreporter.write_line(
+                f"UNSTEADY {name}: it failed among others and passed alone\n{complaint}"
+            )
+
+    def _run(self, session: pytest.Session, queue: deque[list[int]], count: int) -> None:
+        for _ in range(min(count, len(queue))):
+            self._workers.append(self._fork(session))
+        while self._workers:
+            for connection in wait([worker.connection for worker in self._workers], timeout=1):
+                worker = next(worker for worker in self._workers if worker.connection is connection)
+                worker.heard = time.monotonic()
+                self._hear(session, worker, queue)
+            self._kill_hung()
 
     def _fork(self, session: pytest.Session) -> _Worker:
         ours, theirs = Pipe()
@@ -122,7 +135,7 @@ class WorkersPlugin:
             os.waitpid(worker.pid, 0)
         else:
             worker.last = worker.places.popleft()
-            _report(session, worker.last, message)
+            self._take(session, worker.last, message)
 
     def _kill_hung(self) -> None:
         """One test that never ends must not cost the run: it fails, and the others go on."""
@@ -141,8 +154,14 @@ class WorkersPlugin:
         why = f"the process of this test ended {worker.died()}"
         report = pytest.TestReport(item.nodeid, item.location, {}, "failed", why, "call")
         serialized = session.config.hook.pytest_report_to_serializable(config=session.config, report=report)
-        _report(session, place, [serialized])
+        self._take(session, place, [serialized])
         self._leave(worker)
+
+    def _take(self, session: pytest.Session, place: int, reports: Reports) -> None:
+        if (complaint := self._second_tries.unsteady(place, reports)) is not None:
+            self._unsteady[session.items[place].nodeid] = complaint
+        for reported, its_reports in self._second_tries.keep(place, reports):
+            _report(session, reported, its_reports)
 
     def _leave(self, worker: _Worker) -> None:
         worker.connection.close()
@@ -162,7 +181,7 @@ class WorkersPlugin:
                 os.waitpid(worker.pid, 0)
 
 
-def _report(session: pytest.Session, place: int, reports: _Reports) -> None:
+def _report(session: pytest.Session, place: int, reports: Reports) -> None:
     config, item = session.config, session.items[place]
     config.hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for serialized in reports:
@@ -176,7 +195,7 @@ class _Outbox:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self.reports: _Reports = []
+        self.reports: Reports = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         serialized = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)

@@ -82,6 +82,21 @@ def test_that_never_ends():
 def test_after():
     pass
 """
+UNSTEADY = """\
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_that_fails_the_first_time(number):
+    note = Path("notes", f"tried-{number}")
+    assert note.exists() or note.touch(), "too early"
+
+
+def test_that_fails_always():
+    assert Path("notes", "tried-0").exists() and False, "never"
+"""
 WAITING = """\
 import os
 import signal
@@ -154,6 +169,35 @@ def test_a_test_that_never_ends_fails_and_the_others_go_on(tmp_path: Path) -> No
     assert "test_that_never_ends ___" in done.stdout
     assert "the process of this test ended because it hung: standard error says where\n" in done.stdout
     assert "in test_that_never_ends" in done.stderr
+
+
+def test_what_fails_among_others_and_passes_alone_is_named(tmp_path: Path) -> None:
+    done = _run(tmp_path, [UNSTEADY, USUAL], "--second-tries", "5")
+    assert done.returncode == 1
+    assert re.findall(r"(\d+) (failed|passed|skipped)", done.stdout.splitlines()[-1]) == [
+        ("2", "failed"),
+        ("8", "passed"),
+        ("1", "skipped"),
+    ]
+    named = re.findall(
+        r"^UNSTEADY test_0.py::(.*): it failed among others and passed alone$", done.stdout, re.MULTILINE
+    )
+    assert sorted(named) == [f"test_that_fails_the_first_time[{number}]" for number in range(3)]
+    assert done.stdout.count("AssertionError: too early") == 3
+    assert done.stdout.count("test_that_fails_always ___") == 1
+
+
+def test_a_run_whose_only_failures_are_unsteady_succeeds(tmp_path: Path) -> None:
+    done = _run(tmp_path, [UNSTEADY], "--second-tries", "3", "-k", "first_time")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("UNSTEADY") == 3
+
+
+def test_more_failures_than_second_tries_all_count(tmp_path: Path) -> None:
+    done = _run(tmp_path, [UNSTEADY], "--second-tries", "2", "-k", "first_time")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1].startswith("3 failed")
+    assert "UNSTEADY" not in done.stdout
 
 
 def test_it_stops_where_one_failure_is_enough(tmp_path: Path) -> None:
