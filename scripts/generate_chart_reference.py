@@ -52,7 +52,7 @@ def values() -> Iterator[Value]:
     text = (CHART / "values.yaml").read_text(encoding="utf-8")
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     assert isinstance(node, yaml.MappingNode)
-    yield from _below(node, yaml.safe_load(text), text.splitlines(), ())
+    yield from _below(node, yaml.load(text, yaml.CSafeLoader), text.splitlines(), ())
 
 
 def _below(

@@ -87,7 +87,7 @@ def rendered(*values: str) -> list[dict[str, Any]]:
     command = [str(helm_binary(4)), "template", RELEASE, str(CHART), "--namespace", NAMESPACE]
     command += ["--set", ",".join((f"image.repository={IMAGE}", *values))]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return sorted(filter(None, yaml.safe_load_all(text)), key=_file_name)
+    return sorted(filter(None, yaml.load_all(text, yaml.CSafeLoader)), key=_file_name)
 
 
 def for_kubectl(found: dict[str, Any]) -> dict[str, Any]:

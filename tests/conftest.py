@@ -25,6 +25,7 @@ settings.load_profile("suite")
 EARLY: Final = frozenset(
     f"tests/{path}.py"
     for path in (
+        "golden/test_golden",
         "labs/test_lab_runs",
         "docs/test_examples",
         "twin/kubectl/test_first_hour",

@@ -40,7 +40,7 @@ from tonnage.wire.kinds import (
 )
 
 CHART_DEFAULTS = Path(__file__).parents[1] / "data/cluster-policy-26.7.yaml"
-POLICY = yaml.safe_load(CHART_DEFAULTS.read_text(encoding="utf-8"))
+POLICY = yaml.load(CHART_DEFAULTS.read_text(encoding="utf-8"), yaml.CSafeLoader)
 OPTIONS = ControllerOptions(namespace="tonnage-system", operator_namespace="gpu-operator", identity="a")
 DEVICE = {"uuid": "GPU-1", "index": 0, "product": "Tesla T4", "memoryMiB": 15360, "health": "Healthy"}
 REPORT: dict[str, Any] = {

@@ -61,7 +61,7 @@ def test_a_scenario_is_the_same_after_it_was_written(name: str) -> None:
 def test_a_config_becomes_the_text_of_a_config_map_key() -> None:
     text = scenario().config_texts["shared"]
     assert text.startswith("version: v1\n")
-    assert yaml.safe_load(text)["sharing"]["timeSlicing"]["resources"] == [
+    assert yaml.load(text, yaml.CSafeLoader)["sharing"]["timeSlicing"]["resources"] == [
         {"name": "nvidia.com/gpu", "replicas": 4}
     ]
 

@@ -43,7 +43,7 @@ def test_a_lab_is_whole(name: str) -> None:
 def test_the_manifests_of_a_lab_are_objects_with_names_of_their_own(name: str) -> None:
     folder = load_lab(name).folder
     for path in folder.glob("*.yaml"):
-        documents = [document for document in yaml.safe_load_all(path.read_text()) if document]
+        documents = [document for document in yaml.load_all(path.read_text(), yaml.CSafeLoader) if document]
         assert documents, path
         names = Counter((d["kind"], d["metadata"]["name"]) for d in documents if "apiVersion" in d)
         assert all(count == 1 for count in names.values()), path
@@ -81,7 +81,7 @@ def test_the_figures_of_the_contention_lab_follow_from_its_manifests_and_its_fle
 
 
 def _gpus_of(path: Path) -> int:
-    spec = yaml.safe_load(path.read_text())["spec"]
+    spec = yaml.load(path.read_text(), yaml.CSafeLoader)["spec"]
     limits = spec["template"]["spec"]["containers"][0]["resources"]["limits"]
     return int(spec["replicas"]) * int(limits["nvidia.com/gpu"])
 

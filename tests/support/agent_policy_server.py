@@ -42,7 +42,7 @@ class Server:
     """The API server as its administrator, who may speak for anybody, reaches it."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        document: Any = yaml.safe_load(kubeconfig.read_text())
+        document: Any = yaml.load(kubeconfig.read_text(), yaml.CSafeLoader)
         cluster = document["clusters"][0]["cluster"]
         self._url = cluster["server"]
         self._token = document["users"][0]["user"]["token"]

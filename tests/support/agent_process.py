@@ -119,7 +119,7 @@ class AgentProcess:
         """
         text = Helm(4, self._folder).run("template", "tonnage", CHART, "--namespace", SYSTEM_NAMESPACE)
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
-        rest = [one for one in yaml.safe_load_all(text) if one and one["kind"] not in _LEFT_OUT]
+        rest = [one for one in yaml.load_all(text, yaml.CSafeLoader) if one and one["kind"] not in _LEFT_OUT]
         self._installed = [namespace, *rest]
         self._cluster.apply(*self._installed)
         bound = ("--bound-object-kind=Node", f"--bound-object-name={NODE_NAME}", "--duration=2h")

@@ -219,7 +219,7 @@ class Player:
         context = ssl._create_unverified_context()
         kind = _PATCH if method == "PATCH" else "application/json"
         headers = {"Authorization": f"Bearer {config['users'][0]['user']['token']}", "Content-Type": kind}
-        data = json.dumps(yaml.safe_load(body)).encode() if body else None
+        data = json.dumps(yaml.load(body, yaml.CSafeLoader)).encode() if body else None
         server = config["clusters"][0]["cluster"]["server"]
         request = Request(f"{server}{path}", data, headers, method=method)
         try:

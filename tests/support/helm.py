@@ -79,7 +79,7 @@ class Rendered:
     """Objects of a chart."""
 
     def __init__(self, text: str) -> None:
-        self.objects: list[Manifest] = [found for found in yaml.safe_load_all(text) if found]
+        self.objects: list[Manifest] = [found for found in yaml.load_all(text, yaml.CSafeLoader) if found]
 
     def __iter__(self) -> Iterator[Manifest]:
         return iter(self.objects)

@@ -114,7 +114,7 @@ def one_node() -> Scenario:
 
 def helm_scenes() -> Iterator[HelmScene]:
     """All of them."""
-    for row in yaml.safe_load((CHARTS / "scenes.yaml").read_text()):
+    for row in yaml.load((CHARTS / "scenes.yaml").read_text(), yaml.CSafeLoader):
         commands = tuple(line for line in row["commands"].splitlines() if line)
         yield HelmScene(row["scene"], commands)
 
@@ -167,7 +167,7 @@ class HelmPlayer:
 
     def __init__(self, helm: Helm, kubeconfig: Path) -> None:
         self._helm = helm
-        config = yaml.safe_load(kubeconfig.read_text())
+        config = yaml.load(kubeconfig.read_text(), yaml.CSafeLoader)
         self._server = config["clusters"][0]["cluster"]["server"]
         self._token = config["users"][0]["user"]["token"]
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import yaml
@@ -39,13 +40,14 @@ class Creation:
         return self.source
 
 
-def creations() -> list[Creation]:
+@cache
+def creations() -> tuple[Creation, ...]:
     """All whose answer hangs on nothing but the object."""
-    return [
+    return tuple(
         one
         for one in (*_of_books(), *_of_admission())
         if one.source not in _CHANGED and not _ELSEWHERE.search(one.said)
-    ]
+    )
 
 
 def _of_books() -> Iterator[Creation]:
@@ -60,7 +62,7 @@ def _of_books() -> Iterator[Creation]:
                 kind = _kind(words[1])
                 if not isinstance(body, dict) or body.get("kind") != kind.get("kind"):
                     continue
-                said = yaml.safe_load(answer.out)["message"] if answer.code == _INVALID else ""
+                said = yaml.load(answer.out, yaml.CSafeLoader)["message"] if answer.code == _INVALID else ""
                 yield Creation(f"{scene.name} {number}", body, "lab", _OPEN.sub("…", said))
 
 

@@ -12,7 +12,7 @@ import time
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
@@ -21,6 +21,7 @@ from typing import Any, Final, NoReturn
 import pytest
 from _pytest.runner import pytest_sessionfinish as tear_down
 
+from support.rewriting import rewritten_from_the_end
 from support.sampling import Sampler
 from support.unsteady import Reports, SecondTries
 
@@ -70,6 +71,11 @@ class WorkersPlugin:
         self._unsteady: dict[str, str] = {}
         self._workers: list[_Worker] = []
         self._limit = 0.0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self, session: pytest.Session) -> Generator[None, object, object]:
+        with rewritten_from_the_end(session.config):
+            return (yield)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:

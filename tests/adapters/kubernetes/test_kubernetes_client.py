@@ -169,7 +169,7 @@ async def test_a_wrong_token_is_unauthorized(running: Running) -> None:
 
 
 async def test_a_user_who_acts_as_another_is_that_user_for_the_server(running: Running) -> None:
-    document = yaml.safe_load(running.kubeconfig().read_text())
+    document = yaml.load(running.kubeconfig().read_text(), yaml.CSafeLoader)
     document["users"][0]["user"] |= {"as": "jane", "as-groups": ["team", "system:authenticated"]}
     path = _write(running.kubeconfig().with_name("jane"), document)
     async with connect(path) as api:

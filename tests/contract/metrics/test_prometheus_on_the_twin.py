@@ -19,7 +19,9 @@ from tonnage.model.catalog.dashboards import dashboards
 
 pytestmark = pytest.mark.long
 
-REBUILT: Final[Any] = yaml.safe_load((Path(__file__).parents[2] / "data/dashboard-12239.yaml").read_text())
+REBUILT: Final[Any] = yaml.load(
+    (Path(__file__).parents[2] / "data/dashboard-12239.yaml").read_text(), yaml.CSafeLoader
+)
 PANELS: Final = [
     pytest.param(query.expr, id=f"{board.name}: {panel.title}: {query.legend}")
     for board in dashboards()
@@ -138,7 +140,7 @@ def test_the_charts_metrics_of_the_cluster_run_with_the_charts_rights(
                 fleet.kubectl("apply", "-f", "-", given=found)
     namespace = rendered.one("Deployment")["metadata"]["namespace"]
     token = fleet.kubectl("create", "token", account, "-n", namespace).strip()
-    config = yaml.safe_load((fleet.folder / "state/kubeconfig").read_text())
+    config = yaml.load((fleet.folder / "state/kubeconfig").read_text(), yaml.CSafeLoader)
     config["users"][0]["user"] = {"token": token}
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
     environment = {**fleet.environment, "KUBECONFIG": str(tmp_path / "kubeconfig")}

@@ -99,7 +99,9 @@ def plugin(wheel: Path, tmp_path: Path) -> Path:
     """The folder into which krew unpacks the archive that its manifest names."""
     requirements = run_uv(ROOT, "export", "--frozen", "--no-dev", "--no-emit-project", "--no-header")
     archive = packed(plugin_files(wheel, requirements, b"licence", VERSION), tmp_path / "gpu.tar.gz")
-    document = yaml.safe_load(manifest(archive, VERSION, "https://downloads.example.com/tonnage"))
+    document = yaml.load(
+        manifest(archive, VERSION, "https://downloads.example.com/tonnage"), yaml.CSafeLoader
+    )
     platform = document["spec"]["platforms"][0]
     assert document["metadata"]["name"] == "gpu"
     assert platform["uri"] == f"https://downloads.example.com/tonnage/v{VERSION}/gpu.tar.gz"
@@ -141,8 +143,8 @@ def test_the_plugin_says_which_python_it_needs(plugin: Path, tmp_path: Path) -> 
 def test_helm_reads_the_packed_chart(major: int, tmp_path: Path) -> None:
     helm = str(helm_binary(3 if major == 3 else 4))
     archive = packed(chart_files(ROOT / "deploy/helm/tonnage"), tmp_path / "chart.tgz")
-    shown = yaml.safe_load(
-        run(helm, "show", "chart", str(archive), at=tmp_path, environment=outside(tmp_path))
+    shown = yaml.load(
+        run(helm, "show", "chart", str(archive), at=tmp_path, environment=outside(tmp_path)), yaml.CSafeLoader
     )
     assert (shown["name"], shown["version"]) == ("tonnage", VERSION)
     values = ("--set", "image.repository=registry.example.com/tonnage", "--set", "image.tag=v1")

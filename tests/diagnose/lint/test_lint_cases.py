@@ -49,6 +49,7 @@ def offline() -> LintContext:
     return asyncio.run(given_for(Common(), []))
 
 
+@cache
 def linted(path: Path) -> LintReport:
     text = path.read_text()
     cluster = _CLUSTER.match(text)

@@ -29,7 +29,7 @@ ODD: st.SearchStrategy[object] = st.sampled_from(
 @cache
 def documents() -> list[Any]:
     paths = [path for path in sorted(FOLDER.glob("*/*.yaml")) if path.name != "cluster.yaml"]
-    return [document for path in paths for document in yaml.safe_load_all(path.read_text())]
+    return [document for path in paths for document in yaml.load_all(path.read_text(), yaml.CSafeLoader)]
 
 
 @cache
@@ -80,7 +80,7 @@ def test_a_repair_in_json_stays_json() -> None:
         '{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"},\n'
         ' "spec": {"devices": {"requests": [\n  {"deviceClassName": "x", "name": "gpu", "count": 2}\n]}}}'
     )
-    (request,) = yaml.safe_load(repaired(text))["spec"]["devices"]["requests"]
+    (request,) = yaml.load(repaired(text), yaml.CSafeLoader)["spec"]["devices"]["requests"]
     assert request == {"name": "gpu", "exactly": {"deviceClassName": "x", "count": 2}}
     assert '"exactly": {"deviceClassName": "x", "count": 2}' in repaired(text)
 
@@ -105,7 +105,7 @@ def test_a_merged_entry_is_not_moved_away_from_its_anchor() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_value_anywhere_is_met_calmly_and_repairs_settle(data: st.DataObject) -> None:
-    document = yaml.safe_load(yaml.safe_dump(data.draw(st.sampled_from(documents()))))
+    document = yaml.load(yaml.safe_dump(data.draw(st.sampled_from(documents()))), yaml.CSafeLoader)
     spots: list[tuple[Any, Any]] = []
 
     def collect(value: Any) -> None:

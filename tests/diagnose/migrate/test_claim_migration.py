@@ -182,7 +182,7 @@ def test_what_labels_say_of_a_gpu_becomes_a_selector(spec: str, clauses: list[st
     migration = only(text)
     assert migration.why == ""
     assert list(migration.class_selectors) == ([DRIVER, *clauses] if clauses else [])
-    left = yaml.safe_load(text.text.split("---\n")[-1])["spec"]
+    left = yaml.load(text.text.split("---\n")[-1], yaml.CSafeLoader)["spec"]
     assert not {"affinity", "nodeSelector"} & left.keys()
 
 
@@ -223,7 +223,7 @@ def test_what_a_claim_cannot_say_stays_and_is_noted(spec: str, note: str) -> Non
     text = pod(spec)
     assert any(note in line for line in only(text).notes)
     assert only(text).class_selectors == ()
-    assert "affinity" in yaml.safe_load(text.text.split("---\n")[-1])["spec"]
+    assert "affinity" in yaml.load(text.text.split("---\n")[-1], yaml.CSafeLoader)["spec"]
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_each_container_has_a_request_and_an_init_container_uses_anothers() -> N
         ("b-side", 1),
         ("sidecar", 1),
     ]
-    spec = yaml.safe_load(text.text.split("---\n")[-1])["spec"]["template"]["spec"]
+    spec = yaml.load(text.text.split("---\n")[-1], yaml.CSafeLoader)["spec"]["template"]["spec"]
     assert [entry["name"] for entry in spec["resourceClaims"]] == ["gpu", "gpu-2"]
     claims = {c["name"]: c.get("resources", {}) for c in (*spec["containers"], *spec["initContainers"])}
     assert claims == {
@@ -311,8 +311,8 @@ def test_each_container_has_a_request_and_an_init_container_uses_anothers() -> N
 
 def test_the_text_says_what_the_patch_says() -> None:
     text = migrated(CONTAINERS)
-    document = yaml.safe_load(CONTAINERS)
-    assert changed(document, only(text).changes) == yaml.safe_load(text.text.split("---\n")[-1])
+    document = yaml.load(CONTAINERS, yaml.CSafeLoader)
+    assert changed(document, only(text).changes) == yaml.load(text.text.split("---\n")[-1], yaml.CSafeLoader)
 
 
 @pytest.mark.parametrize(

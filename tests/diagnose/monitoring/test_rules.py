@@ -16,7 +16,7 @@ from tonnage.documents.exporter_counters import read_counters
 from tonnage.model.catalog.alerts import Alert, rule_table
 
 DATA: Final = Path(__file__).resolve().parents[2] / "data"
-CASES: Final[Mapping[str, Any]] = yaml.safe_load((DATA / "alert-cases.yaml").read_text())
+CASES: Final[Mapping[str, Any]] = yaml.load((DATA / "alert-cases.yaml").read_text(), yaml.CSafeLoader)
 ALERTS: Final = {alert.name: alert for alert in rule_table().alerts}
 DOCUMENTS: Final = {
     "GPUHighTemperature": ("DCGM_FI_DEV_GPU_TEMP > 85", "5m", "warning"),

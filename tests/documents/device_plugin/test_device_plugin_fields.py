@@ -241,7 +241,7 @@ LEAVES = st.none() | st.booleans() | st.integers() | st.sampled_from(WORDS) | st
 @st.composite
 def mutations(draw: st.DrawFn) -> object:
     """The document of every field, with some of its parts replaced, renamed, repeated or gone."""
-    document = yaml.safe_load(EVERY_FIELD)
+    document = yaml.load(EVERY_FIELD, yaml.CSafeLoader)
     for _ in range(draw(st.integers(1, 6))):
         part: Any = document
         while isinstance(part, dict | list) and part:
@@ -260,7 +260,7 @@ def mutations(draw: st.DrawFn) -> object:
             case "rename" if isinstance(part, dict):
                 part[draw(st.sampled_from(WORDS))] = part.pop(key)
             case _:
-                part[key] = yaml.safe_load(EVERY_FIELD)
+                part[key] = yaml.load(EVERY_FIELD, yaml.CSafeLoader)
     return document
 
 

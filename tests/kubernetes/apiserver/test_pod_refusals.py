@@ -40,7 +40,7 @@ async def said(kubeconfig: Path, manifest: str, limit: asyncio.Semaphore) -> str
 
 
 async def test_the_recorded_words_are_still_those_of_the_api_server() -> None:
-    cases = yaml.safe_load(RECORDED.read_text())
+    cases = yaml.load(RECORDED.read_text(), yaml.CSafeLoader)
     with own_folder() as folder:
         async with genuine_api_server(folder) as kubeconfig:
             limit = asyncio.Semaphore(AT_ONCE)

@@ -165,7 +165,7 @@ def test_a_drop_in_of_another_version_has_no_effect(tmp_path: Path) -> None:
 @pytest.mark.node
 def test_a_pod_with_the_hosts_files_looks_at_its_node(cluster: GenuineCluster, agent_version: str) -> None:
     """The pod of the how-to."""
-    pod: Any = yaml.safe_load((ROOT / "docs/how-to/look-at-a-runtime.yaml").read_text())
+    pod: Any = yaml.load((ROOT / "docs/how-to/look-at-a-runtime.yaml").read_text(), yaml.CSafeLoader)
     pod["metadata"]["namespace"] = "default"
     pod["spec"]["nodeName"] = NODE_NAME
     image = {"image": f"{IMAGE}:{agent_version}", "imagePullPolicy": "Never"}

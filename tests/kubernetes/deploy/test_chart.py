@@ -260,7 +260,7 @@ def test_an_agent_writes_the_report_of_its_own_node_alone(
 def kubeconfig_of_the_agent(cluster: GenuineCluster, file: Path, *flags: str) -> Path:
     """The administrator's, with a token of the agent's account."""
     token = cluster.kubectl("create", "token", AGENT, "-n", NAMESPACE, *flags).strip()
-    document: Any = yaml.safe_load(cluster.kubeconfig.read_text())
+    document: Any = yaml.load(cluster.kubeconfig.read_text(), yaml.CSafeLoader)
     document["users"][0]["user"] = {"token": token}
     file.touch(mode=0o600)
     file.write_text(json.dumps(document))

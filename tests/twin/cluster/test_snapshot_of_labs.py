@@ -95,7 +95,12 @@ def documents_of(lab: LabFolder) -> list[JsonObject]:
     """Every object of the lab's manifests, each once."""
     files = {file for step in lab.lab.steps for file in manifest_files(step.command)}
     texts = [(lab.folder / file).read_text() for file in sorted(files)]
-    return [d for text in texts for d in yaml.safe_load_all(text) if isinstance(d, dict) and "metadata" in d]
+    return [
+        d
+        for text in texts
+        for d in yaml.load_all(text, yaml.CSafeLoader)
+        if isinstance(d, dict) and "metadata" in d
+    ]
 
 
 async def submit(fleet: Fleet, documents: list[JsonObject]) -> int:

@@ -73,7 +73,7 @@ _SLOW_S = 15.0
 
 def _exceptions(book: Book) -> dict[str, dict[str, str]]:
     """Commands that the twin answers otherwise, with the reason, by scene."""
-    rows: dict[str, dict[str, str]] = yaml.safe_load(book.exceptions.read_text()) or {}
+    rows: dict[str, dict[str, str]] = yaml.load(book.exceptions.read_text(), yaml.CSafeLoader) or {}
     return rows
 
 

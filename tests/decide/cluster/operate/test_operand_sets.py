@@ -22,7 +22,7 @@ NAMES = {
 
 def sets(spec: str = "", *there: SeenObject) -> Any:
     policy = ClusterPolicy(
-        metadata=ObjectMeta(name="cluster-policy", uid="u"), spec=yaml.safe_load(spec) or {}
+        metadata=ObjectMeta(name="cluster-policy", uid="u"), spec=yaml.load(spec, yaml.CSafeLoader) or {}
     )
     return operand_sets(
         gpu_policy_from(policy),

@@ -21,7 +21,7 @@ from twin.apiserver.conftest import Running
 
 @asynccontextmanager
 async def client(running: Running, manager: str) -> AsyncIterator[AsyncClient]:
-    config = KubeConfig.from_dict(yaml.safe_load(kubeconfig_text(running.endpoint)))
+    config = KubeConfig.from_dict(yaml.load(kubeconfig_text(running.endpoint), yaml.CSafeLoader))
     made = AsyncClient(config=config, namespace="default", field_manager=manager)
     try:
         yield made
