@@ -39,15 +39,17 @@ run: .venv/ready ## Start a GPU cluster in one process and run a lab on it (LAB=
 test test-long test-kubernetes: export TONNAGE_SAMPLE ?= day
 
 # A test that takes 300 s says where it hangs, and has failed half a minute later (tests/support/workers.py).
-# Compiled files are kept: to rewrite the assertions of all tests takes eight seconds.
+# Compiled files are kept: to rewrite the assertions of all tests takes eight seconds. Tests have generators of
+# their own: nothing resets Python's three times for each of sixteen thousand tests, which takes as long.
 test test-long: export PYTHONDONTWRITEBYTECODE =
+test test-long: ALL_TESTS = -o faulthandler_timeout=300 --randomly-dont-reset-seed $(SECOND_TRIES)
 test: .venv/ready ## Run every test that needs no GPU and no real cluster, but the longest
 	@$(BIN)/python -m compileall -q src
-	@$(BIN)/pytest --workers $(WORKERS) -q --ignore=tests/kubernetes -o faulthandler_timeout=300 $(SECOND_TRIES)
+	@$(BIN)/pytest --workers $(WORKERS) -q --ignore=tests/kubernetes $(ALL_TESTS)
 
 test-long: .venv/ready ## Run the tests that `make test` leaves out because they are long
 	@$(BIN)/python -m compileall -q src
-	@$(BIN)/pytest --workers $(WORKERS) -q --ignore=tests/kubernetes -m long -o faulthandler_timeout=300 $(SECOND_TRIES) \
+	@$(BIN)/pytest --workers $(WORKERS) -q --ignore=tests/kubernetes -m long $(ALL_TESTS) \
 	  --left-out=.pytest_cache/left-out-long.txt
 
 test-properties: .venv/ready ## Hold each property that sets no number against 1,500 new examples

@@ -201,9 +201,12 @@ class _Outbox:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._durations = config.getoption("durations") is not None
         self.reports: Reports = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.passed and report.when != "call" and not (report.sections or self._durations):
+            return  # two of three reports, of which nothing is shown
         serialized = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
         self.reports.append(serialized)
 
