@@ -25,16 +25,22 @@ settings.load_profile("suite")
 EARLY: Final = frozenset(
     f"tests/{path}.py"
     for path in (
+        "agent/mig/test_mig_killed",
+        "agent/test_crash_run",
+        "cli/test_bad_days",
+        "cli/up/test_up",
+        "contract/agent/test_agent_bad_gpu",
+        "decide/kubernetes/scheduler/test_fleet",
+        "deploy/chart/test_chart_on_the_twin",
+        "docs/test_examples",
         "golden/test_golden",
         "labs/test_lab_runs",
-        "docs/test_examples",
-        "twin/kubectl/test_first_hour",
-        "deploy/chart/test_chart_on_the_twin",
+        "twin/cluster/test_bad_days",
         "twin/cluster/test_snapshot_of_labs",
-        "cli/up/test_up",
+        "twin/kubectl/test_first_hour",
     )
 )
-"""Files that take long: begun first, so that no worker is left alone with one."""
+"""Files that take more than five seconds: begun first, so that no worker is left alone with one."""
 
 
 _SAMPLING: Final = pytest.StashKey[SamplingPlugin]()
