@@ -130,6 +130,7 @@ def _cluster(path: Path, **header: Any) -> Path:
         "kinds": ["v1/Pod"], "missing": [
             {"kind": "Node", "apiVersion": "v1", "reason": "Forbidden"},
             {"kind": "NodeGPUStatus", "apiVersion": "tonnage.dev/v1alpha1", "reason": "Forbidden"},
+            {"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1", "reason": "Forbidden"},
             {"kind": "Pod", "apiVersion": "v1", "reason": "Forbidden", "namespace": "ml"},
         ], **header,
     }  # fmt: skip
@@ -152,6 +153,7 @@ def _cluster(path: Path, **header: Any) -> Path:
         ),
         pytest.param("explain pod train -n default", 3, "pod train was not read", id="a pod elsewhere"),
         pytest.param("status", 1, "UNKNOWN: the Node objects were not read", id="the fleet"),
+        pytest.param("claims", 1, "UNKNOWN: the ResourceClaim objects were not read", id="claims"),
         pytest.param("topo", 1, "UNKNOWN: the NodeGPUStatus objects", id="the topology of the fleet"),
         pytest.param("topo a100-0", 1, "UNKNOWN: the links between the GPUs of a100-0", id="that of a node"),
         pytest.param(
@@ -171,6 +173,15 @@ def test_what_hangs_on_what_may_not_be_seen_is_unknown(
         assert "kind: ClusterRole" in said.err
         assert "nodegpustatuses" in said.err
     assert len(said.err) < 1500
+
+
+def test_whoever_may_list_nothing_in_the_cluster_is_told_to_name_a_namespace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot = _cluster(tmp_path / "c.jsonl")
+    snapshot.write_text(snapshot.read_text().replace(', "namespace": "ml"}]', "}]"))
+    assert run(["explain", "--all-pending", "--snapshot", str(snapshot)], "tonnage") == 3
+    assert "remedy: name a namespace that you may read: -n NAMESPACE; or ask for" in capsys.readouterr().err
 
 
 def _namespace_alone(path: Path) -> Path:

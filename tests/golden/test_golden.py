@@ -28,3 +28,8 @@ def test_a_command_answers_as_recorded(current: Callable[[str], str], name: str)
 
 def test_no_record_is_left_over() -> None:
     assert {path_of(name) for name in NAMES} == set(RECORDS.rglob("*.txt"))
+
+
+def test_no_answer_shows_a_number_of_the_operating_system() -> None:
+    """`[Errno 2] No such file or directory: 'x'` repeats the file, and its number tells nobody anything."""
+    assert [path.name for path in RECORDS.rglob("*.txt") if "[Errno" in path.read_text()] == []

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from tonnage.model.errors import Problem
+from tonnage.model.errors import Problem, words_of
 
 _LONGEST_TEXT: Final = 1 << 20
 
@@ -42,5 +42,5 @@ class MountedConfigFile:
                 )
             return raw.decode("utf-8")
         except (OSError, UnicodeError) as error:
-            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            why = words_of(error)
             return Problem("the configuration file cannot be read", str(self), why)

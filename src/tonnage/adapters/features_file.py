@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tonnage.adapters.checkpoints import file_problem, write_atomic
-from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.errors import HardwareError, Problem, words_of
 
 _LONGEST: Final = 1 << 20
 
@@ -44,7 +44,7 @@ class FeatureLines:
             self._stream.flush()
         except (OSError, ValueError) as error:
             raise HardwareError(
-                Problem("labels cannot be written to standard output", why=str(error))
+                Problem("labels cannot be written to standard output", why=words_of(error))
             ) from None
         self._printed = dict(labels)
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.errors import HardwareError, Problem, words_of
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _IN_FOLDER: Final = 'cd "$1" && shift && exec "$@"'
@@ -49,7 +49,7 @@ class ChrootPrograms:
                 limit=_OUTPUT_LIMIT,
             )
         except OSError as error:
-            raise HardwareError(Problem(f"{command} does not run", why=str(error))) from None
+            raise HardwareError(Problem(f"{command} does not run", why=words_of(error))) from None
         output = asyncio.create_task(_tail(process))
         try:
             await asyncio.wait_for(process.wait(), timeout_s)

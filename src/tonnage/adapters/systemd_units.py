@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from typing import Final
 
-from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.errors import HardwareError, Problem, words_of
 
 _PATIENCE_S: Final = 120.0
 _LONGEST: Final = 500
@@ -26,7 +26,7 @@ def restart_unit(unit: str) -> None:
             [program, "restart", unit], capture_output=True, text=True, check=False, timeout=_PATIENCE_S
         )
     except OSError as error:
-        raise HardwareError(Problem(f"{command} cannot be run", why=str(error))) from None
+        raise HardwareError(Problem(f"{command} cannot be run", why=words_of(error))) from None
     except subprocess.TimeoutExpired:
         why = f"it has not ended within {_PATIENCE_S:.0f} s"
         raise HardwareError(Problem(f"{unit} does not start", why=why, remedy=_look(unit))) from None

@@ -64,6 +64,8 @@ def _show(rows: Sequence[ClaimRow], common: Common, unread: Collection[str]) -> 
     elif common.output == "name":
         for row in rows:
             say(f"resourceclaim.resource.k8s.io/{row.name}")
+    elif not rows and "ResourceClaim" in unread:
+        say("UNKNOWN: the ResourceClaim objects were not read.", err=True)
     elif not rows:
         where = f" in namespace {common.namespace}" if common.namespace is not None else ""
         say(f"No ResourceClaim{where} was found.", err=True)

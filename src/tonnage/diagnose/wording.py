@@ -36,10 +36,13 @@ def summary(classes: tuple[NodeClass, ...]) -> str:
         met = (reason for reason in node_class.first.reasons if not reason.hidden)
         for text in {reason.phrase for reason in met if not isinstance(reason, Unreadable)}:
             counts[text] += len(node_class.members)
+    names = [name for node_class in classes for name in node_class.members]
+    if len(names) == 1:
+        return f"node {names[0]} does not take it: {', '.join(sorted(counts))}"
     counts_text = ", ".join(
         f"{count} {phrase}" for phrase, count in sorted(counts.items(), key=lambda c: (-c[1], c[0]))
     )
-    return f"no node of {sum(len(node_class.members) for node_class in classes)} takes it: {counts_text}"
+    return f"no node of {len(names)} takes it: {counts_text}"
 
 
 def shared_sentence(classes: Sequence[NodeClass], number: int, namespace: str) -> str:

@@ -94,3 +94,15 @@ class Bug(TonnageError):  # noqa: N818 - the word of the design, and what it is
     """Tonnage contradicts itself."""
 
     exit_status = 70
+
+
+def words_of(error: BaseException) -> str:
+    """What an error says; of one of the operating system its words alone, without number and path.
+
+    >>> words_of(FileNotFoundError(2, "No such file or directory", "a.yaml"))
+    'No such file or directory'
+    >>> words_of(ValueError("not a number"))
+    'not a number'
+    """
+    words = error.strerror if isinstance(error, OSError) else ""
+    return words or str(error)

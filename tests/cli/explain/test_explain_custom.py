@@ -97,7 +97,7 @@ JOB: Body = {
             [JOB, of_job("a", 4, on="a"), of_job("b", 4)],
             jobset(),
             Verdict.NOT_NOW,
-            "1 of 2 pods has a place; pod llm-w-0-b: no node of 1 takes it",
+            "1 of 2 pods has a place; pod llm-w-0-b: node",
             id="one of its Job's pods waits",
         ),
         pytest.param(

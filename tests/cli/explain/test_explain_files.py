@@ -122,6 +122,32 @@ def test_stdin_is_one_of_the_files_and_not_the_snapshot_too(capsys: pytest.Captu
     assert "stdin cannot be both" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("amount", "remedy"),
+    [
+        pytest.param(
+            "nvidia.com/gpu: one", "write a whole number: how many devices", id="devices are counted"
+        ),
+        pytest.param(
+            "memory: 4 GB", "write a number, with a suffix such as m, k, Mi or Gi", id="memory has a unit"
+        ),
+    ],
+)
+def test_an_amount_that_is_no_quantity_has_line_and_column(
+    asked: list[str], tmp_path: Path, amount: str, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text(
+        "kind: Pod\napiVersion: v1\nmetadata: {name: a}\nspec:\n  containers:\n"
+        f"  - name: c\n    image: x\n    resources: {{limits: {{{amount}}}}}\n"
+    )
+    assert run([*asked, "-f", str(path)], "tonnage") == 1
+    (reason,) = json.loads(capsys.readouterr().out)["reasons"]
+    column = len("    resources: {limits: {") + amount.index(": ") + 3
+    assert reason["message"].startswith(f"{path}:8:{column} spec.containers[0].resources.limits")
+    assert remedy in reason["remedy"]
+
+
 def test_no_answer_shows_a_regular_expression(
     asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

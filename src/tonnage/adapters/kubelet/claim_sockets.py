@@ -18,7 +18,7 @@ from tonnage.adapters.kubelet.folder_watch import FolderWatch
 from tonnage.adapters.kubelet.plugin_folder import CHANNEL_OPTIONS
 from tonnage.adapters.kubelet.unix_socket import Context, file_identity, probe_socket, reading
 from tonnage.model.devices.claims import DRIVER, ClaimRef, HealthReport
-from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.errors import HardwareError, Problem, words_of
 from tonnage.ports.claims import ClaimAnswer, ClaimService, HealthStream
 from tonnage.wire.kubelet import claim_methods as methods
 from tonnage.wire.kubelet import dra_v1_pb2 as wire
@@ -87,7 +87,9 @@ class ClaimFolder:
         except (OSError, RuntimeError) as error:
             await server.stop(None)
             where = str(self._registering)
-            raise HardwareError(Problem("the driver's sockets cannot be opened", where, str(error))) from None
+            raise HardwareError(
+                Problem("the driver's sockets cannot be opened", where, words_of(error))
+            ) from None
         except BaseException:
             await server.stop(None)
             raise

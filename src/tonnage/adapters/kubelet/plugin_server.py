@@ -13,7 +13,7 @@ import grpc.aio
 
 from tonnage.adapters.kubelet.unix_socket import Context, file_identity, probe_socket, reading, refuse
 from tonnage.model.devices.sharing import Advertisement, Injection
-from tonnage.model.errors import HardwareError, Problem, TonnageError
+from tonnage.model.errors import HardwareError, Problem, TonnageError, words_of
 from tonnage.model.reasons.reason import Reason
 from tonnage.ports.node import PluginService
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
@@ -54,7 +54,7 @@ class PluginServer:
         except (OSError, RuntimeError) as error:
             await server.stop(None)
             raise HardwareError(
-                Problem("the plugin's socket cannot be opened", str(self._file), str(error))
+                Problem("the plugin's socket cannot be opened", str(self._file), words_of(error))
             ) from None
         self._server = server
 

@@ -16,7 +16,7 @@ import httpx2
 import msgspec
 
 from tonnage.adapters.kubernetes.kubeconfig_entries import CredentialProgram, UserEntry
-from tonnage.model.errors import ClusterError, Problem
+from tonnage.model.errors import ClusterError, Problem, words_of
 from tonnage.wire.decode import decoded_json
 
 _VERSIONS: Final = tuple(
@@ -82,7 +82,7 @@ class TokenFileAuth(httpx2.Auth):
                 token = stream.read(_LONGEST_TOKEN).strip()
         except (OSError, UnicodeError) as error:
             if not self._last:
-                why = str(error)
+                why = words_of(error)
                 problem = Problem(
                     "the token cannot be read", str(self._file), why, "renew the file or mount it"
                 )
@@ -140,7 +140,7 @@ class ExecAuth(httpx2.Auth):
                 stderr=asyncio.subprocess.PIPE,
             )
         except OSError as error:
-            raise self._failed(error.strerror or str(error)) from None
+            raise self._failed(words_of(error)) from None
         try:
             out, complaint = await asyncio.wait_for(process.communicate(), _PATIENCE_S)
         except TimeoutError:

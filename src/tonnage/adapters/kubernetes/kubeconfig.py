@@ -17,7 +17,7 @@ import msgspec
 from tonnage.adapters.kubernetes.kubeconfig_entries import ClusterEntry, ContextEntry, UserEntry
 from tonnage.documents.yaml.reader import MarkedDocument, read_yaml_all
 from tonnage.documents.yaml.syntax import NO_YAML
-from tonnage.model.errors import ClusterError, ConfigError, Problem
+from tonnage.model.errors import ClusterError, ConfigError, Problem, words_of
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MOST_BYTES: Final = 4 << 20
@@ -110,7 +110,7 @@ def _in_cluster(environ: Mapping[str, str], account: Path) -> ClusterTarget:
         for needed in ("token", "ca.crt"):
             (account / needed).read_bytes()
     except (KeyError, OSError, UnicodeError) as error:
-        why = f"{error} is not set" if isinstance(error, KeyError) else str(error)
+        why = f"{error} is not set" if isinstance(error, KeyError) else words_of(error)
         remedy = "set automountServiceAccountToken: true on the pod or its service account"
         raise ConfigError(
             Problem("this pod has no usable service account", str(account), why, remedy)
@@ -152,7 +152,7 @@ def _document(path: Path) -> dict[str, Any]:
             raise _malformed(path, f"it is larger than {_MOST_BYTES} bytes")
         documents = _documents(text.decode("utf-8"), str(path))
     except OSError as error:
-        why = error.strerror or str(error)
+        why = words_of(error)
         raise ConfigError(Problem("the kubeconfig cannot be read", where=str(path), why=why)) from None
     except UnicodeDecodeError as error:
         raise ConfigError(Problem(_NO_YAML, where=str(path), why=str(error))) from None

@@ -21,7 +21,7 @@ from tonnage.adapters.mps.files import MpsFiles, end_left
 from tonnage.adapters.mps.program import CONTROL, ask_program
 from tonnage.adapters.vendors.driver_thread import DriverThread, OverdueError
 from tonnage.model.devices.mps import PIPE_VARIABLE, MpsDaemon
-from tonnage.model.errors import ClusterError, HardwareError, Problem
+from tonnage.model.errors import ClusterError, HardwareError, Problem, words_of
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class ControlDaemons:
         try:
             slot.child = ChildProcess(program, ["-f"], log=log, environment=environment)
         except OSError as error:
-            raise HardwareError(Problem(f"{CONTROL} cannot be started", str(log), str(error))) from None
+            raise HardwareError(Problem(f"{CONTROL} cannot be started", str(log), words_of(error))) from None
         try:
             await self._until_it_answers(slot, program, files)
             await self._limit(slot, program, files, daemon)
@@ -195,7 +195,7 @@ class ControlDaemons:
         try:
             return await slot.thread.call(action, function)
         except OSError as error:
-            raise HardwareError(Problem(f"{CONTROL}: {action} failed", why=str(error))) from None
+            raise HardwareError(Problem(f"{CONTROL}: {action} failed", why=words_of(error))) from None
         except OverdueError as error:
             why = "an earlier command has not ended; Tonnage tries again once it has"
             raise HardwareError(Problem(f"{CONTROL} does not answer: {action}", why=why)) from error

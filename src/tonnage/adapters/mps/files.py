@@ -13,7 +13,7 @@ from typing import Final
 
 from tonnage.adapters.host_paths import open_to_others
 from tonnage.model.devices.mps import PIPE_VARIABLE, MpsDaemon, mps_folder
-from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.errors import HardwareError, Problem, words_of
 
 _SOCKET_PATH_BYTES: Final = 107
 _LONGEST_LOG: Final = 4 << 20
@@ -64,7 +64,7 @@ class MpsFiles:
                 self._shm.chmod(_SHARED)
             _let_containers_in(self.pipe, self._node)
         except OSError as error:
-            why = error.strerror or str(error)
+            why = words_of(error)
             remedy = "mount the folder for the agent (mps.root of the chart)"
             raise HardwareError(
                 Problem("a folder of MPS cannot be created", str(error.filename or self._folder), why, remedy)
@@ -88,7 +88,7 @@ class MpsFiles:
             (self._folder / _STARTED).unlink(missing_ok=True)
         except OSError as error:
             raise HardwareError(
-                Problem("a folder of MPS cannot be cleared", str(self.pipe), str(error))
+                Problem("a folder of MPS cannot be cleared", str(self.pipe), words_of(error))
             ) from None
 
     def mark_started(self) -> None:

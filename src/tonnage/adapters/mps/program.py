@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.errors import HardwareError, Problem, words_of
 
 CONTROL: Final = "nvidia-cuda-mps-control"
 _DEADLINE_S: Final = 2.0
@@ -34,7 +34,7 @@ def ask_program(program: Path, command: str, environment: Mapping[str, str]) -> 
             env=dict(environment),
         )
     except OSError as error:
-        raise HardwareError(Problem(f"{CONTROL} cannot be run", str(program), str(error))) from None
+        raise HardwareError(Problem(f"{CONTROL} cannot be run", str(program), words_of(error))) from None
     overdue = threading.Event()
 
     def end() -> None:

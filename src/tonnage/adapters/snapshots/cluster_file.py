@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from tonnage.adapters.snapshots.limit import Meter, SizeLimit
 from tonnage.adapters.snapshots.load import LONGEST_LINE, decompressed, is_snapshot, load_captured
 from tonnage.adapters.snapshots.objects import lists_in, load_list
-from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.errors import ConfigError, Problem, words_of
 from tonnage.model.json import JsonValue, parsed_json
 from tonnage.reading.coverage import with_unlisted
 from tonnage.reading.documents import in_file, snapshot_from_documents
@@ -104,7 +104,7 @@ def _opened(path: Path) -> Iterator[io.BufferedReader]:
             yield decompressed(file)
     except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(
-            Problem("cannot read the file", str(path), str(error) or "it is truncated")
+            Problem("cannot read the file", str(path), words_of(error) or "it is truncated")
         ) from None
 
 

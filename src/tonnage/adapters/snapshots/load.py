@@ -23,7 +23,7 @@ from tonnage.adapters.snapshots.objects import (
     decoded_leniently,
     kind_of,
 )
-from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.errors import ConfigError, Problem, words_of
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.reading.cluster import Readable, snapshot_from
 from tonnage.reading.coverage import OF_CLAIMS, Coverage, with_coverage
@@ -63,7 +63,7 @@ def is_snapshot(stream: io.BufferedReader, source: str) -> bool:
             Problem("the file is truncated", source, "its gzip data ends early", _TAKE_AGAIN)
         ) from None
     except (OSError, zlib.error) as error:
-        raise ConfigError(Problem("not valid gzip", source, str(error))) from None
+        raise ConfigError(Problem("not valid gzip", source, words_of(error))) from None
     try:
         version, kind = kind_of(first)
     except UNDECODABLE:
@@ -149,7 +149,7 @@ class _Loading:
         try:
             line = self.stream.readline(LONGEST_LINE + 1)
         except (OSError, EOFError, zlib.error) as error:
-            raise self._cut(str(error)) from None
+            raise self._cut(words_of(error)) from None
         self.number += 1
         if len(line) > LONGEST_LINE:
             raise self._error(f"a line is longer than {LONGEST_LINE >> 20} MiB")

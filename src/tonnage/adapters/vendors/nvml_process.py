@@ -16,7 +16,7 @@ import msgspec
 from tonnage.adapters.vendors.driver_thread import NODE, OverdueError
 from tonnage.adapters.vendors.nvml_child import ReadRequest, Reply
 from tonnage.model.devices.inventory import RawEvent
-from tonnage.model.errors import HardwareError, Problem
+from tonnage.model.errors import HardwareError, Problem, words_of
 
 _MOST: Final = 4
 """Those included that were killed and do not end, because a call of the driver holds them."""
@@ -170,7 +170,9 @@ class Helpers:
                 *self._command, stdin=PIPE, stdout=PIPE, limit=_LONGEST_LINE, start_new_session=True
             )
         except OSError as error:
-            raise HardwareError(Problem("no process can be started to read NVML", why=str(error))) from None
+            raise HardwareError(
+                Problem("no process can be started to read NVML", why=words_of(error))
+            ) from None
         helper = Helper(process, self._deadline_s, on_event)
         self._all.append(helper)
         return helper

@@ -15,6 +15,7 @@ from tonnage.model.verdict import Explanation
 from tonnage.reading.command_kinds import WATCHING, kinds_of
 
 _MOST_NAMED = 4
+_ONE_NAMESPACE = "Name a namespace if you may read one: -n NAMESPACE."
 
 
 def rights_of(command: str, forbidden: Iterable[str] | None = None) -> tuple[ReadRight, ...]:
@@ -45,6 +46,8 @@ def say_forbidden(forbidden: Iterable[str], scopes: Mapping[str, str], command: 
     if elsewhere:
         names, namespace = [right.name for right in elsewhere], next(iter(scopes.values()))
         say(f"Read in namespace {namespace} only: {listed(names, _MOST_NAMED)}.", err=True)
+    elif any(right.namespaced for right in rights):
+        say(_ONE_NAMESPACE, err=True)
     (role,) = role_objects(role_name(command), rights, Subjects())
     say(
         f"What depends on the rest is UNKNOWN. This role grants access; "
@@ -75,7 +78,8 @@ def not_seen(kind: str, snapshot: Snapshot, subject: str, command: str) -> Clust
         return ClusterError(Problem(problem, "", why, unread_remedy(kind, snapshot)))
     rights = rights_of(command, snapshot.forbidden)
     (role,) = role_objects(role_name(command), rights, Subjects())
-    remedy = "\n".join(["ask for this role:", *role_lines(role)])
+    begin = "" if snapshot.scopes else "name a namespace that you may read: -n NAMESPACE; or "
+    remedy = "\n".join([f"{begin}ask for this role:", *role_lines(role)])
     return ClusterError(Problem(problem, "", why, remedy))
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from tonnage.cli.api_rules import api_server
 from tonnage.cli.lint.files import ReadableFile, read_files
 from tonnage.cli.lint.lint_context import shapes
 from tonnage.cli.terminal.output import say
 from tonnage.diagnose.explain.admission.refused_objects import explain_objects, refused_objects
-from tonnage.diagnose.explain.admission.wrong_types import WrongTypes, with_places, wrong_types
+from tonnage.diagnose.explain.admission.wrong_types import (
+    Named,
+    WrongTypes,
+    undecoded,
+    with_places,
+    wrong_types,
+)
 from tonnage.diagnose.explain.replicas.answers import explain_together
 from tonnage.diagnose.explain.replicas.uncounted import explain_uncounted
 from tonnage.diagnose.lint.manifest_objects import items_of, pods_of
@@ -17,7 +23,6 @@ from tonnage.diagnose.lint.rule_inputs import KindFields
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.kubernetes.api_answer import ApiAnswer
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.reasons.pod.admission import ObjectRefused
 from tonnage.model.verdict import Explanation, Subject
@@ -58,9 +63,10 @@ def explain_files(
         *explain_together(manifests, snapshot, version=version, server=server),
         *uncounted,
     )
-    if all(answer.faults for _, answer in refused):
+    subjects = undecoded(explanations)
+    if not subjects:
         return explanations
-    return tuple(with_places(explanations, _places(read.texts, refused, shapes(objects), namespace)))
+    return tuple(with_places(explanations, _places(read.texts, subjects, shapes(objects), namespace)))
 
 
 def _documents(texts: Iterable[ReadableFile]) -> list[tuple[str, list[JsonValue]]]:
@@ -99,12 +105,12 @@ def _uncounted(
 
 def _places(
     texts: Iterable[ReadableFile],
-    refused: Sequence[tuple[JsonObject, ApiAnswer]],
+    subjects: Collection[Named],
     kinds: KindFields,
     namespace: str,
 ) -> WrongTypes:
     """What cannot be decoded, with its place in its file."""
-    places: dict[tuple[str, str], tuple[ObjectRefused, ...]] = {}
+    places: dict[Named, tuple[ObjectRefused, ...]] = {}
     for text in texts:
-        places |= wrong_types(Sheet(text.name, text.content), refused, namespace, kinds)
+        places |= wrong_types(Sheet(text.name, text.content), subjects, namespace, kinds)
     return places

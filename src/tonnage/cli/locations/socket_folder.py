@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tonnage.cli.locations.state import RUNTIME, StateFolder, unusable, write_own
-from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.errors import ConfigError, Problem, words_of
 
 
 def find_runtime(state: StateFolder, usual: Path) -> Path | None:
@@ -23,7 +23,7 @@ def find_runtime(state: StateFolder, usual: Path) -> Path | None:
         recorded = ""
     except (OSError, UnicodeError) as error:
         where, remedy = str(state.path / RUNTIME), "remove it, then run tonnage up again"
-        raise ConfigError(Problem("unreadable", where, str(error), remedy)) from error
+        raise ConfigError(Problem("unreadable", where, words_of(error), remedy)) from error
     folder = Path(recorded or usual)
     return folder if _is_own(folder) else None
 

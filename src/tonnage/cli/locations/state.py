@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-from tonnage.model.errors import ConfigError, HardwareError, Problem
+from tonnage.model.errors import ConfigError, HardwareError, Problem, words_of
 from tonnage.model.json import parsed_json
 
 _PLANE: Final = "control-plane"
@@ -169,7 +169,7 @@ class StateFolder:
                 Problem(
                     "unreadable",
                     str(self.path / "cluster.json"),
-                    str(error),
+                    words_of(error),
                     "run tonnage down, then tonnage up",
                 )
             ) from error

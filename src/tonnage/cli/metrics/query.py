@@ -14,7 +14,7 @@ import click
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, say
 from tonnage.cli.terminal.tables import table
-from tonnage.model.errors import ClusterError, Problem
+from tonnage.model.errors import ClusterError, Problem, words_of
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 
 _MOST_BYTES: Final = 64 << 20
@@ -67,7 +67,7 @@ def _answer_to(url: str, expr: str) -> JsonValue:
         body = error.read(_MOST_BYTES + 1)
     except (OSError, HTTPException) as error:
         remedy = "check the address, and that Prometheus runs"
-        raise ClusterError(Problem("Prometheus does not answer", url, str(error), remedy)) from None
+        raise ClusterError(Problem("Prometheus does not answer", url, words_of(error), remedy)) from None
     return data_of(body[:_MOST_BYTES], url)
 
 

@@ -90,13 +90,13 @@ def _text(path: Path, limit: SizeLimit) -> str:
     import zlib
 
     from tonnage.adapters.snapshots.load import decompressed
-    from tonnage.model.errors import ConfigError, Problem
+    from tonnage.model.errors import ConfigError, Problem, words_of
 
     try:
         with path.open("rb") as file:
             return limit.whole(decompressed(file), str(path)).decode()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise ConfigError(Problem("not readable", str(path), str(error))) from None
+        raise ConfigError(Problem("not readable", str(path), words_of(error))) from None
 
 
 def _policies(policies: tuple[str, ...]) -> tuple[str, ...]:

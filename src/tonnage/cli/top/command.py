@@ -28,6 +28,7 @@ _NOTHING: Final = {
     View.DEVICES: "No GPU was found.",
     View.PODS: "No pod holds a GPU.",
 }
+_BLIND: Final = "UNKNOWN: no reading of any GPU could be read."
 
 
 _LIVE_S: Final = 1.0
@@ -119,7 +120,7 @@ async def _run(
 
             return await LiveScreen(source.read, usage_of, state).run()
         moment = await source.read()
-    _show(usage_of(moment), moment.notes, state, common.output)
+    _show(usage_of(moment), moment, state, common.output)
     return 0
 
 
@@ -141,16 +142,17 @@ async def _source(
             await source.close()
 
 
-def _show(usage: FleetUsage, notes: tuple[str, ...], state: ScreenState, output: str) -> None:
+def _show(usage: FleetUsage, moment: Moment, state: ScreenState, output: str) -> None:
     from tonnage.diagnose.top.layout import rows_of, summary, table_lines
 
     if output == "json":
-        emit({**asdict(usage), "notes": [*notes]}, output)
+        emit({**asdict(usage), "notes": [*moment.notes]}, output)
         return
-    for note in notes:
+    for note in moment.notes:
         say(note, err=True)
     rows = rows_of(usage, state)
     if not rows:
-        say(_NOTHING[state.view] if not state.filter else "No row contains this text.", err=True)
+        nothing = _BLIND if moment.blind else _NOTHING[state.view]
+        say(nothing if not state.filter else "No row contains this text.", err=True)
         return
     say(lines([summary(usage, state), *table_lines(rows, state, terminal_width(), {})]))

@@ -32,12 +32,16 @@ _MOST_NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was read at one moment; `notes` are what a person must know of it."""
+    """What was read at one moment; `notes` are what a person must know of it.
+
+    `blind`: neither a page nor a report could be read.
+    """
 
     reports: Mapping[str, GpuStatus] = field(default_factory=dict)
     pages: Mapping[str, DevicePage] = field(default_factory=dict)
     now: datetime | None = None
     notes: tuple[str, ...] = ()
+    blind: bool = False
 
 
 class UsageSource(Protocol):
@@ -64,6 +68,7 @@ class ClusterSource:
         self._pods: Sequence[Pod] = ()
         self._now: datetime | None = None
         self._unread: tuple[str, ...] = ()
+        self._hidden = False
 
     async def read(self) -> Moment:
         seconds = asyncio.get_running_loop().time()
@@ -73,7 +78,9 @@ class ClusterSource:
         served = [pod for pod in self._pods if exporter_port(pod)]
         answers = await self._agent_pages.read(served)
         notes = (*self._unread, *self._notes(len(served), answers))
-        return Moment(self._reports, answers.pages, self._now, notes)
+        return Moment(
+            self._reports, answers.pages, self._now, notes, bool(self._unread) and not answers.pages
+        )
 
     async def close(self) -> None:
         """Ask no more agents."""
@@ -90,12 +97,19 @@ class ClusterSource:
             if error.code != HTTPStatus.FORBIDDEN:
                 raise
             self._pods = ()
+            self._hidden = True
         else:
+            self._hidden = False
             running = [pod for pod in pods.items if pod.status.phase == "Running" and pod.spec.node_name]
             self._pods = [pod for pod in running if pod.metadata.deletion_timestamp is None]
 
     def _notes(self, served: int, answers: PageAnswers) -> list[str]:
         """Why readings are those of reports."""
+        if self._hidden:
+            return [
+                f"you may not list the agents' pods in namespace {self._agents}, so their metrics are not read; "
+                "see tonnage access top"
+            ]
         if not served:
             return [
                 f"no agent in namespace {self._agents} serves device metrics: NodeGPUStatus is shown instead"

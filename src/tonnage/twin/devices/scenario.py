@@ -28,7 +28,7 @@ from tonnage.model.devices.inventory import (
     Vitals,
 )
 from tonnage.model.devices.links import NVSWITCH, PCI_WORDS, Link
-from tonnage.model.errors import ConfigError, HardwareError, Problem
+from tonnage.model.errors import ConfigError, HardwareError, Problem, words_of
 from tonnage.model.json import parsed_json
 from tonnage.model.mig.layouts import DividedGpu
 from tonnage.model.mig.profile_names import parse_profile
@@ -207,7 +207,7 @@ class ScenarioBackend:
                 text = stream.read(MAX_BYTES + 1).decode("utf-8")
         except (OSError, UnicodeError) as error:
             raise HardwareError(
-                Problem("the scenario's devices cannot be read", str(self._file), str(error))
+                Problem("the scenario's devices cannot be read", str(self._file), words_of(error))
             ) from None
         return parse_document(text, Hardware, source=str(self._file))
 

@@ -276,7 +276,7 @@ def member(state: str = "", *, digest: str = "old", wanted: str = "new", **field
                 member("upgrade-required"),
             ],
             UpgradePolicy(max_parallel=5, max_unavailable="100%"),
-            {"a": "for b: the driver has failed on b and runs nowhere yet; mend a node, or run:"},
+            {"a": "for b: the driver has failed on b and runs nowhere yet; repair a node, or run:"},
             id="a version that fails everywhere is not tried on",
         ),
     ],

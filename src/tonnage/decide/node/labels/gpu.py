@@ -39,6 +39,8 @@ _TURING: Final = 5
 """From this minor number on, compute capability 7 is no longer Volta."""
 _ADA: Final = 9
 """From this one on, 8 is no longer Ampere."""
+FAMILIES: Final = frozenset({*_FAMILIES.values(), "volta", "turing", "ampere", "ada-lovelace", "undefined"})
+"""Every architecture that the label may have."""
 
 
 @dataclass(frozen=True, slots=True)

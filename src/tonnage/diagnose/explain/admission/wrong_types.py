@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -13,33 +13,48 @@ from tonnage.diagnose.lint.rules.fields import of_manifest
 from tonnage.diagnose.lint.rules.requests import unreadable_amounts
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.documents.yaml.reader import field_path
-from tonnage.model.json import JsonObject
-from tonnage.model.kubernetes.api_answer import ApiAnswer
+from tonnage.model.layer import Layer
 from tonnage.model.reasons.lint.manifests import QuantityUnreadable, ValueOfWrongType
-from tonnage.model.reasons.pod.admission import ObjectRefused
-from tonnage.model.verdict import Explanation, Remedy
+from tonnage.model.reasons.pod.admission import ObjectRefused, Unreadable
+from tonnage.model.verdict import Explanation, Remedy, Subject
 
 _SOURCE: Final = "API server, decoding"
-WrongTypes = Mapping[tuple[str, str], tuple[ObjectRefused, ...]]
-"""By kind and name of the object."""
+Named = tuple[str, str, str]
+"""Kind, namespace and name of an object."""
+WrongTypes = Mapping[Named, tuple[ObjectRefused, ...]]
 
 
-def wrong_types(
-    sheet: Sheet, refused: Sequence[tuple[JsonObject, ApiAnswer]], namespace: str, shapes: KindFields
-) -> WrongTypes:
-    """What cannot be decoded in the refused objects of a text."""
-    undecoded = [obj for obj, answer in refused if not answer.faults]
+def undecoded(explanations: Iterable[Explanation]) -> frozenset[Named]:
+    """Every object that cannot be decoded, of those whose explanation has no place in a file."""
+    return frozenset(
+        _named(explanation.subject)
+        for explanation in explanations
+        if explanation.layer is Layer.ADMISSION
+        and explanation.reasons
+        and all(
+            isinstance(reason, Unreadable) or (isinstance(reason, ObjectRefused) and not reason.field)
+            for reason in explanation.reasons
+        )
+    )
+
+
+def wrong_types(sheet: Sheet, subjects: Collection[Named], namespace: str, shapes: KindFields) -> WrongTypes:
+    """What cannot be decoded of these objects in a text."""
     world = LintWorld((), shapes, lambda _: None)
-    by_object: dict[tuple[str, str], tuple[ObjectRefused, ...]] = {}
-    for manifest in items_of(sheet, namespace) if undecoded and sheet.readable else ():
-        if manifest.value not in undecoded:
+    by_object: dict[Named, tuple[ObjectRefused, ...]] = {}
+    for manifest in items_of(sheet, namespace) if subjects and sheet.readable else ():
+        if (manifest.kind, manifest.namespace, manifest.name) not in subjects:
             continue
-        by_object[manifest.kind, manifest.name] = tuple(
+        by_object[manifest.kind, manifest.namespace, manifest.name] = tuple(
             _reason(draft.reason, sheet, manifest.document, draft.path, manifest.path, manifest.subject)
             for draft in _undecodable(manifest, world)
             if isinstance(draft.reason, ValueOfWrongType | QuantityUnreadable)
         )
     return by_object
+
+
+def _named(subject: Subject) -> Named:
+    return subject.kind, subject.namespace, subject.name
 
 
 def _undecodable(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
@@ -51,9 +66,8 @@ def _undecodable(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
 def with_places(explanations: Sequence[Explanation], types: WrongTypes) -> Iterator[Explanation]:
     """The explanations, of which those that cannot be decoded say where and why."""
     for explanation in explanations:
-        reasons = types.get((explanation.subject.kind, explanation.subject.name), ())
-        bare = all(isinstance(r, ObjectRefused) and not r.field for r in explanation.reasons)
-        if not reasons or not explanation.reasons or not bare:
+        reasons = types.get(_named(explanation.subject), ())
+        if not reasons:
             yield explanation
             continue
         remedies = dict.fromkeys(reason.remedy for reason in reasons if reason.remedy)

@@ -8,28 +8,38 @@ from typing import Final
 
 from tonnage.decide.node.labels.syntax import LONGEST
 from tonnage.diagnose.lint.finding import Draft, SetText, field_draft
+from tonnage.diagnose.lint.gpu_labels import intended_key, is_count, label_name, label_values
 from tonnage.diagnose.lint.manifest_objects import PodSite, at_path, is_variable, mapping, sequence
 from tonnage.diagnose.lint.node_terms import requirements
 from tonnage.diagnose.lint.product_names import is_label, nearest_label, product_meaning
 from tonnage.diagnose.lint.rule_inputs import LintWorld
+from tonnage.documents.nearest import nearest
 from tonnage.documents.pods.node_placement import node_affinity_faults, node_selector_faults
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.names import PRODUCT_LABEL
+from tonnage.model.names import NVIDIA, PRODUCT_LABEL
 from tonnage.model.reasons.lint.manifests import NodeAffinityInvalid
-from tonnage.model.reasons.lint.placements import ComparisonNotInteger, ProductNotTheLabel, ProductUnknown
+from tonnage.model.reasons.lint.placements import (
+    ComparisonNotInteger,
+    GpuLabelUnknown,
+    ProductNotTheLabel,
+    ProductUnknown,
+)
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _SUFFIX: Final = re.compile(r"((?:-MIG-[0-9a-z.+-]+)?(?:-SHARED)?)$")
-_VALUE: Final = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
+_LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
+_WAITS_FOREVER: Final = "no node ever has this label; a pod that requires it waits forever"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _TERMS: Final = ("requiredDuringSchedulingIgnoredDuringExecution",)
 
 
 def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
     """Findings on nodeSelector and node affinity."""
-    selector = mapping(site.spec.get("nodeSelector"))
-    if PRODUCT_LABEL in selector:
-        yield from _product(selector[PRODUCT_LABEL], (*site.path, "nodeSelector", PRODUCT_LABEL), world)
+    for key, value in mapping(site.spec.get("nodeSelector")).items():
+        at: Path = (*site.path, "nodeSelector", key)
+        yield from _key(key, at, world)
+        yield from _value(key, value, at, world)
     for fault in (*node_selector_faults(site.spec), *node_affinity_faults(site.spec)):
         if not is_variable(at_path(site.spec, fault.place)):
             yield field_draft(NodeAffinityInvalid, fault, site, on_key=fault.place[-1:] == _TERMS)
@@ -42,15 +52,53 @@ def _requirement(expression: JsonObject, path: Path, world: LintWorld) -> Iterat
     at: Path = (*path, "values")
     if operator in ("Gt", "Lt") and len(values) == 1:
         text = values[0]
-        if isinstance(text, str) and not _INTEGER.fullmatch(text) and _VALUE.fullmatch(text):
+        if isinstance(text, str) and not _INTEGER.fullmatch(text) and _LABEL_VALUE.fullmatch(text):
             message = f"{operator} compares whole numbers, and {text[:60]!r} is not one"
             reason = ComparisonNotInteger(
                 message=message, remedy=_as_number(text), operator=operator, value=text
             )
             yield Draft(reason, (*at, 0), "the API server accepts it, but no node ever matches")
-    if expression.get("key") == PRODUCT_LABEL:
-        for index, value in enumerate(values):
-            yield from _product(value, (*at, index), world)
+    key = expression.get("key")
+    if isinstance(key, str):
+        yield from _key(key, (*path, "key"), world)
+        for index, value in enumerate(values if operator in ("In", "NotIn") else []):
+            yield from _value(key, value, (*at, index), world)
+
+
+def _key(key: str, path: Path, world: LintWorld) -> Iterator[Draft]:
+    """A key of NVIDIA's that is misspelt."""
+    intended = intended_key(label_name(key))
+    if not intended or _judged_by_nodes(path, world):
+        return
+    reason = GpuLabelUnknown(
+        message=f"{key[:100]} is not one of NVIDIA's labels", remedy=f"write {NVIDIA}/{intended}", key=key
+    )
+    yield Draft(reason, path, _WAITS_FOREVER)
+
+
+def _value(key: str, value: JsonValue, path: Path, world: LintWorld) -> Iterator[Draft]:
+    """A value that a label of NVIDIA's never has."""
+    if not isinstance(value, str) or len(value) > LONGEST or is_variable(value):
+        return
+    if value in _node_values(key, world):
+        return
+    name = label_name(key)
+    if key == PRODUCT_LABEL:
+        yield from _product(value, path)
+        return
+    if _judged_by_nodes(path, world):
+        return
+    values = label_values(name)
+    if values and value not in values:
+        message, remedy = f"{key} is never {value[:100]!r}", nearest(value, [*values])
+    elif is_count(name) and not _INTEGER.fullmatch(value):
+        message, remedy = (
+            f"{key} is a whole number, never {value[:100]!r}",
+            _as_number(value),
+        )
+    else:
+        return
+    yield Draft(GpuLabelUnknown(message=message, remedy=remedy, key=key, value=value), path, _WAITS_FOREVER)
 
 
 def _as_number(text: str) -> str:
@@ -61,12 +109,10 @@ def _as_number(text: str) -> str:
     return f'write "{mib}": nvidia.com/gpu.memory is in MiB, without a unit'
 
 
-def _product(value: JsonValue, path: Path, world: LintWorld) -> Iterator[Draft]:
-    if not isinstance(value, str) or len(value) > LONGEST or _is_on_a_node(value, world):
-        return
+def _product(value: str, path: Path) -> Iterator[Draft]:
     bare = _SUFFIX.sub("", value)
     ending = value[len(bare) :]
-    if not bare or is_variable(value) or is_label(bare):
+    if not bare or is_label(bare):
         return
     meaning = product_meaning(bare)
     if not meaning.labels:
@@ -98,9 +144,14 @@ def _unknown(value: str, bare: str, path: Path) -> Draft:
     return Draft(reason, path, "if no node has this product, the pod waits forever")
 
 
-def _is_on_a_node(value: str, world: LintWorld) -> bool:
+def _judged_by_nodes(path: Path, world: LintWorld) -> bool:
+    """Whether what is required is held against the nodes of a cluster, which says more."""
+    return world.cluster is not None and bool(world.cluster.ground.view.nodes) and _PREFERRED not in path
+
+
+def _node_values(key: str, world: LintWorld) -> frozenset[str]:
+    """What nodes of the given cluster have under a key."""
     if world.cluster is None:
-        return False
-    return any(
-        node.node.labels.get(PRODUCT_LABEL) == value for node in world.cluster.ground.view.nodes.values()
-    )
+        return frozenset()
+    nodes = world.cluster.ground.view.nodes.values()
+    return frozenset(node.node.labels[key] for node in nodes if key in node.node.labels)

@@ -30,6 +30,8 @@ from tonnage.model.reasons.pod.admission import (
     ResourceNotInteger,
 )
 
+_AS_AMOUNT: Final = "write a number, with a suffix such as m, k, Mi or Gi where it needs one"
+_AS_COUNT: Final = "write a whole number: how many devices"
 _FIELD: Final = re.compile(r"(limits|requests)(?:\[(.*)\])?")
 
 
@@ -80,7 +82,7 @@ def _unreadable(amounts: dict[str, JsonObject], at: Path) -> Iterator[Draft]:
             if value is not None and _read(value) is None and not is_variable(value):
                 reason = QuantityUnreadable(
                     message=f"{str(value)[:60]!r} is not a quantity",
-                    remedy="write a number, with a suffix such as m, k, Mi or Gi where it needs one",
+                    remedy=_AS_COUNT if "/" in name else _AS_AMOUNT,
                     resource=name,
                     value=str(value),
                 )

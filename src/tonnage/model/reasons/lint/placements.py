@@ -51,6 +51,20 @@ class ProductUnknown(PlacementReason):
 
 
 @reason
+class GpuLabelUnknown(PlacementReason):
+    """A label of NVIDIA's that is misspelt, or a value that it never has."""
+
+    code: ClassVar[str] = "gpu-label-unknown"
+    advice: ClassVar[str] = "use the spelling or one of the values that lint gives"
+    severity: ClassVar[Severity] = Severity.WARNING
+    rule: ClassVar[LintRule] = LintRule(
+        "NVIDIA's node labels and values that no node has.", "GPU feature discovery"
+    )
+    key: str
+    value: str | None = None
+
+
+@reason
 class SelectsNoNode(PlacementReason):
     """A node selector or affinity that no node meets; what nodes have is named."""
 
@@ -112,6 +126,7 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     ComparisonNotInteger,
     ProductNotTheLabel,
     ProductUnknown,
+    GpuLabelUnknown,
     SelectsNoNode,
     SingleNode,
     TolerationMatchesNothing,

@@ -266,7 +266,7 @@ def _recovered(member: UpgradingNode) -> NodeStep:
     if retry or (member.outdated and member.digest != node.annotations.get(TARGET)):
         return NodeStep(node.name, _S.REQUIRED, annotations={FAILURE: None, REQUESTED: None})
     why = node.annotations.get(FAILURE, "its upgrade failed")
-    remedy = f"mend it, then run: kubectl annotate node {node.name} {REQUESTED}=true"
+    remedy = f"repair it, then run: kubectl annotate node {node.name} {REQUESTED}=true"
     return NodeStep(node.name, waits=f"for you, {why}; {remedy}")
 
 

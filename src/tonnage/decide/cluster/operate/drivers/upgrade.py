@@ -102,7 +102,7 @@ def _admitted(
         if member.held:
             step = NodeStep(member.node.name, waits=member.held)
         elif failed := halted.get(member.digest):
-            remedy = "mend a node, or run: tonnage operator rollback"
+            remedy = "repair a node, or run: tonnage operator rollback"
             why = f"the driver has failed on {_names(failed)} and runs nowhere yet; {remedy}"
             step = NodeStep(member.node.name, waits=f"for {failed[0]}: {why}")
         elif slots <= 0:
