@@ -7,6 +7,7 @@ import contextlib
 import json
 import signal
 from collections.abc import Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tonnage.adapters.clock import SystemClock
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
 async def serve_cluster(common: Common, address: Address, interval_s: float) -> int:
     """Serve metrics of the cluster until a signal comes."""
     async with connected(common, program="tonnage-metrics") as api:
-        source = FollowedCluster(
-            api, await server_version(api), common.namespace or api.namespace or "default"
-        )
+        namespace = common.namespace or api.namespace or "default"
+        source = FollowedCluster(api, partial(server_version, api), namespace)
         collector = ClusterCollector(source, SystemClock(), interval_s, cluster_families)
         routes = {
             "/metrics": Route(MetricsPage(collector.families)),

@@ -22,7 +22,7 @@ from tonnage.agent.main import AgentHost, run_agent
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
 from tonnage.cli.terminal.failure import USAGE
-from tonnage.cli.up.pretended_options import exporter_port, told_on_the_twin
+from tonnage.cli.up.pretended_options import served_port, told_on_the_twin
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import parsed_json
 from tonnage.model.validation import FAILED, PASSED
@@ -98,11 +98,11 @@ def _pretend_workload(context: ContainerContext) -> int:
 
 
 async def _run_cluster_controller(context: ContainerContext, kubeconfig: Path) -> int:
-    """The controller as in production, but for the pages that nobody could reach."""
-    from tonnage.adapters.kubernetes.client import connect
-    from tonnage.cli.controller import told_in_a_pod
+    """The controller as in production, but that its pages are at a loopback address."""
+    from tonnage.adapters.kubernetes.client import connect, server_version
+    from tonnage.cli.controller import families_for, told_in_a_pod
     from tonnage.controller.counters import ControllerCounters
-    from tonnage.controller.main import run_controller
+    from tonnage.controller.main import ControllerHost, run_controller
 
     counters = ControllerCounters()
     with _logged_to(context.stdio):
@@ -113,8 +113,13 @@ async def _run_cluster_controller(context: ContainerContext, kubeconfig: Path) -
             context.stdio.write_error(f"error: {error.format_message()}\n".encode())
             return USAGE
         own = await _own_kubeconfig(context, kubeconfig)
-        async with connect(own, program="tonnage-controller", on_answer=counters.api_answered) as api:
-            await run_controller(options, api=api, clock=context.clock, counters=counters)
+        served_at = _loopback_for(options.metrics_address, context)
+        options = replace(options, metrics_address="")
+        with closing(served_at) if served_at else nullcontext():
+            async with connect(own, program="tonnage-controller", on_answer=counters.api_answered) as api:
+                version, families = partial(server_version, api), families_for(options)
+                host = ControllerHost(None, version, families, served_at)
+                await run_controller(options, api=api, clock=context.clock, counters=counters, host=host)
     return 0
 
 
@@ -122,12 +127,20 @@ def _with_exporter(
     options: AgentOptions, context: ContainerContext
 ) -> tuple[AgentOptions, socket.socket | None]:
     """An exporter that would serve a port of the pod serves a free one of 127.0.0.1."""
-    port = exporter_port(options.exporter.address)
-    if not port:
+    listening = _loopback_for(options.exporter.address, context)
+    if listening is None:
         return options, None
+    return replace(options, exporter=replace(options.exporter, address="")), listening
+
+
+def _loopback_for(address: str, context: ContainerContext) -> socket.socket | None:
+    """A free port of 127.0.0.1 for a port of the pod; None: it is to be served elsewhere."""
+    port = served_port(address)
+    if not port:
+        return None
     listening = listen(Address("127.0.0.1", 0))
     context.ports.open(port, listening.getsockname()[1])
-    return replace(options, exporter=replace(options.exporter, address="")), listening
+    return listening
 
 
 async def _own_kubeconfig(context: ContainerContext, source: Path) -> Path:
