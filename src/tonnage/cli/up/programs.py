@@ -33,6 +33,7 @@ from tonnage.twin.kubelet.programs.gpus import sees_gpus
 from tonnage.twin.platform import AGENT_IMAGE
 
 _CONTROLLER: Final = "controller"
+_CLUSTER_METRICS: Final = ("tonnage", "metrics", "cluster")
 _FOLLOWS: Final = "tail"
 """The one other program that the image has: it follows logs."""
 _PROBE: Final = "tonnage.cli.node.pci_probe"
@@ -68,6 +69,8 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
         tail = find_command(context)
         assert tail is not None
         return await tail(context)
+    if context.argv[: len(_CLUSTER_METRICS)] == _CLUSTER_METRICS:
+        return await _serve_cluster_metrics(context, kubeconfig)
     if _CONTROLLER in context.argv[:2]:
         return await _run_cluster_controller(context, kubeconfig)
     from tonnage.adapters.kubernetes.client import connect
@@ -120,6 +123,36 @@ async def _run_cluster_controller(context: ContainerContext, kubeconfig: Path) -
                 version, families = partial(server_version, api), families_for(options)
                 host = ControllerHost(None, version, families, served_at)
                 await run_controller(options, api=api, clock=context.clock, counters=counters, host=host)
+    return 0
+
+
+async def _serve_cluster_metrics(context: ContainerContext, kubeconfig: Path) -> int:
+    """`tonnage metrics cluster` as in production, but that its pages are at a loopback address."""
+    from tonnage.adapters.http.server import HttpServer
+    from tonnage.adapters.kubernetes.client import connect
+    from tonnage.cli.metrics.command import cluster
+    from tonnage.cli.metrics.serving import pages_of_cluster
+
+    words = list(context.argv[len(_CLUSTER_METRICS) :])
+    with _logged_to(context.stdio):
+        try:
+            told = cluster.make_context(" ".join(_CLUSTER_METRICS), words, help_option_names=[]).params
+        except click.ClickException as error:
+            context.stdio.write_error(f"error: {error.format_message()}\n".encode())
+            return USAGE
+        listening = _loopback_for(str(told["address"] or ""), context)
+        if listening is None:
+            context.stdio.write_error(
+                b"error: on the twin --address must be a port of every address, :9411\n"
+            )
+            return USAGE
+        with closing(listening):
+            own = await _own_kubeconfig(context, kubeconfig)
+            async with connect(own, program="tonnage-metrics") as api, asyncio.TaskGroup() as group:
+                namespace = context.pod.metadata.namespace
+                routes, followed = pages_of_cluster(api, namespace, context.clock, told["interval"])
+                group.create_task(followed)
+                group.create_task(HttpServer(listening, routes).run())
     return 0
 
 
