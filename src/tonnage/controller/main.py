@@ -21,6 +21,7 @@ from tonnage.controller.counters import ControllerCounters
 from tonnage.controller.families import controller_families
 from tonnage.controller.operator.gpu_clusters import GpuClusterLoop
 from tonnage.controller.operator.node_labels import NodeLabelLoop
+from tonnage.controller.operator.node_status_metrics import NodeStatusMetrics
 from tonnage.controller.operator.policies import PolicyLoop
 from tonnage.controller.operator.probes import ProbeLoop
 from tonnage.controller.operator.validations import ValidationLoop
@@ -122,6 +123,7 @@ class _Controller:
         elects = options.elect and not options.dry_run
         self._leadership = Leadership(api, clock, lease) if elects else None
         self._unlisted: tuple[str, ...] = ()
+        self._node_status: NodeStatusMetrics | None = None
         self._of_cluster: ClusterCollector | None = None
 
     async def run(self) -> None:
@@ -134,6 +136,7 @@ class _Controller:
         drivers = self._driver_loop(world)
         rejected = self._rejected_pods(world)
         policies = PolicyLoop(world, drivers, rejected)
+        self._node_status = NodeStatusMetrics(world)
         pods = Informer(world.api, POD, world.clock, namespace=world.operator_namespace)
         loops: list[_Loop] = [
             NodeLabelLoop(world),
@@ -183,8 +186,10 @@ class _Controller:
 
     def _families(self, build: Mapping[str, str]) -> Iterator[MetricFamily]:
         yield from controller_families(self._counters, self._leadership, build)
-        if self._of_cluster is not None and (self._leadership is None or self._leadership.held):
-            yield from self._of_cluster.families()
+        if self._leadership is None or self._leadership.held:
+            for source in (self._node_status, self._of_cluster):
+                if source is not None:
+                    yield from source.families()
 
     def _rejected_pods(self, world: ControllerWorld) -> RejectedPodLoop | None:
         if not self._options.rejected_pods:
