@@ -36,6 +36,7 @@ TWIN_VALUES: Final = (
 CONTROLLER_VALUES: Final = (
     *("controller.enabled=true", "controller.operatorNamespace=gpu-operator"),
     *("controller.definitions=false", "readerRole.create=false", "controller.drivers.enabled=true"),
+    "clusterMetrics.enabled=true",
 )
 """On the twin ConfigMaps that a ClusterPolicy names lie where NVIDIA's operator would be."""
 _TWIN_KINDS: Final = (

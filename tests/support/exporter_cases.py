@@ -19,6 +19,8 @@ LABELS = (
     "gpu",
     "3d-model",
     "namespace",
+    "pod_name",
+    "container",
     "pod-template-hash",
 )
 VALUES = ("vllm", "", "a b", 'say "hi"', "back\\slash", "two\nlines", "ü" * 40)
@@ -76,7 +78,7 @@ def _device(random: Random, number: int, mig: bool) -> dict[str, Any]:
         "gpu": number,
         "uuid": f"GPU-{_uid(random)}",
         "pciBusId": f"00000000:{number + 1:02X}:00.0",
-        "model": random.choice(["NVIDIA H100 80GB HBM3", "NVIDIA A30"]),
+        "model": random.choice(["NVIDIA H100 80GB HBM3", "NVIDIA A30", "NVIDIA  GeForce RTX  4090 "]),
     }
     if mig and random.random() < 0.8:
         device["instances"] = [
@@ -168,6 +170,8 @@ def _jobs(random: Random, devices: list[dict[str, Any]]) -> dict[str, str]:
         for instance in device.get("instances") or [None]:
             name = str(device["gpu"]) if instance is None else f"{device['gpu']}.{instance['gi']}"
             if random.random() < 0.7:
-                lines = random.sample(["4711", "4712", "", 'a"b', "x" * 4096], random.randint(0, 3))
+                lines = random.sample(
+                    ["4711", "4712 ", "", " ", "a\x0bb\r", 'a"b', "x" * 4096], random.randint(0, 3)
+                )
                 jobs[name] = "\n".join(lines)
     return jobs

@@ -12,7 +12,7 @@ from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.exporter.holders import Holders, device_key, holders_of
 from tonnage.decide.node.exporter.jobs import jobs_of
 from tonnage.decide.node.exporter.labels import LabelOptions
-from tonnage.decide.node.exporter.page import exporter_page
+from tonnage.decide.node.exporter.page import exporter_page, reading_text
 from tonnage.decide.node.exporter.processes import HolderUse, PodKey, holder_use, pod_uid_of
 from tonnage.decide.node.exporter.rows import Attribution, EntityRows, entity_rows
 from tonnage.decide.node.exporter.windows import (
@@ -69,7 +69,7 @@ def page_of(case: Case) -> str:
     rows = {
         entity: entity_rows(
             entity,
-            {name: str(value) for name, value in of_entity.items() if name in labels},
+            {name: reading_text(value) for name, value in of_entity.items() if name in labels},
             attribution,
             options,
         )

@@ -15,7 +15,9 @@ Row = dict[str, str]
 BY_PROCESS = ("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED")
 NOT_AVAILABLE = (1 << 64) - 1
 UID = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})")
-ATTRIBUTES = {"container", "namespace", "pod", "pod_uid", "vgpu", "hpc_job", "err_code", "err_msg"}
+ATTRIBUTES = {"pod_uid", "vgpu", "hpc_job", "err_code", "err_msg"}
+NEW_NAMES = {"container", "namespace", "pod"}
+OLD_NAMES = {"container_name", "pod_namespace", "pod_name"}
 
 
 def covers(case: Case) -> bool:
@@ -92,7 +94,8 @@ def _label_counters(case: Case, device: Any, instance: Any, mended: bool) -> Row
     for counter in case["counters"]:
         sample = _sample(case, device, instance, counter["field"]) if counter["type"] == "label" else None
         if sample is not None and not (mended and sample["value"] == "<<<NOT_PERM>>>"):
-            labels[counter["field"]] = sample["value"]
+            is_double = sample["type"] == "double"
+            labels[counter["field"]] = f"{float(sample['value']):.6f}" if is_double else sample["value"]
     return labels
 
 
@@ -182,7 +185,8 @@ def _with_pod(case: Case, labels: Row, holder: Row, mended: bool) -> Row:
         "GPU_I_ID",
         "hostname",
     }
-    dropped = ATTRIBUTES | ((own | set(labels)) if mended else set())
+    dropped = ATTRIBUTES | (OLD_NAMES if config.get("use-old-namespace") else NEW_NAMES)
+    dropped |= (own | set(labels)) if mended else set()
     return labels | {name: value for name, value in chosen.items() if name not in dropped}
 
 
@@ -223,15 +227,16 @@ def _jobs(case: Case, device: Any, instance: Any, mended: bool) -> list[str]:
     content = (case.get("hpc") or {}).get(name)
     if content is None:
         return []
-    lines = [line.strip() for line in content.splitlines()]
-    return [line for line in lines if line] if mended else lines
+    lines = [line.removesuffix("\r") for line in content.removesuffix("\n").split("\n")]
+    lines = lines if content else []
+    return [line for line in lines if line.strip()] if mended else lines
 
 
 def _text(case: Case, device: Any, instance: Any, labels: Row, attributes: Row, mended: bool) -> str:
     config = case.get("config", {})
     old = config.get("use-old-namespace")
     model = (
-        device["model"].replace(" ", "-") if config.get("replace-blanks-in-model-name") else device["model"]
+        "-".join(device["model"].split()) if config.get("replace-blanks-in-model-name") else device["model"]
     )
     fixed = {
         "gpu": str(device["gpu"]),

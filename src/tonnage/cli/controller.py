@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import sys
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -33,11 +33,13 @@ from tonnage.model.actions.subjects import object_subject
 from tonnage.model.json_access import mapping, mappings, text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tonnage.controller.options import ControllerOptions
     from tonnage.loop.performer import ActionRecord
     from tonnage.model.actions.action import Action
+    from tonnage.model.kubernetes.cluster import Snapshot
+    from tonnage.model.metric_families import MetricFamily
     from tonnage.ports.registry import ImageRegistry
 
 
@@ -115,8 +117,15 @@ if TYPE_CHECKING:
     help="A registry that may be asked whether a driver's image exists, such as nvcr.io; repeatable"
     " [default: none].",
 )
+@click.option(
+    "--cluster-metrics-interval",
+    type=click.IntRange(5, 3600),
+    metavar="SECONDS",
+    help="Serve metrics of the cluster, too, as tonnage metrics cluster does, worked out this often by the"
+    " replica that acts [default: do not].",
+)
 @common_options(cluster=True)
-def command(common: Common, dry_run: bool, **_: str | bool | tuple[str, ...]) -> int:
+def command(common: Common, dry_run: bool, **_: str | bool | int | tuple[str, ...] | None) -> int:
     """Until SIGTERM or Ctrl-C; the Lease is given back then."""
     with ended_by_signals():
         options = told_by(click.get_current_context())
@@ -134,6 +143,9 @@ def told_by(context: click.Context) -> ControllerOptions:
     if values["once"] and not values["dry_run"]:
         problem = "--once needs --dry-run: a single pass could leave a change half done."
         raise click.UsageError(problem, context)
+    interval_s = values["cluster_metrics_interval"]
+    if interval_s is not None and not values["metrics_address"]:
+        raise click.UsageError("--cluster-metrics-interval needs --metrics-address.", context)
     return ControllerOptions(
         namespace=values["agents_namespace"],
         operator_namespace=values["operator_namespace"],
@@ -147,11 +159,14 @@ def told_by(context: click.Context) -> ControllerOptions:
         drivers=values["drivers"],
         registries=tuple(values["registry"]),
         rejected_pods=values["evict_rejected_pods"],
+        cluster_metrics_s=interval_s or 0,
     )
 
 
 def told_in_a_pod(words: Sequence[str], environment: Mapping[str, str]) -> ControllerOptions:
-    """What a container of the embedded cluster says, which has no address and no kubeconfig of its own.
+    """What a container of the embedded cluster says, which has no kubeconfig of its own.
+
+    Its address is where a pod would serve; who runs it finds another one.
 
     Raises click.ClickException for what the command does not take, or not here.
     """
@@ -161,14 +176,15 @@ def told_in_a_pod(words: Sequence[str], environment: Mapping[str, str]) -> Contr
     for name in ("kubeconfig", "context"):
         if parsed.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name} cannot be used on the twin.", parsed)
-    return replace(told_by(parsed), metrics_address="")
+    return told_by(parsed)
 
 
 async def _run(options: ControllerOptions, common: Common) -> int:
     from tonnage.adapters.clock import SystemClock
+    from tonnage.adapters.kubernetes.client import server_version
     from tonnage.cli.cluster import connected
     from tonnage.controller.counters import ControllerCounters
-    from tonnage.controller.main import run_controller
+    from tonnage.controller.main import ControllerHost, run_controller
 
     task = asyncio.current_task()
     assert task is not None
@@ -183,11 +199,20 @@ async def _run(options: ControllerOptions, common: Common) -> int:
                 clock=SystemClock(),
                 counters=counters,
                 withheld=_say_once(),
-                registry=_registry(options),
+                host=ControllerHost(_registry(options), partial(server_version, api), families_for(options)),
             )
     except asyncio.CancelledError:
         return 0
     return 0
+
+
+def families_for(options: ControllerOptions) -> Callable[[Snapshot], Iterable[MetricFamily]] | None:
+    """The metrics of a cluster, where they are asked for: they bring everything that explains pods."""
+    if not options.cluster_metrics_s:
+        return None
+    from tonnage.diagnose.monitoring.cluster_families import cluster_families
+
+    return cluster_families
 
 
 def _registry(options: ControllerOptions) -> ImageRegistry | None:

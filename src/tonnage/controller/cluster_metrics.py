@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -31,11 +31,16 @@ _NO_SUCH_KIND: Final = 404
 
 @dataclass(frozen=True, slots=True)
 class FollowedCluster:
-    """The cluster that is followed. Where lists of all namespaces are refused, `namespace` is."""
+    """The cluster that is followed. Where lists of all namespaces are refused, `namespace` is.
+
+    `shared` are copies of whole kinds that others keep fresh: those are not listed twice.
+    """
 
     api: KubernetesReader
-    version: str
+    server_version: Callable[[], Awaitable[str]]
+    """Asked again now and then: API servers are upgraded."""
     namespace: str = ""
+    shared: tuple[Informer[Any], ...] = ()
 
 
 class ClusterCollector:
@@ -52,7 +57,8 @@ class ClusterCollector:
         self._clock = clock
         self._interval_s = interval_s
         self._families_of = families_of
-        self._copies: dict[str, Informer[Any]] = {}
+        self._copies: dict[str, Informer[Any]] = {copy.kind.kind: copy for copy in source.shared}
+        self._version = ""
         self._scopes: dict[str, str] = {}
         self._refusals: dict[str, ApiError] = {}
         self._failures = 0
@@ -97,6 +103,7 @@ class ClusterCollector:
     async def _follow(self, group: asyncio.TaskGroup) -> None:
         """Begin to copy every kind that may be listed and is not copied yet."""
         try:
+            self._version = await self._source.server_version()
             begun = [
                 copy
                 for kind in CLUSTER_METRICS_KINDS
@@ -143,12 +150,15 @@ class ClusterCollector:
     async def _work_out(self) -> None:
         """A thread does it: of thousands of pods it takes a while."""
         objects = [obj for copy in self._copies.values() for obj in copy]
-        self._families = await asyncio.to_thread(self._worked_out, objects)
+        try:
+            self._families = await asyncio.to_thread(self._worked_out, objects)
+        except ValueError as error:  # a version that Kubernetes does not have
+            self._fail(str(error))
 
     def _worked_out(self, objects: Sequence[Any]) -> tuple[MetricFamily, ...]:
         source = self._source
         now = self._clock.now() + timedelta(seconds=source.api.server_ahead_s)
-        snapshot = snapshot_from(objects, server_version=source.version, now=now)
+        snapshot = snapshot_from(objects, server_version=self._version, now=now)
         return tuple(self._families_of(with_coverage(snapshot, self._coverage())))
 
     def _coverage(self) -> Coverage:

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import platform
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tonnage import __version__
@@ -20,6 +21,7 @@ from tonnage.controller.counters import ControllerCounters
 from tonnage.controller.families import controller_families
 from tonnage.controller.operator.gpu_clusters import GpuClusterLoop
 from tonnage.controller.operator.node_labels import NodeLabelLoop
+from tonnage.controller.operator.node_status_metrics import NodeStatusMetrics
 from tonnage.controller.operator.policies import PolicyLoop
 from tonnage.controller.operator.probes import ProbeLoop
 from tonnage.controller.operator.validations import ValidationLoop
@@ -30,6 +32,8 @@ from tonnage.loop.informer import Informer, Informers, following
 from tonnage.loop.leadership import Leadership, LeaseName
 from tonnage.loop.performer import ActionRecord, Performer, log_record
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.metric_families import MetricFamily
 from tonnage.model.operands import OperandImage
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
@@ -37,10 +41,25 @@ from tonnage.ports.registry import ImageRegistry
 from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER, POD
 
 if TYPE_CHECKING:
+    from tonnage.controller.cluster_metrics import ClusterCollector
     from tonnage.controller.operator.drivers import DriverLoop
     from tonnage.controller.operator.rejected_pods import RejectedPodLoop
 
 _LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerHost:
+    """What a process lends the controller; what it lacks is not used.
+
+    `registry` says whether drivers' images exist. `cluster_families` are the metrics of a cluster, for which
+    `server_version` asks the API server. `served_at` is where pages are served for lack of an address.
+    """
+
+    registry: ImageRegistry | None = None
+    server_version: Callable[[], Awaitable[str]] | None = None
+    cluster_families: Callable[[Snapshot], Iterable[MetricFamily]] | None = None
+    served_at: socket.socket | None = None
 
 
 async def run_controller(
@@ -50,19 +69,18 @@ async def run_controller(
     clock: Clock,
     counters: ControllerCounters | None = None,
     withheld: Callable[[ActionRecord], None] = log_record,
-    registry: ImageRegistry | None = None,
+    host: ControllerHost | None = None,
 ) -> None:
     """Run until cancelled. In a dry run every action is told to `withheld` and none is performed.
-
-    `registry` says whether drivers' images exist; None: nobody is asked.
 
     Raises ConfigError: the address cannot be used.
     """
     address = parse_address(options.metrics_address) if options.metrics_address else None
     if isinstance(address, Problem):
         raise ConfigError(address)
-    controller = _Controller(options, api, clock, counters or ControllerCounters(), withheld, registry)
-    with listen(address) if address else nullcontext() as listening:
+    host = host or ControllerHost()
+    controller = _Controller(options, api, clock, counters or ControllerCounters(), withheld, host)
+    with listen(address) if address else nullcontext(host.served_at) as listening:
         try:
             async with asyncio.TaskGroup() as group:
                 if listening is not None:
@@ -93,9 +111,9 @@ class _Controller:
         clock: Clock,
         counters: ControllerCounters,
         withheld: Callable[[ActionRecord], None],
-        registry: ImageRegistry | None,
+        host: ControllerHost,
     ) -> None:
-        self._registry = registry
+        self._host = host
         self._options = options
         self._api = api
         self._clock = clock
@@ -105,6 +123,8 @@ class _Controller:
         elects = options.elect and not options.dry_run
         self._leadership = Leadership(api, clock, lease) if elects else None
         self._unlisted: tuple[str, ...] = ()
+        self._node_status: NodeStatusMetrics | None = None
+        self._of_cluster: ClusterCollector | None = None
 
     async def run(self) -> None:
         """Lead whenever it is this process' turn."""
@@ -116,6 +136,7 @@ class _Controller:
         drivers = self._driver_loop(world)
         rejected = self._rejected_pods(world)
         policies = PolicyLoop(world, drivers, rejected)
+        self._node_status = NodeStatusMetrics(world)
         pods = Informer(world.api, POD, world.clock, namespace=world.operator_namespace)
         loops: list[_Loop] = [
             NodeLabelLoop(world),
@@ -134,10 +155,41 @@ class _Controller:
             if not self._options.once:
                 for loop in loops:
                     group.create_task(loop.run())
+                if (collector := self._cluster_collector(world, followed)) is not None:
+                    group.create_task(self._collect(collector))
                 return
             for loop in loops:
                 await loop.look_once()
             raise _LookedOnceError
+
+    def _cluster_collector(
+        self, world: ControllerWorld, copies: list[Informer[Any]]
+    ) -> ClusterCollector | None:
+        """What reads the cluster for its metrics; of the kinds that it needs, `copies` are fresh already."""
+        interval_s, host = self._options.cluster_metrics_s, self._host
+        if not interval_s or host.server_version is None or host.cluster_families is None:
+            return None
+        from tonnage.controller.cluster_metrics import ClusterCollector, FollowedCluster
+        from tonnage.reading.command_kinds import CLUSTER_METRICS_KINDS
+
+        shared = tuple(copy for copy in copies if copy.kind in CLUSTER_METRICS_KINDS)
+        source = FollowedCluster(world.api, host.server_version, world.namespace, shared)
+        return ClusterCollector(source, world.clock, interval_s, host.cluster_families)
+
+    async def _collect(self, collector: ClusterCollector) -> None:
+        """Have the page show the cluster while this process leads: two would count every pod twice."""
+        self._of_cluster = collector
+        try:
+            await collector.run()
+        finally:
+            self._of_cluster = None
+
+    def _families(self, build: Mapping[str, str]) -> Iterator[MetricFamily]:
+        yield from controller_families(self._counters, self._leadership, build)
+        if self._leadership is None or self._leadership.held:
+            for source in (self._node_status, self._of_cluster):
+                if source is not None:
+                    yield from source.families()
 
     def _rejected_pods(self, world: ControllerWorld) -> RejectedPodLoop | None:
         if not self._options.rejected_pods:
@@ -153,7 +205,7 @@ class _Controller:
         from tonnage.controller.operator.driver_images import ImageBook
         from tonnage.controller.operator.drivers import DriverLoop
 
-        images = ImageBook(self._registry, self._api, self._clock, world.operator_namespace)
+        images = ImageBook(self._host.registry, self._api, self._clock, world.operator_namespace)
         return DriverLoop(world, images)
 
     def _world(self) -> ControllerWorld:
@@ -183,7 +235,7 @@ class _Controller:
     async def serve(self, listening: socket.socket) -> None:
         """Answer probes and show metrics."""
         build = {"version": __version__, "python": platform.python_version()}
-        page = MetricsPage(lambda: controller_families(self._counters, self._leadership, build))
+        page = MetricsPage(lambda: self._families(build))
         routes = {
             "/metrics": Route(page),
             "/healthz": probe_page(lambda: ()),

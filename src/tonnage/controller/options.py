@@ -27,5 +27,7 @@ class ControllerOptions:
     """Whether it installs and upgrades drivers."""
     registries: tuple[str, ...] = ()
     """Hosts that may be asked whether an image exists."""
+    cluster_metrics_s: float = 0
+    """How often metrics of the cluster are worked out while it leads; 0: they are not."""
     rejected_pods: bool = False
     """Whether pods that kubelet rejected go once their devices are there."""

@@ -43,7 +43,7 @@ def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
         mps={_text(r.get("name")): _silence(r) for r in resources if r.get("sharing") == "mps"},
         software=_software(body.get("runtime"), body.get("kubelet")),
         free={_text(r.get("name")): _free(r) for r in resources},
-        validation=_validation(body.get("validation")),
+        validation=validation_from(body.get("validation")),
         config=_source(body.get("config")),
         driver=_text(body.get("driverVersion")),
         cuda=_text(body.get("cudaVersion")),
@@ -104,7 +104,7 @@ def _free(resource: Mapping[str, object]) -> int:
     return (_whole(resource.get("allocatable")) or 0) - (_whole(resource.get("allocated")) or 0)
 
 
-def _validation(value: object) -> NodeValidation:
+def validation_from(value: object) -> NodeValidation:
     """What the controller wrote; a stage or an outcome of another release counts as absent."""
     body: Mapping[str, object] = value if isinstance(value, dict) else {}
     stages = tuple(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from tonnage.model.kubernetes.scrape_target import JOBS, PART_OF, ScrapeTarget
+from tonnage.model.kubernetes.scrape_target import JOBS, OF_NO_NODE, PART_OF, ScrapeTarget
 from tonnage.wire.objects import Pod
 
 LOOPBACK: Final = "tonnage.dev/loopback-"
@@ -39,7 +39,7 @@ def _of_pod(pod: Pod) -> Iterator[ScrapeTarget]:
             else:
                 address = _joined(pod.status.pod_ip, port.container_port)
             if address:
-                yield ScrapeTarget(job, address, "" if job == JOBS["cluster"] else pod.spec.node_name)
+                yield ScrapeTarget(job, address, "" if job in OF_NO_NODE else pod.spec.node_name)
 
 
 def _joined(host: str, port: int) -> str:

@@ -32,6 +32,7 @@ SYSTEM_NAMESPACE: Final = "tonnage-system"
 OPERATOR_NAMESPACE: Final = "gpu-operator"
 CONFIG_MAP_NAME: Final = "device-plugin-config"
 EXPORTER_PORT: Final = 9400
+CONTROLLER_PORT: Final = 9411
 AGENT_IMAGE: Final = "tonnage.invalid/agent"
 """No registry can carry it: names in `.invalid` resolve nowhere (RFC 2606). Nodes of the twin have it."""
 
@@ -101,7 +102,10 @@ def _controller_objects(
             _pretend(pod, kubeconfig)
             for container in mappings(pod, "containers"):
                 # It may; whether it does, the scenario says.
-                container["args"] = [arg for arg in items(container, "args") if drivers or arg != "--drivers"]
+                args = [arg for arg in items(container, "args") if drivers or arg != "--drivers"]
+                # Served at a loopback address of this machine, as the agents' device metrics.
+                container["args"] = [*args, f"--metrics-address=:{CONTROLLER_PORT}"]
+                container["ports"] = [{"name": "cluster", "containerPort": CONTROLLER_PORT}]
             not_light: JsonObject = {"key": LIGHT_LABEL, "operator": "DoesNotExist"}
             terms: JsonObject = {"nodeSelectorTerms": [{"matchExpressions": [not_light]}]}
             affinity: JsonObject = {"requiredDuringSchedulingIgnoredDuringExecution": terms}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -13,9 +14,10 @@ import yaml
 
 from support.helm import Helm
 from support.monitored_fleet import MonitoredFleet, monitored_fleet, pod
-from support.prometheus import PATIENCE_S, serving_tonnage
+from support.prometheus import PATIENCE_S
 from tonnage.model.catalog.alerts import rule_table
 from tonnage.model.catalog.dashboards import dashboards
+from tonnage.twin.platform import AGENT_IMAGE
 
 pytestmark = pytest.mark.long
 
@@ -130,32 +132,39 @@ def test_links_carry_data_of_a_workload_on_two_gpus(fleet: MonitoredFleet) -> No
 def test_the_charts_metrics_of_the_cluster_run_with_the_charts_rights(
     fleet: MonitoredFleet, tmp_path: Path
 ) -> None:
-    """Its Deployment's command, as its service account, against an API server that judges by RBAC."""
+    """Its Deployment's pod, as its service account, against an API server that judges by RBAC."""
     rendered = Helm(4, tmp_path).rendered("clusterMetrics: {enabled: true, interval: 5}")
-    (container,) = rendered.one("Deployment")["spec"]["template"]["spec"]["containers"]
-    account = rendered.one("Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
+    deployment = rendered.one("Deployment")
+    spec = deployment["spec"]["template"]["spec"]
+    spec["containers"][0]["image"] = AGENT_IMAGE
     for kind in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding"):
         for found in rendered.of(kind):
-            if found["metadata"]["name"] == account:
+            if found["metadata"]["name"] == spec["serviceAccountName"]:
                 fleet.kubectl("apply", "-f", "-", given=found)
-    namespace = rendered.one("Deployment")["metadata"]["namespace"]
-    token = fleet.kubectl("create", "token", account, "-n", namespace).strip()
-    config = yaml.load((fleet.folder / "state/kubeconfig").read_text(), yaml.CSafeLoader)
-    config["users"][0]["user"] = {"token": token}
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
-    environment = {**fleet.environment, "KUBECONFIG": str(tmp_path / "kubeconfig")}
-    words = [*container["command"][1:], *(word for word in container["args"] if "--address" not in word)]
-    with serving_tonnage(words, tmp_path, environment) as address:
-        page = page_of(f"http://{address}/metrics")
-        assert 'tonnage_cluster_resource_capacity{node="whole-0",resource="nvidia.com/gpu"} 4.0' in page
+    fleet.kubectl("apply", "-f", "-", given=deployment)
+    try:
+        page = page_with(
+            fleet, 'tonnage_cluster_resource_capacity{node="whole-0",resource="nvidia.com/gpu"} 4.0'
+        )
         assert 'tonnage_cluster_pending_pods{code="' in page
         fleet.kubectl("create", "-n", "ml", "-f", "-", given=pod("waits-too", "nvidia.com/gpu", 4))
-        deadline = time.monotonic() + PATIENCE_S
-        while " 2.0" not in "".join(line for line in page.splitlines() if "pending_pods{" in line):
-            assert time.monotonic() < deadline, page
-            time.sleep(0.2)
-            page = page_of(f"http://{address}/metrics")
-    fleet.kubectl("delete", "-n", "ml", "pod", "waits-too")
+        page_with(fleet, 'layer="scheduler",namespace="ml",resource="nvidia.com/gpu"} 2.0')
+    finally:
+        fleet.kubectl("delete", "-n", "ml", "pod", "waits-too", "--ignore-not-found")
+        fleet.kubectl("delete", "-f", "-", given=deployment)
+
+
+def page_with(fleet: MonitoredFleet, line: str) -> str:
+    """The page of the pod that serves the metrics of the cluster, once it has this."""
+    deadline, page = time.monotonic() + PATIENCE_S, ""
+    while line not in page:
+        assert time.monotonic() < deadline, page
+        time.sleep(0.2)
+        targets = json.loads(fleet.tonnage("metrics", "targets"))
+        for target in targets:
+            if target["labels"]["job"] == "tonnage-cluster":
+                page = page_of(f"http://{target['targets'][0]}/metrics")
+    return page
 
 
 def page_of(url: str) -> str:

@@ -152,8 +152,9 @@ def test_mig_devices_are_shown_to_it_where_the_agent_sees_them(helm4: Helm) -> N
 def test_monitors_of_nvidia_s_exporter_find_these_pods(helm4: Helm, values: str, pods: str) -> None:
     """The labels and the port's name that ServiceMonitors for NVIDIA's operator go by."""
     rendered = helm4.rendered(f"controller: {{enabled: true}}\n{values}")
-    service = rendered.one("Service")
-    assert service["metadata"]["name"] == "nvidia-dcgm-exporter"
+    (service,) = (
+        each for each in rendered.of("Service") if each["metadata"]["name"] == "nvidia-dcgm-exporter"
+    )
     assert service["metadata"]["labels"]["app"] == "nvidia-dcgm-exporter"
     assert [(port["name"], port["port"]) for port in service["spec"]["ports"]] == [("gpu-metrics", 9400)]
     workload = {"of_agent": of_agent, "of_exporter": of_exporter}[pods](rendered, "DaemonSet")
@@ -174,4 +175,21 @@ def test_monitors_of_nvidia_s_exporter_find_these_pods(helm4: Helm, values: str,
     ],
 )
 def test_there_is_no_service_of_nvidia_s_name(helm4: Helm, values: str) -> None:
-    assert not helm4.rendered(values).of("Service")
+    names = [service["metadata"]["name"] for service in helm4.rendered(values).of("Service")]
+    assert "nvidia-dcgm-exporter" not in names
+
+
+@pytest.mark.parametrize("more", ["", "clusterMetrics: {enabled: true}"])
+def test_monitors_of_nvidia_s_node_status_exporter_find_the_controller(helm4: Helm, more: str) -> None:
+    rendered = helm4.rendered(f"controller: {{enabled: true}}\n{more}")
+    service, deployment = rendered.one("Service"), rendered.one("Deployment")
+    assert service["metadata"]["name"] == "nvidia-node-status-exporter"
+    assert service["metadata"]["labels"]["app"] == "nvidia-node-status-exporter"
+    (port,) = service["spec"]["ports"]
+    assert (port["name"], port["port"]) == ("node-status", 8000)
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    names = [each["name"] for each in pod_of(deployment)["containers"][0]["ports"]]
+    assert names == [port["targetPort"]]
+    rendered = helm4.rendered(f"controller: {{enabled: true}}\noperands: {{nvidiaNames: false}}\n{more}")
+    assert not rendered.of("Service")

@@ -49,10 +49,10 @@ def test_a_pod_monitor_reads_all_that_is_served_under_the_jobs_of_the_rules(helm
         for container in found["spec"]["template"]["spec"]["containers"]
         for port in container["ports"]
     ]
-    assert {name for name, _ in served} == JOBS.keys()
+    assert {name for name, _ in served} == JOBS.keys() - {"controller"}
     assert all(spec["selector"]["matchLabels"].items() <= labels.items() for _, labels in served)
     jobs = {endpoint["port"]: job_of(endpoint) for endpoint in spec["podMetricsEndpoints"]}
-    assert jobs == JOBS
+    assert jobs == {port: JOBS[port] for port, _ in served}
     assert all(endpoint["honorLabels"] for endpoint in spec["podMetricsEndpoints"])
 
 
@@ -163,3 +163,40 @@ def test_the_command_knows_every_option_it_is_given(helm4: Helm) -> None:
     (container,) = helm4.rendered(ALL).one("Deployment")["spec"]["template"]["spec"]["containers"]
     shown = CliRunner().invoke(tonnage, [*container["command"][1:], "--help"]).output
     assert [option for option in container["args"] if option.partition("=")[0] not in shown] == []
+
+
+@pytest.mark.parametrize(
+    ("values", "port"),
+    [
+        pytest.param("", "controller", id="its own metrics alone"),
+        pytest.param(
+            "clusterMetrics: {enabled: true, interval: 15}", "cluster", id="those of the cluster, too"
+        ),
+    ],
+)
+def test_the_controller_serves_the_metrics_of_the_cluster(helm4: Helm, values: str, port: str) -> None:
+    rendered = helm4.rendered(f"controller: {{enabled: true}}\npodMonitor: {{enabled: true}}\n{values}")
+    deployment = rendered.one("Deployment")  # and no second one
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert [each["name"] for each in container["ports"]] == [port]
+    assert ("--cluster-metrics-interval=15" in container["args"]) == bool(values)
+    assert {container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")} == {port}
+    (endpoint,) = (
+        each for each in rendered.one("PodMonitor")["spec"]["podMetricsEndpoints"] if each["port"] == port
+    )
+    assert job_of(endpoint) == JOBS[port]
+    assert "node" not in [rule.get("targetLabel") for rule in endpoint["relabelings"]]
+
+
+def test_the_controller_may_read_what_metrics_of_the_cluster_need(helm4: Helm) -> None:
+    rendered = helm4.rendered("controller: {enabled: true}\nclusterMetrics: {enabled: true}")
+    (role,) = (
+        found
+        for found in rendered.of("ClusterRole")
+        if found["metadata"]["name"]
+        == rendered.one("Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
+    )
+    needed: Any = rules_of(rights_of("metrics cluster"))
+    for rule in needed:
+        assert {**rule, "verbs": ["list", "watch"]} in role["rules"]

@@ -276,3 +276,34 @@ spec:
 - nvidia-mig-manager
 - nvidia-node-status-exporter
 {{- end }}
+
+{{- /* What metrics of the cluster are worked out of; the verbs are given. */}}
+{{- define "tonnage.clusterMetricsRules" -}}
+- apiGroups: [""]
+  resources: [namespaces, nodes, persistentvolumeclaims, persistentvolumes, pods, replicationcontrollers, resourcequotas, services]
+  verbs: {{ . }}
+- apiGroups: [apps]
+  resources: [daemonsets, deployments, replicasets, statefulsets]
+  verbs: {{ . }}
+- apiGroups: [batch]
+  resources: [cronjobs, jobs]
+  verbs: {{ . }}
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads]
+  verbs: {{ . }}
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: {{ . }}
+- apiGroups: [resource.k8s.io]
+  resources: [deviceclasses, devicetaintrules, resourceclaims, resourceclaimtemplates, resourceslices]
+  verbs: {{ . }}
+- apiGroups: [scheduling.k8s.io]
+  resources: [priorityclasses]
+  verbs: {{ . }}
+- apiGroups: [storage.k8s.io]
+  resources: [csidrivers, csinodes, csistoragecapacities, storageclasses, volumeattachments]
+  verbs: {{ . }}
+- apiGroups: [tonnage.dev]
+  resources: [nodegpustatuses]
+  verbs: {{ . }}
+{{- end }}

@@ -17,7 +17,7 @@ from tonnage.decide.node.exporter.holders import Holders, device_key, holders_of
 from tonnage.decide.node.exporter.jobs import jobs_of
 from tonnage.decide.node.exporter.labels import LabelOptions
 from tonnage.decide.node.exporter.metric_text import series_in
-from tonnage.decide.node.exporter.page import exporter_page
+from tonnage.decide.node.exporter.page import exporter_page, reading_text
 from tonnage.decide.node.exporter.peers import peer_family
 from tonnage.decide.node.exporter.processes import HolderUse, PodKey
 from tonnage.decide.node.exporter.readings import entities_of, is_of_links, link_readings, readings_of
@@ -106,7 +106,7 @@ class ExporterPage:
             xid = next(reversed(xids_of(entity, xids)), 0)
             of_entity = readings_of(entity, counters, samples, xid)
             readings[entity] = of_entity
-            texts = {name: str(of_entity[name]) for name in labels if name in of_entity}
+            texts = {name: reading_text(of_entity[name]) for name in labels if name in of_entity}
             rows[entity] = entity_rows(entity, texts, attribution, self._options)
         page = exporter_page(counters, readings, rows, self._uses(entities, attribution))
         page += self._link_page(
@@ -135,7 +135,7 @@ class ExporterPage:
             timed = samples.get(gpu.uuid)
             peers = {} if timed is None else timed.sample.peers
             statuses[gpu] = {indices[uuid]: status for uuid, status in peers.items() if uuid in indices}
-            texts = {name: str(text) for name, text in readings_of(gpu, labels, samples, 0).items()}
+            texts = {name: reading_text(text) for name, text in readings_of(gpu, labels, samples, 0).items()}
             rows[gpu] = entity_rows(gpu, texts, attribution, self._options)
         return peer_family(counter, statuses, rows)
 

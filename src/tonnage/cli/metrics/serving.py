@@ -7,6 +7,7 @@ import contextlib
 import json
 import signal
 from collections.abc import Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tonnage.adapters.clock import SystemClock
@@ -23,6 +24,7 @@ from tonnage.diagnose.monitoring.scraping import discovered
 from tonnage.model.errors import TonnageError
 from tonnage.model.json import JsonValue
 from tonnage.model.kubernetes.scrape_target import PART_OF
+from tonnage.ports.clock import Clock
 from tonnage.reading.scrape_targets import scrape_targets
 from tonnage.wire.kinds import POD
 
@@ -34,15 +36,22 @@ if TYPE_CHECKING:
 async def serve_cluster(common: Common, address: Address, interval_s: float) -> int:
     """Serve metrics of the cluster until a signal comes."""
     async with connected(common, program="tonnage-metrics") as api:
-        source = FollowedCluster(
-            api, await server_version(api), common.namespace or api.namespace or "default"
-        )
-        collector = ClusterCollector(source, SystemClock(), interval_s, cluster_families)
-        routes = {
-            "/metrics": Route(MetricsPage(collector.families)),
-            "/healthz": probe_page(collector.problems),
-        }
-        return await _served(address, routes, collector.run())
+        namespace = common.namespace or api.namespace or "default"
+        routes, followed = pages_of_cluster(api, namespace, SystemClock(), interval_s)
+        return await _served(address, routes, followed)
+
+
+def pages_of_cluster(
+    api: HttpKubernetes, namespace: str, clock: Clock, interval_s: float
+) -> tuple[Mapping[str, Route], Coroutine[Any, Any, None]]:
+    """The pages of `tonnage metrics cluster`, and what must run beside them."""
+    source = FollowedCluster(api, partial(server_version, api), namespace)
+    collector = ClusterCollector(source, clock, interval_s, cluster_families)
+    routes = {
+        "/metrics": Route(MetricsPage(collector.families)),
+        "/healthz": probe_page(collector.problems),
+    }
+    return routes, collector.run()
 
 
 async def serve_targets(common: Common, address: Address) -> int:

@@ -112,7 +112,7 @@ def told_on_the_twin(context: ContainerContext, kubeconfig: Path) -> NodeArgumen
     arguments["exporter"] = replace(
         exporter,
         on_demand=True,
-        address=exporter.address if exporter_port(exporter.address) else _served(exporter.address),
+        address=exporter.address if served_port(exporter.address) else _served(exporter.address),
         collectors=exporter.collectors and below(root, exporter.collectors),
         jobs=exporter.jobs and below(root, exporter.jobs),
         web_config=exporter.web_config and below(root, exporter.web_config),
@@ -164,10 +164,10 @@ def _devices(source: str, node: Path) -> str:
     return f"{_SCENARIO}{below(node, file)}"
 
 
-def exporter_port(text: str) -> int:
+def served_port(text: str) -> int:
     """The port of the pod at which an exporter is to be served at every address; 0: it is not.
 
-    >>> exporter_port(":9400"), exporter_port("127.0.0.1:9400"), exporter_port("")
+    >>> served_port(":9400"), served_port("127.0.0.1:9400"), served_port("")
     (9400, 0, 0)
     """
     address = parse_address(text) if text else None

@@ -22,7 +22,7 @@ from tonnage.agent.main import AgentHost, run_agent
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
 from tonnage.cli.terminal.failure import USAGE
-from tonnage.cli.up.pretended_options import exporter_port, told_on_the_twin
+from tonnage.cli.up.pretended_options import served_port, told_on_the_twin
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import parsed_json
 from tonnage.model.validation import FAILED, PASSED
@@ -33,6 +33,7 @@ from tonnage.twin.kubelet.programs.gpus import sees_gpus
 from tonnage.twin.platform import AGENT_IMAGE
 
 _CONTROLLER: Final = "controller"
+_CLUSTER_METRICS: Final = ("tonnage", "metrics", "cluster")
 _FOLLOWS: Final = "tail"
 """The one other program that the image has: it follows logs."""
 _PROBE: Final = "tonnage.cli.node.pci_probe"
@@ -68,6 +69,8 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
         tail = find_command(context)
         assert tail is not None
         return await tail(context)
+    if context.argv[: len(_CLUSTER_METRICS)] == _CLUSTER_METRICS:
+        return await _serve_cluster_metrics(context, kubeconfig)
     if _CONTROLLER in context.argv[:2]:
         return await _run_cluster_controller(context, kubeconfig)
     from tonnage.adapters.kubernetes.client import connect
@@ -98,11 +101,11 @@ def _pretend_workload(context: ContainerContext) -> int:
 
 
 async def _run_cluster_controller(context: ContainerContext, kubeconfig: Path) -> int:
-    """The controller as in production, but for the pages that nobody could reach."""
-    from tonnage.adapters.kubernetes.client import connect
-    from tonnage.cli.controller import told_in_a_pod
+    """The controller as in production, but that its pages are at a loopback address."""
+    from tonnage.adapters.kubernetes.client import connect, server_version
+    from tonnage.cli.controller import families_for, told_in_a_pod
     from tonnage.controller.counters import ControllerCounters
-    from tonnage.controller.main import run_controller
+    from tonnage.controller.main import ControllerHost, run_controller
 
     counters = ControllerCounters()
     with _logged_to(context.stdio):
@@ -113,8 +116,43 @@ async def _run_cluster_controller(context: ContainerContext, kubeconfig: Path) -
             context.stdio.write_error(f"error: {error.format_message()}\n".encode())
             return USAGE
         own = await _own_kubeconfig(context, kubeconfig)
-        async with connect(own, program="tonnage-controller", on_answer=counters.api_answered) as api:
-            await run_controller(options, api=api, clock=context.clock, counters=counters)
+        served_at = _loopback_for(options.metrics_address, context)
+        options = replace(options, metrics_address="")
+        with closing(served_at) if served_at else nullcontext():
+            async with connect(own, program="tonnage-controller", on_answer=counters.api_answered) as api:
+                version, families = partial(server_version, api), families_for(options)
+                host = ControllerHost(None, version, families, served_at)
+                await run_controller(options, api=api, clock=context.clock, counters=counters, host=host)
+    return 0
+
+
+async def _serve_cluster_metrics(context: ContainerContext, kubeconfig: Path) -> int:
+    """`tonnage metrics cluster` as in production, but that its pages are at a loopback address."""
+    from tonnage.adapters.http.server import HttpServer
+    from tonnage.adapters.kubernetes.client import connect
+    from tonnage.cli.metrics.command import cluster
+    from tonnage.cli.metrics.serving import pages_of_cluster
+
+    words = list(context.argv[len(_CLUSTER_METRICS) :])
+    with _logged_to(context.stdio):
+        try:
+            told = cluster.make_context(" ".join(_CLUSTER_METRICS), words, help_option_names=[]).params
+        except click.ClickException as error:
+            context.stdio.write_error(f"error: {error.format_message()}\n".encode())
+            return USAGE
+        listening = _loopback_for(str(told["address"] or ""), context)
+        if listening is None:
+            context.stdio.write_error(
+                b"error: on the twin --address must be a port of every address, :9411\n"
+            )
+            return USAGE
+        with closing(listening):
+            own = await _own_kubeconfig(context, kubeconfig)
+            async with connect(own, program="tonnage-metrics") as api, asyncio.TaskGroup() as group:
+                namespace = context.pod.metadata.namespace
+                routes, followed = pages_of_cluster(api, namespace, context.clock, told["interval"])
+                group.create_task(followed)
+                group.create_task(HttpServer(listening, routes).run())
     return 0
 
 
@@ -122,12 +160,20 @@ def _with_exporter(
     options: AgentOptions, context: ContainerContext
 ) -> tuple[AgentOptions, socket.socket | None]:
     """An exporter that would serve a port of the pod serves a free one of 127.0.0.1."""
-    port = exporter_port(options.exporter.address)
-    if not port:
+    listening = _loopback_for(options.exporter.address, context)
+    if listening is None:
         return options, None
+    return replace(options, exporter=replace(options.exporter, address="")), listening
+
+
+def _loopback_for(address: str, context: ContainerContext) -> socket.socket | None:
+    """A free port of 127.0.0.1 for a port of the pod; None: it is to be served elsewhere."""
+    port = served_port(address)
+    if not port:
+        return None
     listening = listen(Address("127.0.0.1", 0))
     context.ports.open(port, listening.getsockname()[1])
-    return replace(options, exporter=replace(options.exporter, address="")), listening
+    return listening
 
 
 async def _own_kubeconfig(context: ContainerContext, source: Path) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.kubernetes.scrape_target import JOBS, PART_OF, ScrapeTarget
+from tonnage.model.kubernetes.scrape_target import JOBS, OF_NO_NODE, PART_OF, ScrapeTarget
 
 _REFRESH_S = 30
 _META = "__meta_kubernetes_pod_"
@@ -97,7 +97,7 @@ def _relabelled() -> list[JsonValue]:
     ]
     cluster: JsonValue = {
         "source_labels": ["job"],
-        "regex": JOBS["cluster"],
+        "regex": "|".join(OF_NO_NODE),
         "target_label": "node",
         "replacement": "",
     }

@@ -114,7 +114,7 @@ def described(node: Node) -> str:
             pairs = [("gpu", f"{gpu.index}"), ("uuid" if old else "UUID", gpu.uuid)]
             pairs += [("pci_bus_id", gpu.pci_bus_id), ("device", f"nvidia{gpu.index}")]
             pairs.append(
-                ("modelName", gpu.model.replace(" ", "-") if node.options.replace_blanks else gpu.model)
+                ("modelName", "-".join(gpu.model.split()) if node.options.replace_blanks else gpu.model)
             )
             if isinstance(device, InstanceEntity):
                 pairs += [("GPU_I_PROFILE", device.profile), ("GPU_I_ID", f"{device.gpu_instance}")]
@@ -170,7 +170,7 @@ def test_a_page_is_what_the_description_says(node: Node) -> None:
 @given(nodes())
 def test_prometheus_reads_every_label_as_it_was(node: Node) -> None:
     models = {
-        gpu.uuid: gpu.model.replace(" ", "-") if node.options.replace_blanks else gpu.model
+        gpu.uuid: "-".join(gpu.model.split()) if node.options.replace_blanks else gpu.model
         for gpu in (device.gpu if isinstance(device, InstanceEntity) else device for device in node.devices)
     }
     seen: set[tuple[str, tuple[tuple[str, str], ...]]] = set()

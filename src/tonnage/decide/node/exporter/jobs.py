@@ -21,7 +21,7 @@ def jobs_of(
         gpu = entity.gpu if isinstance(entity, InstanceEntity) else entity
         instance = entity.gpu_instance if isinstance(entity, InstanceEntity) else None
         name = str(gpu.index) if instance is None else f"{gpu.index}.{instance}"
-        lines = tuple(line.strip() for line in files.get(name, "").splitlines())
-        if named := tuple(line for line in lines if line):
+        lines = (line.removesuffix("\r") for line in files.get(name, "").split("\n"))
+        if named := tuple(line for line in lines if line.strip()):
             jobs[gpu.uuid, instance] = named
     return jobs

@@ -91,13 +91,13 @@ def _gpu_labels(gpu: GpuEntity, options: LabelOptions) -> tuple[tuple[str, str],
         ("uuid" if options.old_namespace else "UUID", gpu.uuid),
         ("pci_bus_id", gpu.pci_bus_id),
         ("device", gpu.device_name),
-        ("modelName", gpu.model.replace(" ", "-") if options.replace_blanks else gpu.model),
+        ("modelName", "-".join(gpu.model.split()) if options.replace_blanks else gpu.model),
     )
 
 
 def holder_attributes(holder: HoldingContainer, pod: PodIdentity, options: LabelOptions) -> Labels:
     """Attributes that name a holder; an empty container and no replica have none, an unknown uid is empty."""
-    names = ("pod_namespace", "pod_name", "container_name") if options.old_namespace else _NAMES
+    names = HOLDER_NAMES[options.old_namespace]
     attributes = dict(zip(names, (holder.namespace, holder.pod, holder.container), strict=True))
     if not holder.container:
         del attributes[names[2]]
@@ -108,7 +108,11 @@ def holder_attributes(holder: HoldingContainer, pod: PodIdentity, options: Label
     return attributes
 
 
-_NAMES: Final = ("namespace", "pod", "container")
+HOLDER_NAMES: Final = (
+    ("namespace", "pod", "container"),
+    ("pod_namespace", "pod_name", "container_name"),
+)
+"""What names a holder, by whether the old names are wanted."""
 
 
 def pod_label_names(labels: Labels, reserved: Iterable[str]) -> Labels:

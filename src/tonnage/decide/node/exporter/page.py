@@ -100,6 +100,15 @@ def _line(name: str, row: EntityRow, reading: int | float) -> str:
     return f"{name}{{{row.labels.text(attributes=extra)}}} {number_text(reading)}\n"
 
 
+def reading_text(reading: Reading) -> str:
+    """A reading as the value of a label.
+
+    >>> reading_text("96.00"), reading_text(7), reading_text(0.5)
+    ('96.00', '7', '0.500000')
+    """
+    return reading if isinstance(reading, str) else number_text(reading)
+
+
 def number_text(reading: int | float) -> str:
     """Whole numbers as they are, others with six decimals."""
     return str(reading) if isinstance(reading, int) else f"{reading:.6f}"

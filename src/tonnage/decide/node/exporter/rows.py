@@ -8,6 +8,7 @@ from typing import Final
 
 from tonnage.decide.node.exporter.holders import DeviceKey, Holders, device_key, only_holder
 from tonnage.decide.node.exporter.labels import (
+    HOLDER_NAMES,
     LabelOptions,
     Labels,
     RowLabels,
@@ -18,10 +19,8 @@ from tonnage.decide.node.exporter.labels import (
 from tonnage.model.node.telemetry import Entity, HoldingContainer, PodIdentity, SwitchEntity
 
 _NO_POD: Final = PodIdentity()
-_RESERVED: Final = (
-    *("container", "namespace", "pod", "pod_uid", "vgpu", "hpc_job", "err_code", "err_msg"),
-    *("container_name", "pod_name", "pod_namespace"),
-)
+_RESERVED: Final = ("pod_uid", "vgpu", "hpc_job", "err_code", "err_msg")
+"""Labels that some rows have; those that name a holder, and the fixed ones, each row has in its own way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +81,11 @@ def _held(
     bare: RowLabels, holder: HoldingContainer, attribution: Attribution, options: LabelOptions
 ) -> EntityRow:
     pod = attribution.pods.get((holder.namespace, holder.pod), _NO_POD)
-    reserved = (*_RESERVED, *(name for name, _ in bare.fixed), *bare.sorted_labels)
+    attributes = holder_attributes(holder, pod, options)
+    fixed = (name for name, _ in bare.fixed)
+    reserved = (*_RESERVED, *HOLDER_NAMES[options.old_namespace], *fixed, *bare.sorted_labels)
     labels = {**bare.sorted_labels, **pod_label_names(pod.labels, reserved)}
-    return EntityRow(RowLabels(bare.fixed, labels, holder_attributes(holder, pod, options)), holder)
+    return EntityRow(RowLabels(bare.fixed, labels, attributes), holder)
 
 
 def _of_job(row: EntityRow, job: str) -> EntityRow:
