@@ -1,8 +1,8 @@
 """A test that fails among many is tried once more, alone; if it passes then, the run says so and goes on.
 
 Sixteen thousand tests with real processes, sockets and clocks share a machine: what fails once there is a
-defect to mend, but no reason to throw away what all the others have shown. More than a few are another matter:
-then every failure counts, and nothing is tried again.
+defect to mend, but no reason to throw away what all the others have shown. Where more than a few fail, every
+failure counts, and nothing is tried again.
 """
 
 from __future__ import annotations
