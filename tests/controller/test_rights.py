@@ -26,7 +26,7 @@ _ASKED = frozenset(("create", "get", "list", "watch", "patch", "replace", "delet
 _OPERATORS_OWN = frozenset(
     {
         *("clusterpolicies", "clusterpolicies/status", "runtimeclasses", "leases"),
-        *("gpuclusters", "gpuclusters/status"),
+        *("gpuclusters", "gpuclusters/status", "resourceclaimtemplates"),
         *("nodegpustatuses", "nodegpustatuses/status"),
     }
 )
@@ -84,6 +84,13 @@ async def recorded() -> set[Right]:
     gpu = {"name": "nvidia.com/gpu", "devices": 1, "replicas": 1, "capacity": 1, "allocatable": 1}
     await bench.node("a")
     await bench.report("a", resources=[{**gpu, "allocated": 0}])
+    await bench.node("claimed", gpus=0)
+    claims = {
+        "driver": "gpu.nvidia.com",
+        "reason": "",
+        "devices": [{"name": "gpu-0", "uuid": "GPU-1", "reason": ""}],
+    }
+    await bench.report("claimed", claims=claims)
     await bench.node("bare", gpus=0)
     boot: Any = {"status": {"nodeInfo": {"bootID": "boot 1"}}}
     await bench.api.patch(NODE, "bare", boot, subresource="status")

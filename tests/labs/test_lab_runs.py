@@ -28,6 +28,7 @@ LONGEST = frozenset(
         "mig-reconfigure",
         "mps",
         "numa",
+        "operator-install",
         "pending-pod",
         "priority",
         "repartitioned-pool",

@@ -46,6 +46,32 @@ AGENT: Final = {
 }
 
 
+class KilledError(Exception):
+    """The command was killed."""
+
+
+class WriteCounter:
+    """The API as a command sees it that is killed once its n-th write has had effect."""
+
+    def __init__(self, api: KubernetesApi) -> None:
+        self._api = api
+        self.left = 0
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._api, name)
+        return self._counted(method) if name == "patch" else method
+
+    def _counted(self, method: Any) -> Any:
+        async def call(*args: Any, **options: Any) -> Any:
+            answer = await method(*args, **options)
+            self.left -= 1
+            if self.left == 0:
+                raise KilledError
+            return answer
+
+        return call
+
+
 class OperatedFleet:
     """A cluster in memory in which NVIDIA's operator runs, and Tonnage's agents wait on each node."""
 
@@ -60,6 +86,8 @@ class OperatedFleet:
         self.wrong: list[str] = []
         """What must never be."""
         self.most_cordoned = 0
+        self.installed = True
+        self.agents_wait = True
 
     async def install(self, *nodes: str, agent: dict[str, Any] = AGENT) -> None:
         await self.api.create(CUSTOM_RESOURCE, node_gpu_status_crd())
@@ -95,6 +123,23 @@ class OperatedFleet:
         pods = (await self.api.list(POD, namespace=OPERATOR)).items
         return sorted(p.spec.node_name for p in pods if p.metadata.labels.get("app") == SETS["device-plugin"])
 
+    async def uninstall(self) -> None:
+        """Take NVIDIA's operator off, with its DaemonSets."""
+        await self.api.delete(DEPLOYMENT, "gpu-operator", namespace=OPERATOR)
+        for name in SETS.values():
+            await self.api.delete(DAEMON_SET, name, namespace=OPERATOR)
+        self.installed = False
+        await self.clock.advance(5)
+
+    async def upgrade_agents(self) -> None:
+        """Have agents that do not wait."""
+        self.agents_wait = False
+        for node in await self.nodes():
+            name = f"tonnage-agent-{node}"
+            await self.api.delete(POD, name, namespace=AGENTS, grace_period_s=0)
+            container = {**AGENT, "args": ["--labels=direct"]}
+            await self._pod(name, AGENTS, node, {"app.kubernetes.io/part-of": "tonnage"}, container)
+
     async def _machine(self, name: str, agent: dict[str, Any]) -> None:
         metadata: Any = {"name": name, "labels": dict(LABELS)}
         await self.api.create(NODE, {"metadata": metadata})
@@ -115,7 +160,7 @@ class OperatedFleet:
     async def _operate(self) -> None:
         """The operator: labels and DaemonSets are as it wants them, as long as it runs."""
         while True:
-            if await self.replicas():
+            if self.installed and await self.replicas():
                 there = {s.metadata.name for s in (await self.api.list(DAEMON_SET, namespace=OPERATOR)).items}
                 for part, name in SETS.items():
                     if name not in there:
@@ -149,7 +194,7 @@ class OperatedFleet:
                 if name not in self.broken and selector <= node.metadata.labels.items():
                     app = daemon_set.metadata.name
                     wanted[f"{app}-{name}"] = name, {"app": app}
-        for number in range(await self.replicas()):
+        for number in range(await self.replicas() if self.installed else 0):
             labels = {"app": "gpu-operator", "app.kubernetes.io/component": "gpu-operator"}
             wanted[f"gpu-operator-{number}"] = "", labels
         there = {pod.metadata.name for pod in (await self.api.list(POD, namespace=OPERATOR)).items}
@@ -164,7 +209,7 @@ class OperatedFleet:
         cordoned = sum(node.spec.unschedulable for node in nodes.values())
         self.most_cordoned = max(self.most_cordoned, cordoned)
         for name, node in nodes.items():
-            ours = node.metadata.labels.get("tonnage.dev/adopted") == "true"
+            ours = node.metadata.labels.get("tonnage.dev/adopted") == "true" or not self.agents_wait
             if ours and name in theirs:
                 self.wrong.append(f"{timestamp(self.clock.now())} {name}: two plugins")
             if not ours and name not in theirs and not node.spec.unschedulable:

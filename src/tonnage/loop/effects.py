@@ -62,6 +62,7 @@ from tonnage.wire.kinds import (
     NODE_GPU_STATUS,
     NVIDIA_DRIVER,
     POD,
+    RESOURCE_CLAIM_TEMPLATE,
     RESOURCE_SLICE,
     RUNTIME_CLASS,
     SERVICE,
@@ -71,7 +72,7 @@ from tonnage.wire.objects import Object
 
 _T = TypeVar("_T")
 _APPLIED: Final[Mapping[str, Kind[Object]]] = {
-    kind.kind: kind for kind in (DAEMON_SET, POD, RUNTIME_CLASS, SERVICE)
+    kind.kind: kind for kind in (DAEMON_SET, POD, RESOURCE_CLAIM_TEMPLATE, RUNTIME_CLASS, SERVICE)
 }
 """Kinds of which the controller keeps whole objects."""
 _HOOK_S: Final = 300.0

@@ -73,14 +73,22 @@ def _options(wrapped: Callable[..., Any]) -> Callable[..., Any]:
         "tonnage operator adopt --dry-run",
         "tonnage operator adopt --node gpu-0",
         "tonnage operator adopt --parallel 10",
+        "tonnage operator adopt --finish",
     ),
 )
 @_options
+@click.option(
+    "--finish",
+    is_flag=True,
+    help="NVIDIA's operator is uninstalled: take the labels and notes of the handover off the nodes.",
+)
 @common_options(output=("text", "json", "yaml"), cluster=True)
-def adopt(common: Common, **values: Any) -> int:
+def adopt(common: Common, *, finish: bool, **values: Any) -> int:
     """Exit status 1 unless every node is adopted."""
     from tonnage.cli.operator.handover import Direction
 
+    if finish:
+        return asyncio.run(_finish(common, **values))
     return asyncio.run(_run(common, Direction.ADOPT, **values))
 
 
@@ -118,6 +126,28 @@ async def _run(common: Common, direction: Direction, *, dry_run: bool, **values:
     return _show_ends(ends, common.output, as_text=as_text)
 
 
+async def _finish(common: Common, *, dry_run: bool, **values: Any) -> int:
+    from tonnage.adapters.clock import SystemClock
+    from tonnage.cli.operator.finish import finish_adoption, steps_to_finish
+    from tonnage.cli.operator.handover import Handover
+
+    options, as_text = _handover_options(**values), common.output == "text"
+
+    def say_step(node: str, words: str) -> None:
+        if as_text:
+            say(line(f"{node}: {words}"))
+
+    async with connected(common) as api:
+        handover = Handover(api, SystemClock(), options, say_step)
+        if dry_run:
+            steps = steps_to_finish(await handover.look())
+            return _show_steps(
+                "NVIDIA's operator: no Deployment", steps, "No node is adopted.", common.output
+            )
+        ends = await finish_adoption(handover, api, SystemClock(), options.patience_s, say_step)
+    return _show_ends(ends, common.output, as_text=as_text)
+
+
 def _handover_options(
     nodes: tuple[str, ...],
     selector: str,
@@ -139,17 +169,19 @@ def _show_plan(view: HandoverView, direction: Direction, output: str) -> int:
     from tonnage.decide.cluster.adopt.node_steps import next_adoption, next_release
 
     decide = next_adoption if direction is Direction.ADOPT else next_release
-    rows = [(name, *_step_words(decide(facts))) for name, facts in view.nodes.items()]
+    steps = {name: decide(facts) for name, facts in view.nodes.items()}
+    nobody = "No node has a device plugin of NVIDIA's operator."
+    return _show_steps(_operator_words(view, direction), steps, nobody, output)
+
+
+def _show_steps(operator: str, steps: Mapping[str, AdoptionStep], nobody: str, output: str) -> int:
+    rows = [(name, *_step_words(step)) for name, step in steps.items()]
     if output == "text":
-        say(_operator_words(view, direction))
-        say(
-            table(("NODE", "NEXT", "WHY"), rows)
-            if rows
-            else "No node has a device plugin of NVIDIA's operator."
-        )
+        say(operator)
+        say(table(("NODE", "NEXT", "WHY"), rows) if rows else nobody)
     else:
         nodes: list[JsonValue] = [{"node": node, "next": state, "why": why} for node, state, why in rows]
-        emit({"operator": _operator_words(view, direction), "nodes": nodes}, output)
+        emit({"operator": operator, "nodes": nodes}, output)
     return int(any(state in ("wait", "refused") for _, state, _ in rows))
 
 

@@ -54,6 +54,8 @@ def seen_pod(pod: Pod | None) -> SeenPod | None:
     ended: dict[str, Any] = next((state["terminated"] for state in states if "terminated" in state), {})
     waiting: dict[str, Any] = next((state["waiting"] for state in states if "waiting" in state), {})
     message = str(ended.get("message") or "").strip() or pod.status.message
+    if not pod.spec.node_name:
+        message = message or next((c.message for c in pod.status.conditions if c.type == "PodScheduled"), "")
     return SeenPod(
         name=pod.metadata.name,
         uid=pod.metadata.uid,

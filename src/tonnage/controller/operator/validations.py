@@ -7,6 +7,7 @@ from typing import Final
 from tonnage.controller.context import ControllerWorld
 from tonnage.controller.operator.node_loop import NodeLoop, policy_in_force
 from tonnage.controller.operator.node_pods import delete_pod, is_full, seen_pod, tell_nodes
+from tonnage.decide.cluster.operate.claimed_devices import claim_template
 from tonnage.decide.cluster.operate.node_pod import node_pod, pod_name
 from tonnage.decide.cluster.operate.operand_labels import has_gpu
 from tonnage.decide.cluster.operate.validation import (
@@ -74,6 +75,9 @@ class ValidationLoop(NodeLoop):
         plan, namespace = workload_plan(node.report), world.operator_namespace
         body = node_pod(plan, node.name, policy, world.operand_image, namespace)
         try:
+            if plan.template:
+                template = claim_template(policy, namespace)
+                await world.performer.perform(ApplyObject.of(template))
             await world.performer.perform(ApplyObject.of(body))
         except ApiError as error:
             refused = StageResult(

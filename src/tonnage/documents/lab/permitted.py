@@ -341,7 +341,8 @@ _TONNAGE: Final = {
     "operator plan": _looks(
         {**_ANSWER, **_texts("--operator-namespace --agents-namespace")}, Arguments.FILES
     ),
-    **dict.fromkeys(("operator adopt", "operator release"), _HANDOVER),
+    "operator adopt": _changes({**_HANDOVER.options, **_switches("--finish")}, _HANDOVER.arguments),
+    "operator release": _HANDOVER,
     "operator rollback": _changes({**_texts("--operator-namespace"), **_switches("-v --verbose --dry-run")}),
     "cdi validate": _looks(_ANSWER, Arguments.FILES),
     "hardware": _looks({**_ANSWER, **_switches("--reboot"), **_texts("--gpu --xid --health --mig")}),

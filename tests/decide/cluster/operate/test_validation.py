@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tonnage.decide.cluster.operate.claimed_devices import claim_template
 from tonnage.decide.cluster.operate.node_pod import SeenPod, node_pod
 from tonnage.decide.cluster.operate.validation import (
     subject_of,
@@ -16,7 +17,7 @@ from tonnage.decide.cluster.operate.validation import (
     workload_plan,
 )
 from tonnage.model.gpu_policy import GpuPolicy, OperatedNode
-from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.node.gpu_status import ClaimReport, DeviceHolder, GpuDevice, GpuStatus
 from tonnage.model.operands import OperandImage
 from tonnage.model.validation import NodeStage, NodeValidation, Outcome, StageResult
 
@@ -25,6 +26,9 @@ GPU = "nvidia.com/gpu"
 REPORT = GpuStatus("a", (GpuDevice("GPU-0"),), NOW, offered={GPU: 1}, free={GPU: 1}, driver="595.91.07")
 NODE = OperatedNode("a", {}, {GPU: 1}, REPORT, "boot 1")
 FULL = replace(NODE, report=replace(REPORT, free={GPU: 0}))
+CLAIMS = ClaimReport("gpu.nvidia.com", {"GPU-0": "gpu-0"})
+CLAIMED = replace(NODE, allocatable={GPU: 0}, report=replace(REPORT, offered={}, free={}, claims=CLAIMS))
+HELD = GpuDevice("GPU-0", holders=(DeviceHolder("default", "train", "main", "gpu.nvidia.com", ("GPU-0",)),))
 POD = SeenPod("nvidia-cuda-validator-x", "u", NOW, scheduled=True)
 NEVER = NodeValidation()
 
@@ -45,6 +49,11 @@ def outcomes(validation: NodeValidation) -> list[str]:
 
 
 LONG_AGO = timedelta(days=3)
+
+
+def with_report(node: OperatedNode, **fields: Any) -> OperatedNode:
+    assert node.report is not None
+    return replace(node, report=replace(node.report, **fields))
 
 
 @pytest.mark.parametrize(
@@ -125,6 +134,30 @@ LONG_AGO = timedelta(days=3)
             *(["passed"] * 3 + ["failed"], "delete"),
             id="the pod does not get going",
         ),
+        pytest.param(
+            CLAIMED, NEVER, None, ["passed"] * 3 + ["waiting"], "make", id="devices are claimed, not counted"
+        ),
+        pytest.param(
+            with_report(CLAIMED, devices=(HELD,)),
+            *(NEVER, None, ["passed"] * 3 + ["skipped"], ""),
+            id="a claim holds the only device",
+        ),
+        pytest.param(
+            with_report(CLAIMED, claims=replace(CLAIMS, unfit={"gpu-0": "Xid 79"})),
+            *(NEVER, None, ["passed", "passed", "failed", "waiting"], ""),
+            id="no device is fit for a claim",
+        ),
+        pytest.param(
+            with_report(CLAIMED, claims=replace(CLAIMS, why="another driver is there")),
+            *(NEVER, None, ["passed", "passed", "failed", "waiting"], ""),
+            id="no claim is served",
+        ),
+        pytest.param(
+            CLAIMED,
+            result(Outcome.PASSED, ran=LONG_AGO),
+            *(None, ["passed"] * 3 + ["waiting"], "make"),
+            id="the node changed from counts to claims",
+        ),
     ],
 )
 def test_the_next_step(
@@ -155,3 +188,28 @@ def test_the_pod_asks_for_one_device_and_takes_nobody_s_place() -> None:
         "nodeSelectorTerms"
     ]
     assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
+
+
+def test_where_devices_are_claimed_the_pod_claims_one_of_either_kind() -> None:
+    assert CLAIMED.report is not None
+    policy = GpuPolicy("p", "u")
+    plan = workload_plan(CLAIMED.report)
+    body: Any = node_pod(plan, "a", policy, OperandImage("registry.example.com/tonnage:1"), "gpu-operator")
+    [container] = body["spec"]["containers"]
+    assert container["resources"]["limits"].keys() == {"memory"}
+    assert container["resources"]["claims"] == [{"name": "device"}]
+    template: Any = claim_template(policy, "gpu-operator")
+    assert body["spec"]["resourceClaims"] == [
+        {"name": "device", "resourceClaimTemplateName": template["metadata"]["name"]}
+    ]
+    [request] = template["spec"]["spec"]["devices"]["requests"]
+    assert [part["deviceClassName"] for part in request["firstAvailable"]] == [
+        "gpu.nvidia.com",
+        "mig.nvidia.com",
+    ]
+
+
+def test_a_pod_without_a_place_is_told_in_the_scheduler_s_words() -> None:
+    pod = replace(POD, scheduled=False, created=NOW - timedelta(minutes=3), message="0/1 nodes are available")
+    step = validation_step(CLAIMED, NEVER, pod, NOW)
+    assert step.validation.of(NodeStage.WORKLOAD).message == "the pod found no place: 0/1 nodes are available"

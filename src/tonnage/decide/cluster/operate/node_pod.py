@@ -16,6 +16,7 @@ OF_NODE: Final = "tonnage.dev/node"
 PRIORITY_CLASS: Final = "tonnage-validation"
 """Below all others, and it preempts nobody."""
 _ANYBODY: Final = 65532
+_CLAIM: Final = "device"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,23 @@ class NodePodPlan:
     app: str
     module: str
     resources: JsonObject
+    template: str = ""
+    """The ResourceClaimTemplate by which it claims a device; empty: it asks by `resources`."""
 
 
 def pod_name(app: str, node: str) -> str:
     """The pod of a node, whose own name may be too long for one."""
     return f"{app}-{hashlib.sha256(node.encode()).hexdigest()[:10]}"
+
+
+def owner_reference(policy: GpuPolicy) -> JsonObject:
+    """What is deleted with the policy says so."""
+    return {
+        "apiVersion": "nvidia.com/v1",
+        "kind": "ClusterPolicy",
+        "name": policy.name,
+        "uid": policy.uid,
+    }
 
 
 def node_pod(
@@ -53,17 +66,14 @@ def node_pod(
     field: JsonObject = {"key": "metadata.name", "operator": "In", "values": [node]}
     required: JsonObject = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     tolerations: list[JsonValue] = [{"operator": "Exists"}]
-    owner: JsonObject = {
-        "apiVersion": "nvidia.com/v1",
-        "kind": "ClusterPolicy",
-        "name": policy.name,
-        "uid": policy.uid,
-    }
+    amounts = plan.resources
+    if plan.template:
+        amounts = {**amounts, "claims": [{"name": _CLAIM}]}
     container: JsonObject = {
         "name": "workload",
         "image": image.path,
         "command": ["/usr/bin/python3", "-sPm", f"tonnage.{plan.module}"],
-        "resources": plan.resources,
+        "resources": amounts,
         "securityContext": {
             "readOnlyRootFilesystem": True,
             "allowPrivilegeEscalation": False,
@@ -75,7 +85,7 @@ def node_pod(
         "namespace": namespace,
         "labels": labels,
         "annotations": {OF_NODE: node},
-        "ownerReferences": [owner],
+        "ownerReferences": [owner_reference(policy)],
     }
     spec: JsonObject = {
         **image.pull_fields(),
@@ -94,4 +104,6 @@ def node_pod(
         },
         "containers": [container],
     }
+    if plan.template:
+        spec["resourceClaims"] = [{"name": _CLAIM, "resourceClaimTemplateName": plan.template}]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

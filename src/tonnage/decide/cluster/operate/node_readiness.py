@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from tonnage.decide.cluster.operate.claimed_devices import serves_claims
 from tonnage.decide.cluster.operate.operand_labels import PRESENT, has_gpu
 from tonnage.model.gpu_policy import OperatedNode
 from tonnage.model.node.gpu_status import SILENT_AFTER
@@ -55,9 +56,12 @@ def readiness(node: OperatedNode, now: datetime, *, validated: bool = True) -> N
     refused = next((p for p in report.problems if p.startswith("configuration refused")), "")
     if refused:
         return NodeReadiness(node.name, NodePart.CONFIGURATION, refused, "correct the configuration")
-    if not any(count and name.startswith(_DEVICES) for name, count in node.allocatable.items()):
+    counted = any(count and name.startswith(_DEVICES) for name, count in node.allocatable.items())
+    if not counted and not serves_claims(report):
         unhealthy = [device.reason for device in report.devices if not device.healthy]
         why = f"no device is healthy: {unhealthy[0]}" if unhealthy else "kubelet offers no device yet"
+        if report.claims is not None and report.claims.why:
+            why = f"its agent serves no claims: {report.claims.why}"
         return NodeReadiness(node.name, NodePart.PLUGIN, why, f"run: kubectl gpu explain node {node.name}")
     return _of_workload(node.name, report.validation) if validated else NodeReadiness(node.name)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.decide.cluster.operate.node_pod import owner_reference
 from tonnage.model.actions.cluster import ApplyObject, DeleteObject
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.model.json import JsonObject, JsonValue
@@ -206,15 +207,8 @@ def _runtime_class(name: str, policy: GpuPolicy) -> JsonObject:
 
 
 def _owner(policy: GpuPolicy) -> JsonObject:
-    """What is deleted with the policy says so."""
-    return {
-        "apiVersion": "nvidia.com/v1",
-        "kind": "ClusterPolicy",
-        "name": policy.name,
-        "uid": policy.uid,
-        "controller": True,
-        "blockOwnerDeletion": False,
-    }
+    """The policy, which is the only one that cares for it."""
+    return {**owner_reference(policy), "controller": True, "blockOwnerDeletion": False}
 
 
 def _digest(spec: JsonObject, owner: str) -> str:

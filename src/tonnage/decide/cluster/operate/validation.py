@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from tonnage.decide.cluster.operate.claimed_devices import TEMPLATE, has_claimable, serves_claims
 from tonnage.decide.cluster.operate.node_pod import NodePodPlan, SeenPod
 from tonnage.decide.cluster.operate.node_readiness import NodePart, readiness
 from tonnage.model.gpu_policy import OperatedNode
@@ -48,7 +49,10 @@ class ValidationStep:
 def subject_of(node: OperatedNode) -> str:
     """What a validation holds for: this boot, driver and set of resources."""
     report = node.report
-    facts = (node.boot, report.driver if report else "", ",".join(sorted(report.offered if report else ())))
+    offered = sorted(report.offered if report else ())
+    if report is not None and serves_claims(report):
+        offered.append("claims")
+    facts = (node.boot, report.driver if report else "", ",".join(offered))
     return hashlib.sha256("|".join(facts).encode()).hexdigest()[:12]
 
 
@@ -76,7 +80,7 @@ def validation_step(
         return ValidationStep(_passed(subject, _of_pod(pod), now), delete_pod=True)
     if pod.created is not None and now - pod.created > _PATIENCE:
         if not pod.scheduled:
-            return ValidationStep(_without_room(subject, last), delete_pod=True)
+            return ValidationStep(_without_room(subject, last, pod.message), delete_pod=True)
         minutes = int(_PATIENCE.total_seconds() // 60)
         late = StageResult(
             NodeStage.WORKLOAD,
@@ -106,12 +110,12 @@ def _passed(subject: str, workload: StageResult, ran_at: datetime | None) -> Nod
     return NodeValidation(subject, (*before, workload), ran_at)
 
 
-def _without_room(subject: str, last: NodeValidation) -> NodeValidation:
+def _without_room(subject: str, last: NodeValidation, why: str = "") -> NodeValidation:
     """On a full node the last result stands, as old as it is."""
     workload = last.of(NodeStage.WORKLOAD)
     if last.subject == subject and workload.outcome in (Outcome.PASSED, Outcome.FAILED):
         return last
-    message = "every device is in use, so no pod was tried"
+    message = f"the pod found no place: {why}" if why else "every device is in use, so no pod was tried"
     return _passed(subject, StageResult(NodeStage.WORKLOAD, Outcome.SKIPPED, message), last.ran_at)
 
 
@@ -122,7 +126,7 @@ def _of_pod(pod: SeenPod) -> StageResult:
 
 
 def _has_room(report: GpuStatus | None) -> bool:
-    return report is not None and _resource(report) != ""
+    return report is not None and (_resource(report) != "" or has_claimable(report))
 
 
 def _resource(report: GpuStatus) -> str:
@@ -143,7 +147,13 @@ def validation_json(validation: NodeValidation) -> JsonObject:
 
 
 def workload_plan(report: GpuStatus) -> NodePodPlan:
-    """A pod that asks for one device of the node; where none is free it waits, and takes nobody's place."""
-    limits: JsonObject = {"memory": "1Gi", _resource(report): "1"}
+    """A pod that asks for one device of the node; where none is free it waits, and takes nobody's place.
+
+    What a node offers as claims alone is claimed.
+    """
+    limits: JsonObject = {"memory": "1Gi"}
+    resource = _resource(report)
+    if resource:
+        limits[resource] = "1"
     resources: JsonObject = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": limits}
-    return NodePodPlan(APP, "adapters.workload", resources)
+    return NodePodPlan(APP, "adapters.workload", resources, "" if resource else TEMPLATE)
