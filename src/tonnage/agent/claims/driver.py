@@ -60,8 +60,10 @@ class ClaimDriver:
 
     async def run(self) -> None:
         """Serve and publish until cancelled. Slices stay: kubelet removes them when nobody serves them."""
-        await self._started.wait()
         try:
+            if self._sockets.standing_by():  # kubelet asks already
+                await self._sockets.serve(self._preparation, self._health.reports)
+            await self._started.wait()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._slices.run())
                 group.create_task(self._tick())
