@@ -153,9 +153,12 @@ async def test_a_file_of_claims_that_cannot_be_read(scene: ClaimNode, content: b
     else:
         file.write_bytes(content)
     async with scene.agent():
-        if told:  # a newer program's file is left as it is, and nobody is served
+        if told:  # a newer program's file is left as it is, and whoever asks is told why
+            await scene.kubelet.register()
             await scene.slices(lambda listing: not listing)
-            assert not scene.kubelet.socket.exists()
+            assert told in (await scene.kubelet.prepare(claim))[claim.uid].error
+            assert told in (await scene.kubelet.unprepare(claim))[claim.uid]
+            assert scene.spec(claim) is not None
             assert content in file.read_bytes()
         else:
             await scene.kubelet.register()
