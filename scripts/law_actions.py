@@ -37,6 +37,7 @@ READS: Final = frozenset(
 SOCKETS: Final[Mapping[str, str]] = {
     "PluginSockets": "tonnage.agent.plugin.device_plugin",
     "ClaimSockets": "tonnage.agent.claims",
+    "EarlySockets": "tonnage.agent.claims",
 }
 """Left to whom it names: how the agent answers kubelet, not what it changes. Sockets end with the process,
 nothing of them is to be done again after a crash, and the service that is handed over is no value."""

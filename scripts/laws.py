@@ -45,7 +45,12 @@ LAWS: Final = (
 )
 """Rooms that are not here reach out: `adapters` and `twin` are the two worlds, `cli` is where people are."""
 CONSTRUCTORS: Final = frozenset(
-    {"tonnage.agent.main", "tonnage.agent.exporter.main", "tonnage.controller.main"}
+    {
+        "tonnage.agent.main",
+        "tonnage.agent.claims.main",
+        "tonnage.agent.exporter.main",
+        "tonnage.controller.main",
+    }
 )
 """Each puts loops and the world together, so it may take what the world is made of."""
 

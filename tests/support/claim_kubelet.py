@@ -23,17 +23,18 @@ _OPTIONS = (("grpc.use_local_subchannel_pool", 1),)
 
 
 class ClaimKubelet:
-    """A kubelet of the node whose files lie below `root`."""
+    """A kubelet of the node whose files lie below `root`; `pod` is the uid of the agent's that it asks."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, pod: str = "") -> None:
         self.root = root
+        self._infix = f"-{pod}" if pod else ""
         self.registry = root / "var/lib/kubelet/plugins_registry"
         self.registry.mkdir(parents=True, exist_ok=True)
 
     @property
     def socket(self) -> Path:
         """Where our driver registers."""
-        return self.registry / f"{DRIVER}-tonnage-reg.sock"
+        return self.registry / f"{DRIVER}-tonnage{self._infix}-reg.sock"
 
     async def until_there(self) -> None:
         await eventually(self.socket.exists)
@@ -86,7 +87,7 @@ class ClaimKubelet:
 
     @property
     def endpoint(self) -> Path:
-        return self.root / "var/lib/kubelet/plugins" / DRIVER / "tonnage.sock"
+        return self.root / "var/lib/kubelet/plugins" / DRIVER / f"tonnage{self._infix}.sock"
 
     @asynccontextmanager
     async def other_driver(self, name: str = DRIVER) -> AsyncIterator[Path]:

@@ -224,6 +224,14 @@ def file_problem(action: str, file: Path, error: OSError) -> Problem:
     return Problem(f"{file.name} {action}", str(file), why, _REMEDIES.get(error.errno or 0, ""))
 
 
+def peek(file: Path) -> bytes | None:
+    """What another process saved, if that can be read; the file is left as it is, damaged or not."""
+    try:
+        return payload_of(_read(file) or b"")
+    except HardwareError:
+        return None
+
+
 def payload_of(raw: bytes) -> bytes | None:
     """What was saved in a checkpoint; None if its checksum is wrong."""
     header = _HEADER.match(raw)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -18,8 +19,12 @@ _AGAIN_S: Final = 0.1
 
 
 @asynccontextmanager
-async def alone_on(file: Path, clock: Clock) -> AsyncIterator[None]:
+async def alone_on(
+    file: Path, clock: Clock, *, beside: Callable[[], object] | None = None
+) -> AsyncIterator[None]:
     """Hold the file's lock; wait a while for a predecessor that is just ending.
+
+    With `beside` wait as long as it takes: it is called once when another process has the lock.
 
     Raises:
         HardwareError: another process keeps it, or the file system refuses.
@@ -28,7 +33,10 @@ async def alone_on(file: Path, clock: Clock) -> AsyncIterator[None]:
     handle = _open(file)
     try:
         while not _locked(handle, file):
-            if clock.monotonic() >= until:
+            if beside is not None:
+                beside()
+                beside, until = None, math.inf
+            elif clock.monotonic() >= until:
                 remedy = "stop it first, or use another --root"
                 raise HardwareError(Problem("another agent runs on this node", str(file), remedy=remedy))
             await clock.sleep(_AGAIN_S)

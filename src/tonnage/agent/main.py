@@ -16,22 +16,21 @@ from typing import TYPE_CHECKING, Final, Protocol
 from tonnage import __version__
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.http.address import Address, listen, parse_address, somebody_connects
-from tonnage.adapters.node_lock import alone_on
 from tonnage.agent.options import STATE, AgentOptions, wrong_options, wrong_overrides
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.names import ResourceName
 from tonnage.ports.claims import ClaimSockets
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.ports.node import CdiView, DeviceBackend, HostPrograms
+from tonnage.ports.node import DeviceBackend, HostPrograms
 
 if TYPE_CHECKING:
     from tonnage.adapters.cdi.files import FolderCdi
     from tonnage.adapters.http.server import HttpServer
     from tonnage.agent.board import NodeBoard
-    from tonnage.agent.claims.start import ClaimPorts
     from tonnage.agent.config.selection import NodeConfig
     from tonnage.agent.context import AgentWorld, MigPermits
+    from tonnage.agent.events import NodeEvents
     from tonnage.agent.exporter.main import NodeSources
     from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.agent.metrics.probes import Probes
@@ -42,8 +41,8 @@ _LOG: Final = logging.getLogger(__name__)
 _SERVE_S: Final = 2.0
 """After this all the rest is begun even if kubelet took no registration: it may be waiting for the probes."""
 _LOOK_S: Final = 0.1
-Listening = tuple[socket.socket | None, socket.socket | None]
-"""Where the agent's own metrics and those of devices are served; None: nowhere."""
+Listening = tuple[socket.socket | None, socket.socket | None, ClaimSockets | None]
+"""Where the agent's own metrics, those of devices and claims are served already; None: nowhere."""
 
 
 class TextOutput(Protocol):
@@ -90,9 +89,10 @@ async def run_agent(
     address, exporter_address = _check(options)
     backend = backend_of(options.devices, options.root, options.driver_root, clock)
     from tonnage.adapters.operand_files import logged_by_part
+    from tonnage.agent.claims.main import alone_on_the_node
 
-    lock = "exporter.lock" if options.exporter.alone else "agent.lock"
-    async with alone_on(options.root / STATE / lock, clock):
+    events = partial(_events, options, api, clock)
+    async with alone_on_the_node(options, clock, events) as early:
         with (
             listen(address) if address else nullcontext() as listening,
             listen(exporter_address, "--exporter-address")
@@ -109,11 +109,19 @@ async def run_agent(
                     assert exporting is not None
                     await run_exporter(options.exporter, world, backend, exporting, options.root)
                 else:
-                    await _run(options, ports, world, (listening, exporting))
+                    await _run(options, ports, world, (listening, exporting, early))
             except BaseExceptionGroup as group:
                 from tonnage.agent.startup import first_error
 
                 raise first_error(group) from None
+
+
+def _events(options: AgentOptions, api: KubernetesApi | None, clock: Clock) -> NodeEvents:
+    from tonnage.agent.events import NodeEvents
+    from tonnage.loop.effects import ActionPorts
+    from tonnage.loop.performer import Performer
+
+    return NodeEvents(options.node_name, Performer(ActionPorts(api=api)) if api is not None else None, clock)
 
 
 def _ports(
@@ -174,7 +182,7 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
     from tonnage.adapters.machine import MachineFiles
     from tonnage.agent.board import NodeBoard
     from tonnage.agent.cdi import CdiSpecs, NodeCdi
-    from tonnage.agent.claims.start import claims_of
+    from tonnage.agent.claims.main import ClaimParts, node_claims
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.holds.hold_ledger import HoldLedger
     from tonnage.agent.labels.features import NodeFeatures
@@ -206,9 +214,8 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
     conditions, operands = NodeConditions(world, board), await operands_of(options, world, board)
     features = NodeFeatures(world, board, MachineFiles(options.root), sinks_of(options, world))
     layout = await layout_of(_mig_permits(options, ports), world, board, backend, devices, ledger)
-    claims = await claims_of(
-        *(options.claims, world, board, ledger),
-        partial(_claim_ports, options, spec_folder, backend, devices.rescan),
+    claims = await node_claims(
+        *(options, world, board, ledger), ClaimParts(sockets_at[2], spec_folder, backend, devices.rescan)
     )
     status, software = StatusPublisher(world, board, backend), _software(options, world, board)
     loops = (world.events, devices, config, holders, plugin, cdi, mps, status, software, conditions, features)
@@ -226,22 +233,6 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
         # The driver last: kubelet gets no answer out of a closed one.
         for closing in (sockets, kubelet_holds, daemons, backend):
             await closing.close()
-
-
-def _claim_ports(
-    options: AgentOptions, specs: CdiView, hardware: DeviceBackend, rescan: Callable[[], Awaitable[None]]
-) -> ClaimPorts:
-    from tonnage.adapters.boot import boot_id
-    from tonnage.adapters.machine import pcie_roots
-    from tonnage.agent.claims.start import ClaimPorts
-
-    def sockets() -> ClaimSockets:
-        from tonnage.adapters.kubelet.claim_sockets import ClaimFolder
-
-        return ClaimFolder(options.root, options.kubelet_root_dir)
-
-    roots, boot = partial(pcie_roots, options.root), boot_id(options.root)
-    return ClaimPorts(sockets, specs, roots, hardware, rescan, boot)
 
 
 def _mig_permits(options: AgentOptions, ports: ActionPorts) -> MigPermits:

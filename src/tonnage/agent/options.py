@@ -31,7 +31,8 @@ class AgentOptions:
     `HOST:PORT`, empty for no server. `kubelet_socket` is where to register, empty for nowhere. `overrides`
     win over the text of every configuration; `lenient` reads it as NVIDIA's plugin does. `labels` is where
     the node's labels are published: a `LabelPlace`; a NodeFeature is in `namespace`, else that of the
-    ConfigMap, and goes with what owns `pod_name`. `node_label`, `default_config` and `fallback_strategies`
+    ConfigMap, and goes with what owns `pod_name`. `pod_uid` is that pod's: an agent for claims with one
+    stands by while the one before has the node. `node_label`, `default_config` and `fallback_strategies`
     are how the node's configuration is found: see `Wishes`. `mig_config_map` is `NAMESPACE/NAME` of MIG
     layouts, made as the node's label wants them; empty: MIG is left alone. Other `mig_*`: see `MigOptions`.
     `claims`: GPUs that the configuration offers as claims are published, and claims prepared;
@@ -53,6 +54,7 @@ class AgentOptions:
     labels: str = LabelPlace.NONE
     namespace: str = ""
     pod_name: str = ""
+    pod_uid: str = ""
     node_label: str = CONFIG_LABEL
     default_config: str = ""
     fallback_strategies: tuple[str, ...] = FALLBACKS
@@ -129,7 +131,8 @@ def _wrong_flags(options: AgentOptions) -> Iterator[Problem]:
     if options.labels not in tuple(LabelPlace):
         remedy = f"one of {', '.join(LabelPlace)}"
         yield Problem(f"not a way to publish labels: {options.labels[:60]!r}", "--labels", remedy=remedy)
-    for flag, name in (("--namespace", options.namespace), ("--pod-name", options.pod_name)):
+    names = {"--namespace": options.namespace, "--pod-name": options.pod_name, "--pod-uid": options.pod_uid}
+    for flag, name in names.items():
         if name and not is_subdomain(name):
             yield Problem(f"not an object's name: {name[:60]!r}", flag)
     if options.mig_cordon and not options.mig_evict:

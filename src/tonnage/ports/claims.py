@@ -38,6 +38,10 @@ class ClaimSockets(Protocol):
         """Open both sockets; kubelet finds them by itself. Raises HardwareError: disk, permission, path."""
         ...
 
+    def standing_by(self) -> bool:
+        """Whether they are open already, and calls still go to the agent that had the node before."""
+        ...
+
     def present(self) -> bool:
         """Whether both still lie there and are our own."""
         ...
@@ -52,4 +56,16 @@ class ClaimSockets(Protocol):
 
     async def close(self) -> None:
         """Close and remove both; kubelet takes the slices away half a minute later."""
+        ...
+
+
+class EarlySockets(ClaimSockets, Protocol):
+    """Those of an agent that does not have the node yet."""
+
+    def has_holder(self) -> bool:
+        """Whether another agent of ours serves claims on this node."""
+        ...
+
+    async def stand_by(self) -> None:
+        """Open both, and pass calls on to the agent that has the node. Raises HardwareError."""
         ...

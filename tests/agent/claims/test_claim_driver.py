@@ -2,139 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import shutil
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from support.claim_kubelet import ClaimKubelet, eventually
+from support.claim_kubelet import eventually
+from support.claim_node import ALL, HARDWARE, NODE, SOME, ClaimNode, names, sharing
 from tonnage.adapters.clock import SystemClock
-from tonnage.agent.main import run_agent
-from tonnage.agent.options import STATE, AgentOptions
+from tonnage.agent.options import STATE
 from tonnage.decide.node.cdi.rules import spec_problems
 from tonnage.decide.node.claims.sharing import daemon_name
 from tonnage.decide.node.claims.slices import MARK
-from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.model.devices.claims import DRIVER, ClaimRef
 from tonnage.model.devices.inventory import ComputeMode, TimeSlice
-from tonnage.model.kubernetes.feature_gates import PARTITIONS, SHARES, TAINTS, FeatureGates
-from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.mps_control import MpsProgram
 from tonnage.wire import kinds
 from tonnage.wire.kubelet.claim_methods import V1, V1BETA1
 
-NODE = "a100-0"
-HARDWARE = (
-    "devices:\n- {uuid: GPU-0, model: A100-40, numa: 0}\n- {uuid: GPU-1, model: A100-40, numa: 1}\n"
-    "- {uuid: GPU-2, model: T4}\n"
-)
-ALL = "version: v1\nclaims: {devices: all}\n"
-SOME = "version: v1\nclaims: {devices: [0, GPU-1]}\n"
-
-
-class Scene:
-    """A node with an agent, a cluster and a kubelet that asks it."""
-
-    def __init__(self, root: Path, *gates: str) -> None:
-        self.root = root
-        self.kubelet = ClaimKubelet(root)
-        chosen = tuple((gate, True) for gate in gates)
-        self.server = ApiServer(SystemClock(), gates=FeatureGates(35, chosen))
-        self.api: Any = self.server.local()
-
-    async def begin(self, config: str) -> None:
-        (self.root / "hardware.yaml").write_text(HARDWARE)
-        await self.api.create(kinds.NODE, {"metadata": {"name": NODE}})
-        for namespace in ("tonnage-system", "ml"):
-            await self.api.create(kinds.NAMESPACE, {"metadata": {"name": namespace}})
-        await self.api.create(kinds.CUSTOM_RESOURCE, node_gpu_status_crd())
-        await self.configure(config, create=True)
-
-    async def configure(self, config: str, *, create: bool = False) -> None:
-        body = {"metadata": {"name": "device-plugin-config"}, "data": {"default": config}}
-        if create:
-            await self.api.create(kinds.CONFIG_MAP, body, namespace="tonnage-system")
-        else:
-            patch = {"data": body["data"]}
-            await self.api.patch(kinds.CONFIG_MAP, "device-plugin-config", patch, namespace="tonnage-system")
-
-    @asynccontextmanager
-    async def agent(self, *, claims: bool = True) -> AsyncIterator[None]:
-        options = AgentOptions(
-            NODE, f"scenario:{self.root / 'hardware.yaml'}", self.root, kubelet_socket="", claims=claims
-        )
-        running = asyncio.create_task(run_agent(options, api=self.api, clock=SystemClock()))
-        try:
-            yield
-        finally:
-            if running.done():
-                running.result()
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-
-    async def slices(self, until: Callable[[list[Any]], Any]) -> list[Any]:
-        """The slices, once that holds."""
-
-        async def look() -> tuple[list[Any]] | None:
-            listing = (await self.api.list(kinds.RESOURCE_SLICE)).items
-            return (listing,) if until(listing) else None
-
-        listing: list[Any] = (await eventually(look))[0]
-        return listing
-
-    async def events(self) -> list[Any]:
-        listing: list[Any] = (await self.api.list(kinds.EVENT, namespace="default")).items
-        return listing
-
-    async def claim(self, name: str, *devices: str, **allocation: Any) -> ClaimRef:
-        """A claim that the scheduler has given these devices."""
-        request = {"deviceClassName": "gpu.nvidia.com"}
-        spec = {"devices": {"requests": [{"name": "gpu", "exactly": request}]}}
-        made = await self.api.create(
-            kinds.RESOURCE_CLAIM, {"metadata": {"name": name}, "spec": spec}, namespace="ml"
-        )
-        results = [{"request": "gpu", "driver": DRIVER, "pool": NODE, "device": device} for device in devices]
-        status = {
-            "allocation": {"devices": {"results": results, **allocation}},
-            "reservedFor": [{"resource": "pods", "name": f"{name}-pod", "uid": f"uid-of-{name}"}],
-        }
-        await self.api.patch(
-            kinds.RESOURCE_CLAIM, name, {"status": status}, namespace="ml", subresource="status"
-        )
-        return ClaimRef("ml", name, made.metadata.uid)
-
-    def spec(self, claim: ClaimRef) -> Any:
-        """The claim's CDI spec; None if there is none."""
-        file = self.root / f"var/run/cdi/k8s.gpu.nvidia.com-claim_{claim.uid}.json"
-        return json.loads(file.read_text()) if file.exists() else None
-
-
-@pytest.fixture
-def scene() -> Iterator[Scene]:
-    root = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
-    yield Scene(root)
-    shutil.rmtree(root)
-
-
-@pytest.fixture
-def gated(scene: Scene) -> Scene:
-    """The same with a server that has every gate for devices on."""
-    return Scene(scene.root, PARTITIONS, TAINTS, SHARES)
-
-
-def names(listing: list[Any]) -> list[str]:
-    return [device["name"] for each in listing for device in each.spec.get("devices", ())]
-
 
 async def test_gpus_are_published_as_nvidias_driver_has_them_once_kubelet_knows_the_driver(
-    scene: Scene,
+    scene: ClaimNode,
 ) -> None:
     await scene.begin(SOME)
     async with scene.agent():
@@ -174,7 +64,7 @@ async def test_gpus_are_published_as_nvidias_driver_has_them_once_kubelet_knows_
         assert whole.spec["pool"]["generation"] == 2
 
 
-async def test_a_claim_is_prepared_once_and_given_back(scene: Scene) -> None:
+async def test_a_claim_is_prepared_once_and_given_back(scene: ClaimNode) -> None:
     await scene.begin(ALL)
     async with scene.agent():
         await scene.kubelet.register()
@@ -207,7 +97,7 @@ async def test_a_claim_is_prepared_once_and_given_back(scene: Scene) -> None:
         assert not await scene.kubelet.prepare()
 
 
-async def test_an_agent_that_starts_again_knows_what_was_prepared_without_the_claim(scene: Scene) -> None:
+async def test_an_agent_that_starts_again_knows_what_was_prepared_without_the_claim(scene: ClaimNode) -> None:
     await scene.begin(ALL)
     async with scene.agent():
         await scene.kubelet.register()
@@ -223,7 +113,7 @@ async def test_an_agent_that_starts_again_knows_what_was_prepared_without_the_cl
         assert (await scene.kubelet.prepare(other))[other.uid].error == ""
 
 
-async def test_after_a_boot_a_claim_is_judged_anew(scene: Scene) -> None:
+async def test_after_a_boot_a_claim_is_judged_anew(scene: ClaimNode) -> None:
     boot = scene.root / "proc/sys/kernel/random/boot_id"
     boot.parent.mkdir(parents=True)
     boot.write_text("one\n")
@@ -249,7 +139,7 @@ async def test_after_a_boot_a_claim_is_judged_anew(scene: Scene) -> None:
         pytest.param(b'{"version":2,"claims":[]}', "version 2, and this program reads version 1", id="newer"),
     ],
 )
-async def test_a_file_of_claims_that_cannot_be_read(scene: Scene, content: bytes, told: str) -> None:
+async def test_a_file_of_claims_that_cannot_be_read(scene: ClaimNode, content: bytes, told: str) -> None:
     await scene.begin(ALL)
     async with scene.agent():
         await scene.kubelet.register()
@@ -263,9 +153,12 @@ async def test_a_file_of_claims_that_cannot_be_read(scene: Scene, content: bytes
     else:
         file.write_bytes(content)
     async with scene.agent():
-        if told:  # a newer program's file is left as it is, and nobody is served
+        if told:  # a newer program's file is left as it is, and whoever asks is told why
+            await scene.kubelet.register()
             await scene.slices(lambda listing: not listing)
-            assert not scene.kubelet.socket.exists()
+            assert told in (await scene.kubelet.prepare(claim))[claim.uid].error
+            assert told in (await scene.kubelet.unprepare(claim))[claim.uid]
+            assert scene.spec(claim) is not None
             assert content in file.read_bytes()
         else:
             await scene.kubelet.register()
@@ -274,7 +167,7 @@ async def test_a_file_of_claims_that_cannot_be_read(scene: Scene, content: bytes
             assert "is held as claim ml/train" in (await scene.kubelet.prepare(other))[other.uid].error
 
 
-async def test_where_another_driver_of_that_name_serves_ours_does_not(scene: Scene) -> None:
+async def test_where_another_driver_of_that_name_serves_ours_does_not(scene: ClaimNode) -> None:
     await scene.begin(ALL)
     async with scene.kubelet.other_driver() as socket, scene.agent():
         events = await eventually(scene.events)
@@ -285,7 +178,9 @@ async def test_where_another_driver_of_that_name_serves_ours_does_not(scene: Sce
         assert not (await scene.api.list(kinds.RESOURCE_SLICE)).items
 
 
-async def test_another_driver_that_comes_after_ours_ends_ours_and_leaves_it_the_node(scene: Scene) -> None:
+async def test_another_driver_that_comes_after_ours_ends_ours_and_leaves_it_the_node(
+    scene: ClaimNode,
+) -> None:
     await scene.begin(ALL)
     stale = scene.kubelet.registry / f"{DRIVER}-reg.sock"
     async with scene.kubelet.other_driver("gpu.example.com"), scene.agent():
@@ -304,7 +199,7 @@ async def test_another_driver_that_comes_after_ours_ends_ours_and_leaves_it_the_
 
 
 async def test_a_gpu_is_claimed_or_an_extended_resource_and_a_switch_waits_for_its_holder(
-    scene: Scene,
+    scene: ClaimNode,
 ) -> None:
     await scene.begin(ALL)
     async with scene.agent():
@@ -326,7 +221,7 @@ async def test_a_gpu_is_claimed_or_an_extended_resource_and_a_switch_waits_for_i
 
 
 async def test_an_unhealthy_gpu_is_not_published_where_the_server_drops_taints_and_comes_back(
-    scene: Scene,
+    scene: ClaimNode,
 ) -> None:
     """In 1.35 the gate DRADeviceTaints is off."""
     await scene.begin(ALL)
@@ -346,7 +241,7 @@ async def test_an_unhealthy_gpu_is_not_published_where_the_server_drops_taints_a
 
 @pytest.mark.long
 async def test_an_unhealthy_gpu_is_tainted_where_the_server_keeps_taints_and_the_taint_goes(
-    gated: Scene,
+    gated: ClaimNode,
 ) -> None:
     await gated.begin(ALL)
 
@@ -370,7 +265,7 @@ async def test_an_unhealthy_gpu_is_tainted_where_the_server_keeps_taints_and_the
 
 
 @pytest.mark.parametrize("version", ["v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"])
-async def test_kubelet_hears_of_the_health_of_devices_as_it_changes(scene: Scene, version: str) -> None:
+async def test_kubelet_hears_of_the_health_of_devices_as_it_changes(scene: ClaimNode, version: str) -> None:
     await scene.begin(SOME)
     async with scene.agent():
         await scene.kubelet.register()
@@ -382,7 +277,7 @@ async def test_kubelet_hears_of_the_health_of_devices_as_it_changes(scene: Scene
             assert (await anext(reports))[f"{NODE}/gpu-1"] == "UNHEALTHY smoke"
 
 
-async def test_mig_devices_that_exist_are_claimed_by_nvidias_names(scene: Scene) -> None:
+async def test_mig_devices_that_exist_are_claimed_by_nvidias_names(scene: ClaimNode) -> None:
     await scene.begin(ALL)
     divided = (
         "devices:\n- {uuid: GPU-0, model: A100-40, mig: [3g.20gb, 1g.5gb]}\n- {uuid: GPU-1, model: T4}\n"
@@ -422,7 +317,7 @@ async def test_mig_devices_that_exist_are_claimed_by_nvidias_names(scene: Scene)
 PARTITIONED = "version: v1\nclaims: {devices: all, dynamicMig: true}\n"
 
 
-async def test_a_mig_device_is_made_for_a_claim_at_its_place_and_removed_with_it(gated: Scene) -> None:
+async def test_a_mig_device_is_made_for_a_claim_at_its_place_and_removed_with_it(gated: ClaimNode) -> None:
     await gated.begin(PARTITIONED)
     (gated.root / "hardware.yaml").write_text("devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n")
     backend = ScenarioBackend(gated.root / "hardware.yaml", SystemClock())
@@ -467,7 +362,7 @@ async def test_a_mig_device_is_made_for_a_claim_at_its_place_and_removed_with_it
 
 
 async def test_without_counters_on_the_server_no_mig_device_is_offered_that_does_not_exist(
-    scene: Scene,
+    scene: ClaimNode,
 ) -> None:
     """In 1.35 the gate DRAPartitionableDevices is off."""
     await scene.begin(PARTITIONED)
@@ -480,12 +375,7 @@ async def test_without_counters_on_the_server_no_mig_device_is_offered_that_does
         assert "DRAPartitionableDevices is off on this server" in events[0].message
 
 
-def sharing(**how: Any) -> list[Any]:
-    parameters = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": how}
-    return [{"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": parameters}}]
-
-
-async def test_a_time_slice_is_set_for_a_claim_and_taken_back_with_it(scene: Scene) -> None:
+async def test_a_time_slice_is_set_for_a_claim_and_taken_back_with_it(scene: ClaimNode) -> None:
     await scene.begin(ALL)
     backend = ScenarioBackend(scene.root / "hardware.yaml", SystemClock())
     config = sharing(strategy="TimeSlicing", timeSlicingConfig={"interval": "Long"})
@@ -500,7 +390,7 @@ async def test_a_time_slice_is_set_for_a_claim_and_taken_back_with_it(scene: Sce
         assert backend.settings().slices == {"GPU-1": TimeSlice.DEFAULT}
 
 
-async def test_a_claim_has_an_mps_daemon_of_its_own_as_long_as_it_is_prepared(scene: Scene) -> None:
+async def test_a_claim_has_an_mps_daemon_of_its_own_as_long_as_it_is_prepared(scene: ClaimNode) -> None:
     await scene.begin(f"{ALL}flags: {{mpsRoot: /run/nvidia/mps}}\n")
     MpsProgram(scene.root).install()
     backend = ScenarioBackend(scene.root / "hardware.yaml", SystemClock())
@@ -532,7 +422,7 @@ def holders(status: Any) -> list[tuple[str, str]]:
     ]
 
 
-async def test_without_the_flag_nobody_gets_a_claimed_gpu_and_that_is_told(scene: Scene) -> None:
+async def test_without_the_flag_nobody_gets_a_claimed_gpu_and_that_is_told(scene: ClaimNode) -> None:
     await scene.begin(SOME)
     async with scene.agent(claims=False):
         status = await reported(scene, lambda status: status["resources"])
@@ -542,7 +432,7 @@ async def test_without_the_flag_nobody_gets_a_claimed_gpu_and_that_is_told(scene
         assert not scene.kubelet.socket.exists()
 
 
-async def reported(scene: Scene, until: Callable[[Any], object]) -> Any:
+async def reported(scene: ClaimNode, until: Callable[[Any], object]) -> Any:
     """The NodeGPUStatus, once that holds of it."""
 
     async def look() -> Any:

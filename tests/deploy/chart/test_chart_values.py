@@ -40,15 +40,10 @@ REFUSED = {
     "a driver root that is no path": ("nvidiaDriverRoot: run/nvidia", "/nvidiaDriverRoot", "pattern"),
     "a configuration that is no text": ("config: {map: {a: {version: v1}}}", "/config/map/a", "want string"),
     "a configuration that no label can name": ("config: {map: {a b: ''}}", "a b", "pattern"),
-    "a second agent on a node": (
-        "updateStrategy: {rollingUpdate: {maxSurge: 1}}",
+    "a third agent on a node": (
+        "updateStrategy: {rollingUpdate: {maxSurge: 2}}",
         "/updateStrategy/rollingUpdate/maxSurge",
-        "two agents on one node exclude each other",
-    ),
-    "none may be unavailable": (
-        "updateStrategy: {rollingUpdate: {maxUnavailable: 0}}",
-        "/updateStrategy/rollingUpdate/maxUnavailable",
-        "want 1",
+        "must be one of",
     ),
     "a port that is none": ("metrics: {port: 70000}", "/metrics/port", "want 65,535"),
     "an unknown operator": ("tolerations: [{operator: exists}]", "/tolerations/0/operator", "Exists"),
@@ -99,6 +94,18 @@ FITS_NOT = {
     "processes of device metrics that nobody serves": (
         "exporter: {processes: true}",
         "exporter.processes: it divides device metrics by processes",
+    ),
+    "a second agent on a node without claims": (
+        "updateStrategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}",
+        "updateStrategy.rollingUpdate.maxSurge: without claims.enabled two agents on one node",
+    ),
+    "an update that removes and adds": (
+        "{claims: {enabled: true}, updateStrategy: {rollingUpdate: {maxSurge: 1}}}",
+        "updateStrategy.rollingUpdate.maxUnavailable: it must be 0 with maxSurge 1",
+    ),
+    "an update that replaces none": (
+        "updateStrategy: {rollingUpdate: {maxUnavailable: 0}}",
+        "updateStrategy.rollingUpdate.maxUnavailable: 0 without maxSurge would replace no agent",
     ),
     "agents that wait beside the controller": (
         "{adoption: {enabled: true}, controller: {enabled: true}}",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import hashlib
 import stat
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -14,38 +13,54 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
+from tonnage.adapters.kubelet.claim_handlers import claim_handlers
+from tonnage.adapters.kubelet.claim_relay import ClaimRelay
 from tonnage.adapters.kubelet.folder_watch import FolderWatch
 from tonnage.adapters.kubelet.plugin_folder import CHANNEL_OPTIONS
-from tonnage.adapters.kubelet.unix_socket import Context, file_identity, probe_socket, reading
-from tonnage.model.devices.claims import DRIVER, ClaimRef, HealthReport
+from tonnage.adapters.kubelet.unix_socket import (
+    Context,
+    file_identity,
+    fits,
+    is_deserted,
+    probe_socket,
+    reading,
+)
+from tonnage.model.devices.claims import DRIVER
 from tonnage.model.errors import HardwareError, Problem, words_of
-from tonnage.ports.claims import ClaimAnswer, ClaimService, HealthStream
+from tonnage.ports.claims import ClaimService, HealthStream
 from tonnage.wire.kubelet import claim_methods as methods
-from tonnage.wire.kubelet import dra_v1_pb2 as wire
-from tonnage.wire.kubelet import drahealth_v1_pb2 as health_wire
 from tonnage.wire.kubelet import pluginregistration_pb2 as registration
 from tonnage.wire.kubelet.methods import Method
 
-_LOG: Final = logging.getLogger(__name__)
 _ASK_S: Final = 1.0
 _MOST_SOCKETS: Final = 64
-_OWN: Final = f"{DRIVER}-tonnage-reg.sock"
-"""Not the name that NVIDIA's driver takes: ours never replaces another driver's socket."""
-_ENDPOINT: Final = f"{DRIVER}/tonnage.sock"
+_OWN: Final = f"{DRIVER}-tonnage"
+"""How our registration sockets' names begin. NVIDIA's driver takes others: ours never replaces its own."""
+_ENDPOINTS: Final = "tonnage"
+_HOLDER: Final = "tonnage.sock"
+"""The socket of the agent that has the node, or a link to it: who else is asked passes calls on to that."""
 _VERSIONS: Final = (methods.V1, methods.V1BETA1, *methods.HEALTH_SERVICES)
-_HEALTH_TIMEOUT_S: Final = 60
-"""After so long without a report kubelet does not know a device's health any more."""
+_DIGITS: Final = 12
 
 
 class ClaimFolder:
-    """ClaimSockets below kubelet's folder, `folder` on the host and `root / folder` here."""
+    """EarlySockets below kubelet's folder, `folder` on the host and `root / folder` here.
 
-    def __init__(self, root: Path, folder: str) -> None:
+    `instance` is the uid of the agent's pod. Of two agents, while one replaces the other, each has sockets of
+    its own then, and calls may go to either. Empty: there is one agent at a time.
+    """
+
+    def __init__(self, root: Path, folder: str, instance: str = "") -> None:
         here = root / folder.lstrip("/")
         self._registry = here / "plugins_registry"
-        self._registering = self._registry / _OWN
-        self._endpoint = here / "plugins" / _ENDPOINT
-        self._told_endpoint = f"{folder.rstrip('/')}/plugins/{_ENDPOINT}"
+        plugins = here / "plugins" / DRIVER
+        infix = _infix(self._registry, instance)
+        self._registering = self._registry / f"{_OWN}{infix}-reg.sock"
+        self._endpoint = plugins / f"{_ENDPOINTS}{infix}.sock"
+        self._holder = plugins / _HOLDER
+        self._told_endpoint = f"{folder.rstrip('/')}/plugins/{DRIVER}/{self._endpoint.name}"
+        self._relay = ClaimRelay(self._holder, self._endpoint)
+        self._served: tuple[ClaimService, HealthStream] | None = None
         self._watch = FolderWatch()
         self._server: grpc.aio.Server | None = None
         self._identities: dict[Path, tuple[int, int] | None] = {}
@@ -62,6 +77,9 @@ class ClaimFolder:
         return self._status
 
     def present(self) -> bool:
+        return self._lie_there() and (self._endpoint == self._holder or self._holder.is_symlink())
+
+    def _lie_there(self) -> bool:
         return bool(self._identities) and all(
             identity is not None and file_identity(file) == identity
             for file, identity in self._identities.items()
@@ -71,10 +89,27 @@ class ClaimFolder:
         self._on_change = on_change
         return self._watch.over(self._registry, on_change)
 
+    def has_holder(self) -> bool:
+        return self._relay.has_holder()
+
+    def standing_by(self) -> bool:
+        return self._served is None and self._lie_there()
+
+    async def stand_by(self) -> None:
+        self._relay.taken_over.clear()
+        await self._open()
+
     async def serve(self, service: ClaimService, health: HealthStream) -> None:
+        self._served = service, health
+        self._relay.taken_over.set()
+        if not self._lie_there():
+            await self._open()
+        await asyncio.to_thread(self._take_the_node)
+
+    async def _open(self) -> None:
         await self._stop()
         server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
-        server.add_generic_rpc_handlers((self._registration(), *_plugins(service), *_health(health)))
+        server.add_generic_rpc_handlers((self._registration(), *claim_handlers(self._service, self._relay)))
         try:
             pairs = [(file, file.with_name(f".{file.name}")) for file in (self._endpoint, self._registering)]
             for file, bound in pairs:
@@ -95,6 +130,23 @@ class ClaimFolder:
             raise
         self._server = server
 
+    def _service(self) -> tuple[ClaimService, HealthStream]:
+        assert self._served is not None  # the relay says that this agent has the node
+        return self._served
+
+    def _take_the_node(self) -> None:
+        """Have agents to come pass their calls on to this one, and remove what killed ones left."""
+        if self._endpoint != self._holder:
+            fresh = self._holder.with_name(f".{_HOLDER}.new")
+            fresh.unlink(missing_ok=True)
+            fresh.symlink_to(self._endpoint.name)
+            fresh.replace(self._holder)
+        own = self._endpoint, self._registering, self._holder
+        endpoints = self._endpoint.parent.glob(f"{_ENDPOINTS}*.sock")
+        for file in (*self._registry.glob(f"{_OWN}*.sock"), *endpoints):
+            if file not in own and is_deserted(file):
+                file.unlink(missing_ok=True)
+
     async def close(self) -> None:
         await self._stop()
         self._watch.close()
@@ -103,6 +155,8 @@ class ClaimFolder:
         for file, identity in reversed(self._identities.items()):
             if identity is not None and file_identity(file) == identity:
                 file.unlink(missing_ok=True)
+        if self._served is not None and self._holder.is_symlink() and not self._holder.exists():
+            self._holder.unlink(missing_ok=True)
         self._identities, self._status = {}, None
         if self._server is not None:
             await self._server.stop(None)
@@ -115,7 +169,7 @@ class ClaimFolder:
         except OSError:
             return
         for file in files:
-            if not file.name.startswith(DRIVER) or file.name == _OWN or file.suffix != ".sock":
+            if not file.name.startswith(DRIVER) or file.name.startswith(_OWN) or file.suffix != ".sock":
                 continue
             try:
                 if stat.S_ISSOCK(file.stat().st_mode):
@@ -149,84 +203,19 @@ class ClaimFolder:
         return grpc.method_handlers_generic_handler(methods.REGISTRATION, handlers)
 
 
-def _plugins(service: ClaimService) -> Iterator[grpc.GenericRpcHandler]:
-    """The service in both versions."""
-
-    async def prepare(
-        request: wire.NodePrepareResourcesRequest, _context: Context
-    ) -> wire.NodePrepareResourcesResponse:
-        answers = await service.prepare([_ref(claim) for claim in request.claims])
-        return wire.NodePrepareResourcesResponse(
-            claims={uid: _prepared(answer) for uid, answer in answers.items()}
-        )
-
-    async def unprepare(
-        request: wire.NodeUnprepareResourcesRequest, _context: Context
-    ) -> wire.NodeUnprepareResourcesResponse:
-        errors = await service.unprepare([_ref(claim) for claim in request.claims])
-        answers = {uid: wire.NodeUnprepareResourceResponse(error=error) for uid, error in errors.items()}
-        return wire.NodeUnprepareResourcesResponse(claims=answers)
-
-    for version, name in methods.SERVICES.items():
-        handlers = {
-            "NodePrepareResources": _unary(methods.prepare_method(version), prepare),
-            "NodeUnprepareResources": _unary(methods.unprepare_method(version), unprepare),
-        }
-        yield grpc.method_handlers_generic_handler(name, handlers)
-
-
-def _health(reports: HealthStream) -> Iterator[grpc.GenericRpcHandler]:
-    """The stream of reports in both versions."""
-
-    async def watch(
-        _request: bytes, _context: Context
-    ) -> AsyncIterator[health_wire.NodeWatchResourcesResponse]:
-        async for devices in reports():
-            yield health_wire.NodeWatchResourcesResponse(devices=map(_health_of, devices))
-
-    for version, name in methods.HEALTH_SERVICES.items():
-        method = methods.health_method(version)
-        handler: grpc.RpcMethodHandler[Any, Any] = grpc.unary_stream_rpc_method_handler(
-            watch, None, method.response.SerializeToString
-        )
-        yield grpc.method_handlers_generic_handler(name, {"NodeWatchResources": handler})
-
-
-def _health_of(report: HealthReport) -> health_wire.DeviceHealth:
-    return health_wire.DeviceHealth(
-        device=health_wire.DeviceIdentifier(pool_name=report.pool, device_name=report.device),
-        health=health_wire.HEALTHY if report.healthy else health_wire.UNHEALTHY,
-        last_updated_time=int(time.time()),
-        health_check_timeout_seconds=_HEALTH_TIMEOUT_S,
-        message=report.message,
-    )
-
-
 def _unary(method: Method[Any, Any], answer: Callable[..., Any]) -> grpc.RpcMethodHandler[Any, Any]:
     return grpc.unary_unary_rpc_method_handler(
         reading(method, answer), None, method.response.SerializeToString
     )
 
 
-def _ref(claim: wire.Claim) -> ClaimRef:
-    return ClaimRef(claim.namespace, claim.name, claim.uid)
-
-
-def _prepared(answer: ClaimAnswer) -> wire.NodePrepareResourceResponse:
-    if isinstance(answer, str):
-        return wire.NodePrepareResourceResponse(error=answer)
-    prepared, names = answer
-    return wire.NodePrepareResourceResponse(
-        devices=[
-            wire.Device(
-                request_names=[device.request],
-                pool_name=device.pool,
-                device_name=device.device,
-                cdi_device_ids=[name],
-            )
-            for device, name in zip(prepared.devices, names, strict=True)
-        ]
-    )
+def _infix(folder: Path, instance: str) -> str:
+    """What tells the sockets of two agents apart, as long as their paths may be."""
+    if not instance:
+        return ""
+    longest = folder / f".{_OWN}-{instance}-reg.sock"
+    digest = hashlib.sha256(instance.encode()).hexdigest()[:_DIGITS]
+    return f"-{instance if fits(longest) else digest}"
 
 
 async def _name_at(file: Path) -> str:

@@ -17,6 +17,7 @@ from tonnage.model.errors import HardwareError, Problem
 from tonnage.wire.kubelet import methods
 
 _LONGEST_PATH: Final = 107
+_LOOK_S: Final = 1.0
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -51,9 +52,27 @@ def file_identity(file: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+def fits(file: Path) -> bool:
+    """Whether a socket may have that path."""
+    return len(os.fsencode(file)) <= _LONGEST_PATH
+
+
+def is_deserted(file: Path) -> bool:
+    """Whether nobody listens at a socket's file any more."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
+            trial.settimeout(_LOOK_S)
+            trial.connect(str(file))
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def probe_socket(file: Path, bound: Path) -> None:
     """Bind and let go once, because the library does not say why it could not. Raises HardwareError."""
-    if len(os.fsencode(bound)) > _LONGEST_PATH:
+    if not fits(bound):
         raise HardwareError(
             Problem(
                 "the path of the plugin's socket is too long",

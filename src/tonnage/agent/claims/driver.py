@@ -28,7 +28,8 @@ class ClaimDriver:
     """Opens the sockets and publishes the devices, while no other driver of that name serves the node.
 
     Slices are published once kubelet has registered the driver. Where nothing is offered any more, the
-    sockets stay until the last claim is given back.
+    sockets stay until the last claim is given back. Where claims of before cannot be read, nothing is
+    published, and whoever asks is told why.
     """
 
     def __init__(
@@ -60,8 +61,10 @@ class ClaimDriver:
 
     async def run(self) -> None:
         """Serve and publish until cancelled. Slices stay: kubelet removes them when nobody serves them."""
-        await self._started.wait()
         try:
+            if self._sockets.standing_by():  # kubelet asks already
+                await self._sockets.serve(self._preparation, self._health.reports)
+            await self._started.wait()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._slices.run())
                 group.create_task(self._tick())
@@ -91,8 +94,8 @@ class ClaimDriver:
             return
         serves = self._sockets.present()
         other = await self._sockets.other() if devices or serves else ""
-        why = serving_obstacle(other, self._slices.foreign, self._book.unreadable)
-        if why or not (devices or self._book.uids()):
+        why, unreadable = serving_obstacle(other, self._slices.foreign), self._book.unreadable
+        if why or not (devices or self._book.uids() or unreadable):
             if serves:
                 await self._sockets.close()
                 _LOG.info("claims not served any more: node=%s why=%s", self._node, why or "none is offered")
@@ -100,7 +103,7 @@ class ClaimDriver:
             await self._sockets.serve(self._preparation, self._health.reports)
             _LOG.info("claims served: node=%s devices=%d", self._node, len(devices))
         registered = self._sockets.registered()
-        why = why or registered or ""
+        why = why or unreadable or registered or ""
         if self._board.config_confirmed.value and (why or not devices or registered is not None):
             self._slices.show(() if why else self._specs(devices))
         self._board.claims.publish(ClaimOffer(devices, why))

@@ -28,7 +28,8 @@ _OFF: Final = (
 class ClaimPorts:
     """What the driver has of its node: sockets once it serves, specs, PCIe roots by address, and the boot.
 
-    `hardware` says how GPUs are divided; `rescan` returns once changed devices are known.
+    `hardware` says how GPUs are divided; `rescan` returns once changed devices are known. `asked_already`:
+    the sockets are open, since the agent before served claims.
     """
 
     sockets: Callable[[], ClaimSockets]
@@ -37,6 +38,7 @@ class ClaimPorts:
     hardware: DeviceReader
     rescan: Callable[[], Awaitable[None]]
     boot: str = ""
+    asked_already: bool = False
 
 
 async def claims_of(
@@ -74,7 +76,7 @@ class NodeClaims:
 
         node = self._ports()
         book = ClaimBook(self._world, self._ledger, boot=node.boot)
-        if await book.restore():
+        if await book.restore() or node.asked_already:
             self._driver = self._made(book, node)
 
     async def run(self) -> None:

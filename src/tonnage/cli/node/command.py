@@ -53,6 +53,7 @@ class NodeArguments(TypedDict):
     labels: str
     namespace: str
     pod_name: str
+    pod_uid: str
     node_label: str
     default_config: str
     fallback_strategies: tuple[str, ...]
@@ -246,6 +247,15 @@ class NodeArguments(TypedDict):
     help="The agent's pod: the NodeFeature goes with its DaemonSet [env: POD_NAME].",
 )
 @click.option(
+    "--pod-uid",
+    cls=EnvironmentOption,
+    envvar="POD_UID",
+    default="",
+    metavar="UID",
+    help="The agent's pod: with --claims it answers kubelet while the one before still has the node"
+    " [env: POD_UID].",
+)
+@click.option(
     "--metrics-address",
     default="",
     metavar="IP:PORT",
@@ -339,6 +349,7 @@ def told_by(context: click.Context) -> NodeArguments:
         labels=labels,
         namespace=values["namespace"],
         pod_name=values["pod_name"],
+        pod_uid=values["pod_uid"],
         node_label=values["node_label"],
         default_config=values["default_config"],
         fallback_strategies=tuple(filter(None, map(str.strip, values["fallback_strategies"].split(",")))),

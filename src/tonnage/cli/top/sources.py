@@ -106,10 +106,8 @@ class ClusterSource:
     def _notes(self, served: int, answers: PageAnswers) -> list[str]:
         """Why readings are those of reports."""
         if self._hidden:
-            return [
-                f"you may not list the agents' pods in namespace {self._agents}, so their metrics are not read; "
-                "see tonnage access top"
-            ]
+            pods = f"the agents' pods in namespace {self._agents}"
+            return [f"you may not list {pods}, so their metrics are not read; see tonnage access top"]
         if not served:
             return [
                 f"no agent in namespace {self._agents} serves device metrics: NodeGPUStatus is shown instead"

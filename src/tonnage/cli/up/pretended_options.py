@@ -43,7 +43,7 @@ class Side(StrEnum):
 
 _VALUES: Final = (
     *("node_name", "config_map", "node_label", "default_config", "fallback_strategies"),
-    *("config_compatibility", "labels", "namespace", "pod_name", "verbose"),
+    *("config_compatibility", "labels", "namespace", "pod_name", "pod_uid", "verbose"),
     *("mig_config_map", "mig_evict", "mig_cordon", "mig_pause_operands"),
     *("mig_strategy", "fail_on_init_error", "pass_device_specs", "device_list_strategy"),
     *("device_id_strategy", "gdrcopy_enabled", "gds_enabled", "mofed_enabled", "cdi_annotation_prefix"),

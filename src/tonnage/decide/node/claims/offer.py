@@ -15,8 +15,8 @@ class ClaimOffer:
     why: str = ""
 
 
-def serving_obstacle(socket: str, foreign_slice: str, unreadable: str) -> str:
-    """Why claims are not served: another driver has that name, or what was prepared cannot be read."""
+def serving_obstacle(socket: str, foreign_slice: str) -> str:
+    """Why claims are not served: another driver has that name."""
     if socket:
         return f"another driver {DRIVER} is registered on this node: {socket}; remove one of the two"
     if foreign_slice:
@@ -24,4 +24,4 @@ def serving_obstacle(socket: str, foreign_slice: str, unreadable: str) -> str:
             f"another driver {DRIVER} publishes devices of this node: ResourceSlice {foreign_slice};"
             " remove one of the two"
         )
-    return unreadable
+    return ""

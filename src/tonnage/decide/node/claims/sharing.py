@@ -1,7 +1,8 @@
 """How a claim's devices are shared among its containers, by the configurations of its classes and its own.
 
 Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.5, cmd/gpu-kubelet-plugin: later configurations win, those of
-classes come first, and one for named requests must be of their devices' type.
+classes come first, and one for named requests must be of their devices' type. There the later of two that are
+for the same and differ wins, too; here they are refused, since one of them was not meant.
 """
 
 from __future__ import annotations
@@ -106,9 +107,13 @@ def daemon_name(uid: str, number: int) -> ResourceName:
 def _chosen(
     claim: ClaimRef, status: JsonObject, grants: Sequence[JsonObject], ground: ClaimGround
 ) -> dict[str, tuple[str, DeviceConfig]] | ClaimConfigRefused:
-    """By request, the last configuration that is for it, with where it stands."""
+    """By request, the last configuration that is for it, with where it stands.
+
+    Two of a claim, or of its class, that are for all requests, or both for that one, must say the same.
+    """
     types = {text(grant, "request"): _type(ground, grant) for grant in grants}
     chosen: dict[str, tuple[str, DeviceConfig]] = {}
+    scopes: dict[str, tuple[str, bool]] = {}
     for where, entry in _in_order(status):
         config = read_config(mapping(entry, "opaque", "parameters"))
         if isinstance(config, tuple):
@@ -118,7 +123,12 @@ def _chosen(
             if named and request not in named and request.partition("/")[0] not in named:
                 continue
             if config.device_type == device_type:
-                chosen[request] = where, config
+                scope = text(entry, "source"), bool(named)
+                before, other = chosen.get(request, (where, config))
+                if scopes.get(request) == scope and other != config:
+                    why = f"it contradicts {before} about the request {request}; keep one of the two"
+                    return _refused(claim, where, why)
+                chosen[request], scopes[request] = (where, config), scope
             elif named:
                 return _refused(
                     claim, where, f"{config.kind} is not for the request {request}, which has a {device_type}"

@@ -1,0 +1,129 @@
+"""Claims that make no sense: each has a clear error for its pod, one line in the log, and disturbs nobody."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from support.claim_kubelet import eventually
+from support.claim_node import ALL, NODE, ClaimNode, names
+from tonnage.model.devices.claims import DRIVER, ClaimRef
+from tonnage.model.json import JsonObject
+from tonnage.wire import kinds
+
+V1 = "resource.nvidia.com/v1beta1"
+SLICED = {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}
+WHERE = "status.allocation.devices.config"
+
+
+def opaque(**parameters: Any) -> JsonObject:
+    whole = {"apiVersion": V1, "kind": "GpuConfig", **parameters}
+    return {"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": whole}}
+
+
+def deep(size: int) -> JsonObject:
+    """Nested as deeply as parameters of that size can be."""
+    value: JsonObject = {}
+    for _ in range(size // len('{"a":}') - 20):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("grant", "config", "why"),
+    [
+        pytest.param({}, [opaque(share={})], f'{WHERE}[0]: unknown field "share"', id="an-unknown-field"),
+        pytest.param(
+            {},
+            [opaque(apiVersion="resource.nvidia.com/v1")],
+            f"{WHERE}[0]: unknown kind of configuration: resource.nvidia.com/v1, GpuConfig",
+            id="parameters-of-another-version",
+        ),
+        pytest.param(
+            {}, [opaque(a=deep(5 << 10))], f'{WHERE}[0]: unknown field "a"', id="parameters-nested-deeply"
+        ),
+        pytest.param(
+            {},
+            [opaque(sharing=SLICED), opaque(sharing={"strategy": "TimeSlicing"})],
+            f"{WHERE}[1]: it contradicts {WHERE}[0] about the request gpu; keep one of the two",
+            id="two-configurations-that-disagree",
+        ),
+        pytest.param(
+            {"device": "gpu-7"},
+            [],
+            "gpu-7 of claim ml/bad is not offered by this node any more",
+            id="a-device-that-is-gone",
+        ),
+        pytest.param(
+            {"pool": "b"},
+            [],
+            f"b/gpu-0 of claim ml/bad belongs to another node than {NODE}",
+            id="a-device-of-another-node",
+        ),
+        pytest.param(
+            {"driver": "gpu.example.com"},
+            [],
+            f"claim ml/bad has no device of {DRIVER}",
+            id="a-device-of-another-driver",
+        ),
+        pytest.param(
+            {"uid": "x"}, [], "claim ml/bad got replaced: kubelet asks for x", id="a-uid-that-changed"
+        ),
+    ],
+)
+async def test_a_bad_claim_is_refused_with_the_reason_and_disturbs_nobody(
+    scene: ClaimNode, caplog: pytest.LogCaptureFixture, grant: Any, config: Any, why: str
+) -> None:
+    caplog.set_level(logging.WARNING)
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        [before] = await scene.slices(lambda listing: len(names(listing)) == 3)
+        good = await scene.claim("good", "gpu-1")
+        answer = (await scene.kubelet.prepare(good))[good.uid]
+        assert not answer.error
+        result = {"request": "gpu", "driver": DRIVER, "pool": NODE, "device": "gpu-0"}
+        results = [result | {key: value for key, value in grant.items() if key != "uid"}]
+        bad = await scene.claim("bad", results=results, config=config)
+        bad = ClaimRef(bad.namespace, bad.name, grant.get("uid", bad.uid))
+        for _ in range(3):
+            answers = await scene.kubelet.prepare(bad, good)
+            assert why in answers[bad.uid].error
+            assert answers[good.uid] == answer
+        refusals = [record for record in caplog.records if "claim refused" in record.message]
+        assert len(refusals) == 1
+        assert scene.spec(bad) is None
+        assert scene.spec(good) is not None
+        assert await scene.kubelet.unprepare(bad) == {bad.uid: ""}
+        [after] = await scene.slices(lambda listing: len(names(listing)) == 3)
+        assert after.metadata.resource_version == before.metadata.resource_version
+        if not grant:
+            cleared = {"status": {"allocation": None, "reservedFor": None}}
+            mended = {"status": {"allocation": {"devices": {"results": results}}}}
+            for patch in (cleared, mended):
+                await scene.api.patch(
+                    kinds.RESOURCE_CLAIM, "bad", patch, namespace="ml", subresource="status"
+                )
+            assert not (await scene.kubelet.prepare(bad))[bad.uid].error
+
+
+async def test_a_field_that_the_server_drops_is_told_once_and_the_rest_is_published(
+    scene: ClaimNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In 1.35 the gate DRAPartitionableDevices is off."""
+    caplog.set_level(logging.WARNING)
+    await scene.begin("version: v1\nclaims: {devices: all, dynamicMig: true}\n")
+    hardware = "devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n- {uuid: GPU-1, model: T4}\n"
+    (scene.root / "hardware.yaml").write_text(hardware)
+    async with scene.agent():
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: names(listing) == ["gpu-1"])
+        await eventually(scene.events)
+        claim = await scene.claim("train", "gpu-1")
+        assert not (await scene.kubelet.prepare(claim))[claim.uid].error
+        (scene.root / "hardware.yaml").write_text(hardware + "- {uuid: GPU-2, model: T4}\n")
+        await scene.slices(lambda listing: names(listing) == ["gpu-1", "gpu-2"])
+        dropped = [record for record in caplog.records if "drops fields of slices" in record.message]
+        assert [record.args for record in dropped] == [(NODE, "sharedCounters")]

@@ -1,0 +1,119 @@
+"""A node whose agent is the driver for claims, with an API server that validates what is published."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from support.claim_kubelet import ClaimKubelet, eventually
+from tonnage.adapters.clock import SystemClock
+from tonnage.agent.main import run_agent
+from tonnage.agent.options import AgentOptions
+from tonnage.documents.node.gpu_status import node_gpu_status_crd
+from tonnage.model.devices.claims import DRIVER, ClaimRef
+from tonnage.model.kubernetes.feature_gates import FeatureGates
+from tonnage.twin.apiserver.server import ApiServer
+from tonnage.wire import kinds
+
+NODE = "a100-0"
+HARDWARE = (
+    "devices:\n- {uuid: GPU-0, model: A100-40, numa: 0}\n- {uuid: GPU-1, model: A100-40, numa: 1}\n"
+    "- {uuid: GPU-2, model: T4}\n"
+)
+ALL = "version: v1\nclaims: {devices: all}\n"
+SOME = "version: v1\nclaims: {devices: [0, GPU-1]}\n"
+
+
+class ClaimNode:
+    """Its cluster, its kubelet, and the agents that run there."""
+
+    def __init__(self, root: Path, *gates: str) -> None:
+        self.root = root
+        self.kubelet = ClaimKubelet(root)
+        chosen = tuple((gate, True) for gate in gates)
+        self.server = ApiServer(SystemClock(), gates=FeatureGates(35, chosen))
+        self.api: Any = self.server.local()
+
+    async def begin(self, config: str) -> None:
+        (self.root / "hardware.yaml").write_text(HARDWARE)
+        await self.api.create(kinds.NODE, {"metadata": {"name": NODE}})
+        for namespace in ("tonnage-system", "ml"):
+            await self.api.create(kinds.NAMESPACE, {"metadata": {"name": namespace}})
+        await self.api.create(kinds.CUSTOM_RESOURCE, node_gpu_status_crd())
+        await self.configure(config, create=True)
+
+    async def configure(self, config: str, *, create: bool = False) -> None:
+        body = {"metadata": {"name": "device-plugin-config"}, "data": {"default": config}}
+        if create:
+            await self.api.create(kinds.CONFIG_MAP, body, namespace="tonnage-system")
+        else:
+            patch = {"data": body["data"]}
+            await self.api.patch(kinds.CONFIG_MAP, "device-plugin-config", patch, namespace="tonnage-system")
+
+    @asynccontextmanager
+    async def agent(self, *, claims: bool = True, pod: str = "", port: int = 0) -> AsyncIterator[None]:
+        """With the uid of its pod, and a port of this machine for probes."""
+        options = AgentOptions(
+            *(NODE, f"scenario:{self.root / 'hardware.yaml'}", self.root),
+            kubelet_socket="",
+            claims=claims,
+            pod_uid=pod,
+            metrics_address=f"127.0.0.1:{port}" if port else "",
+        )
+        running = asyncio.create_task(run_agent(options, api=self.api, clock=SystemClock()))
+        try:
+            yield
+        finally:
+            if running.done():
+                running.result()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def slices(self, until: Callable[[list[Any]], Any]) -> list[Any]:
+        """The slices, once that holds."""
+
+        async def look() -> tuple[list[Any]] | None:
+            listing = (await self.api.list(kinds.RESOURCE_SLICE)).items
+            return (listing,) if until(listing) else None
+
+        listing: list[Any] = (await eventually(look))[0]
+        return listing
+
+    async def events(self) -> list[Any]:
+        listing: list[Any] = (await self.api.list(kinds.EVENT, namespace="default")).items
+        return listing
+
+    async def claim(self, name: str, *devices: str, **allocation: Any) -> ClaimRef:
+        """A claim that the scheduler has given these devices."""
+        request = {"deviceClassName": "gpu.nvidia.com"}
+        spec = {"devices": {"requests": [{"name": "gpu", "exactly": request}]}}
+        made = await self.api.create(
+            kinds.RESOURCE_CLAIM, {"metadata": {"name": name}, "spec": spec}, namespace="ml"
+        )
+        results = [{"request": "gpu", "driver": DRIVER, "pool": NODE, "device": device} for device in devices]
+        status = {
+            "allocation": {"devices": {"results": results, **allocation}},
+            "reservedFor": [{"resource": "pods", "name": f"{name}-pod", "uid": f"uid-of-{name}"}],
+        }
+        await self.api.patch(
+            kinds.RESOURCE_CLAIM, name, {"status": status}, namespace="ml", subresource="status"
+        )
+        return ClaimRef("ml", name, made.metadata.uid)
+
+    def spec(self, claim: ClaimRef) -> Any:
+        """The claim's CDI spec; None if there is none."""
+        file = self.root / f"var/run/cdi/k8s.gpu.nvidia.com-claim_{claim.uid}.json"
+        return json.loads(file.read_text()) if file.exists() else None
+
+
+def names(listing: list[Any]) -> list[str]:
+    return [device["name"] for each in listing for device in each.spec.get("devices", ())]
+
+
+def sharing(**how: Any) -> list[Any]:
+    parameters = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": how}
+    return [{"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": parameters}}]
