@@ -94,7 +94,8 @@ class ClaimDriver:
             return
         serves = self._sockets.present()
         other = await self._sockets.other() if devices or serves else ""
-        why, unreadable = serving_obstacle(other, self._slices.foreign), self._book.unreadable
+        obstacle, unreadable = serving_obstacle(other, self._slices.foreign), self._book.unreadable
+        why = obstacle.message if obstacle is not None else ""
         if why or not (devices or self._book.uids() or unreadable):
             if serves:
                 await self._sockets.close()

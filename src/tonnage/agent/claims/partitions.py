@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentWorld
 from tonnage.agent.holds.claim_book import ClaimBook
-from tonnage.decide.node.claims.partition_steps import making_step, removing_step
+from tonnage.decide.node.claims.partition_steps import StandingMigDevice, making_step, removing_step
 from tonnage.model.actions.subjects import MIG_LAYOUT
 from tonnage.model.devices.claims import Partition, PreparedClaim, PreparedDevice
 from tonnage.model.errors import HardwareError, Problem
@@ -77,8 +77,8 @@ class ClaimPartitions:
             if gpu is None:
                 raise HardwareError(Problem(f"GPU {part.gpu} does not answer"))
             step = making_step(part, gpu)
-            if isinstance(step, str):
-                return replace(device, uuid=step)
+            if isinstance(step, StandingMigDevice):
+                return replace(device, uuid=step.uuid)
             await self._performer.perform(step, sight)
         raise HardwareError(
             Problem(f"{part.profile} cannot be made on {part.gpu}", why="somebody removes it")

@@ -201,6 +201,7 @@ def _operator_words(view: HandoverView, direction: Direction) -> str:
     """What would become of NVIDIA's operator."""
     from tonnage.cli.operator.handover import Direction
     from tonnage.decide.cluster.adopt.operator_deployment import paused, resumed
+    from tonnage.model.reasons.cluster.operator import OperatorScaledUp
 
     operator = view.operator
     if operator is None:
@@ -208,8 +209,8 @@ def _operator_words(view: HandoverView, direction: Direction) -> str:
     where = f"Deployment {operator.namespace}/{operator.name}"
     if direction is Direction.ADOPT:
         step = paused(operator)
-        if isinstance(step, str):
-            return str(line(f"{where}: {step}"))
+        if isinstance(step, OperatorScaledUp):
+            return str(line(f"{where}: {step.message}"))
         return str(line(f"{where}: {'stays at 0' if step is None else 'would be scaled to 0'}"))
     back = resumed(operator)
     words = "stays as it is" if back is None else f"would be scaled to {back.replicas} at the end"

@@ -27,6 +27,7 @@ from tonnage.decide.cluster.adopt.operator_deployment import (
 from tonnage.model.adoption import AdoptionFacts, OperatorDeployment
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, Problem
 from tonnage.model.operands import OPERAND_LABEL, OPERANDS
+from tonnage.model.reasons.cluster.operator import OperatorScaledUp
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.reading.adoption import adoption_facts_from, operator_deployment_from
@@ -186,9 +187,9 @@ class Handover:
                 Problem("no Deployment of NVIDIA's operator", f"namespace {namespace}", "", remedy)
             )
         step, where = paused(operator), f"Deployment {operator.namespace}/{operator.name}"
-        if isinstance(step, str):
+        if isinstance(step, OperatorScaledUp):
             remedy = "have it kept at 0 replicas there, scale it to 0, and run tonnage operator adopt again"
-            raise ClusterError(Problem("NVIDIA's operator was started again", where, step, remedy))
+            raise ClusterError(Problem("NVIDIA's operator was started again", where, step.message, remedy))
         if step is not None:
             self._tell(course, "", f"{where}: scale to 0")
             await self._scale(operator, step)

@@ -134,8 +134,8 @@ class PolicyLoop:
         for copy in copies:
             if copy.action is not None:
                 await world.performer.perform(copy.action)
-        problem = next((copy.problem for copy in copies if copy.problem), "")
-        return ConfigCopy(problem=problem, without_effect=copies[0].without_effect)
+        refusal = next((copy.refusal for copy in copies if copy.refusal), None)
+        return ConfigCopy(refusal=refusal, without_effect=copies[0].without_effect)
 
     def _source(self, choice: ConfigMapChoice) -> SeenConfigMap | None:
         named = self._named.get(choice.name, self._world.operator_namespace)

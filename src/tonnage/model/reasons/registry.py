@@ -7,7 +7,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from tonnage.model.reasons.gpu import allocation, claim_preparation, devices, mig, offers
+from tonnage.model.reasons.cluster import operator
+from tonnage.model.reasons.gpu import allocation, claim_preparation, claim_serving, devices, mig, offers
 from tonnage.model.reasons.lint import configurations, manifests, placements
 from tonnage.model.reasons.messages import driver_symptoms, node_symptoms, symptoms
 from tonnage.model.reasons.node import (
@@ -40,6 +41,8 @@ _ALL: Final[tuple[type[Reason], ...]] = (
     *offers.REASONS,
     *allocation.REASONS,
     *claim_preparation.REASONS,
+    *claim_serving.REASONS,
+    *operator.REASONS,
     *workloads.REASONS,
     *node_symptoms.REASONS,
     *manifests.REASONS,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tonnage.decide.cluster.adopt.operator_deployment import ScaleOperator, paused, resumed
 from tonnage.model.adoption import REPLICAS, OperatorDeployment
+from tonnage.model.reasons.cluster.operator import OperatorScaledUp
 
 RUNS = OperatorDeployment("gpu-operator", "gpu-operator", "3", 2, {}, {})
 PAUSED = replace(RUNS, replicas=0, annotations={REPLICAS: "2"})
@@ -23,7 +24,10 @@ def test_it_is_scaled_to_none_and_its_replicas_noted_in_one_write() -> None:
 
 def test_who_scales_it_up_again_is_named() -> None:
     back = replace(PAUSED, replicas=2, labels={"argocd.argoproj.io/instance": "gpu"})
-    assert paused(back) == "Argo CD scaled it to 2 again, and it would take the nodes back"
+    reason = paused(back)
+    assert isinstance(reason, OperatorScaledUp)
+    assert reason.message == "Argo CD scaled it to 2 again, and it would take the nodes back"
+    assert reason.facts == {"replicas": 2, "owner": "Argo CD"}
 
 
 def test_it_gets_its_replicas_back() -> None:

@@ -83,5 +83,7 @@ def test_the_last_good_one_stays(
         GpuPolicy("p", plugin_config=ConfigMapChoice(*choice)), source, target, "gpu-operator"
     )
     assert answer.action is None
+    assert answer.refusal is not None
+    assert answer.refusal.facts["field"] == answer.problem.partition(": ")[0]
     assert words in answer.problem
     assert answer.problem.startswith("spec.devicePlugin.config.")

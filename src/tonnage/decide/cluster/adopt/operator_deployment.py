@@ -7,6 +7,7 @@ from typing import Final
 
 from tonnage.model.adoption import REPLICAS, OperatorDeployment
 from tonnage.model.json import JsonObject
+from tonnage.model.reasons.cluster.operator import OperatorScaledUp
 
 _MOST_REPLICAS: Final = 100
 
@@ -19,11 +20,16 @@ class ScaleOperator:
     replicas: int
 
 
-def paused(deployment: OperatorDeployment) -> ScaleOperator | str | None:
-    """How it is scaled to none; words: somebody else scaled it up since; None: it is paused."""
+def paused(deployment: OperatorDeployment) -> ScaleOperator | OperatorScaledUp | None:
+    """How it is scaled to none; a reason: somebody else scaled it up since; None: it is paused."""
     if deployment.noted and deployment.replicas:
         owner = deployment.owner or "somebody"
-        return f"{owner} scaled it to {deployment.replicas} again, and it would take the nodes back"
+        return OperatorScaledUp(
+            subject=f"Deployment {deployment.namespace}/{deployment.name}",
+            message=f"{owner} scaled it to {deployment.replicas} again, and it would take the nodes back",
+            replicas=deployment.replicas,
+            owner=owner,
+        )
     if deployment.noted:
         return None
     return _scaled(deployment, 0, str(deployment.replicas))

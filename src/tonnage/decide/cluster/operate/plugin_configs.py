@@ -9,6 +9,7 @@ from typing import Final
 from tonnage.documents.device_plugin.mig_strategy import with_mig_strategy
 from tonnage.model.actions.cluster import ApplyConfigMap
 from tonnage.model.gpu_policy import ConfigMapChoice, FieldWithoutEffect, GpuPolicy, SeenConfigMap
+from tonnage.model.reasons.cluster.operator import ConfigMapNotFollowed
 
 LAYOUTS_KEY: Final = "config.yaml"
 DEFAULT_KEY: Final = "default"
@@ -21,14 +22,19 @@ NOT_CHOSEN: Final = ("", "none")
 
 @dataclass(frozen=True, slots=True)
 class ConfigCopy:
-    """What to do: an action or none, or the problem for which everything stays as it is.
+    """What to do: an action or none, or the reason for which everything stays as it is.
 
     `without_effect`: fields that change nothing, since somebody else fills the agents' ConfigMap.
     """
 
     action: ApplyConfigMap | None = None
-    problem: str = ""
+    refusal: ConfigMapNotFollowed | None = None
     without_effect: tuple[FieldWithoutEffect, ...] = ()
+
+    @property
+    def problem(self) -> str:
+        """The refusal in words; empty without one."""
+        return "" if self.refusal is None else self.refusal.message
 
 
 def config_copy(
@@ -42,9 +48,9 @@ def config_copy(
     if not choice.name:
         return _of_strategy(policy, target)
     path = f"{operator_namespace}/{choice.name}"
-    problem = _problem(choice, source, target, path)
-    if problem or source is None:
-        return ConfigCopy(problem=problem)
+    refusal = _refusal(choice, source, target, path)
+    if refusal is not None or source is None:
+        return ConfigCopy(refusal=refusal)
     contents = dict(source.contents)
     if choice.default:
         contents[DEFAULT_KEY] = contents[choice.default]
@@ -75,17 +81,17 @@ def layouts_copy(
     if path == target.path:
         return ConfigCopy()
     if source is None:
-        return ConfigCopy(
-            problem=f"{where}: ConfigMap {path} does not exist; create it, or leave the field out"
-        )
+        return ConfigCopy(refusal=_not_followed(where, path, _missing(path)))
     if LAYOUTS_KEY not in source.contents:
         keys = ", ".join(sorted(source.contents)) or "none"
-        return ConfigCopy(problem=f"{where}: ConfigMap {path} has no key {LAYOUTS_KEY}; its keys: {keys}")
+        why = f"ConfigMap {path} has no key {LAYOUTS_KEY}; its keys: {keys}"
+        return ConfigCopy(refusal=_not_followed(where, path, why))
     if target.contents and not target.source:
-        return ConfigCopy(
-            problem=f"{where}: ConfigMap {target.path} has layouts of its own, which the agents make;"
-            f" delete it, or leave the field out"
+        why = (
+            f"ConfigMap {target.path} has layouts of its own, which the agents make;"
+            " delete it, or leave the field out"
         )
+        return ConfigCopy(refusal=_not_followed(where, target.path, why))
     return ConfigCopy(_followed(target, dict(source.contents), path))
 
 
@@ -100,24 +106,38 @@ def _followed(target: SeenConfigMap, contents: Mapping[str, str], source: str) -
     return _applied(target, contents, source)
 
 
-def _problem(choice: ConfigMapChoice, source: SeenConfigMap | None, target: SeenConfigMap, path: str) -> str:
+def _refusal(
+    choice: ConfigMapChoice, source: SeenConfigMap | None, target: SeenConfigMap, path: str
+) -> ConfigMapNotFollowed | None:
     where = "spec.devicePlugin.config"
     if source is None:
-        return f"{where}.name: ConfigMap {path} does not exist; create it, or leave the field out"
+        return _not_followed(f"{where}.name", path, _missing(path))
     if choice.default and choice.default not in source.contents:
         keys = ", ".join(sorted(source.contents)) or "none"
-        return f"{where}.default: ConfigMap {path} has no key {choice.default}; its keys: {keys}"
+        why = f"ConfigMap {path} has no key {choice.default}; its keys: {keys}"
+        return _not_followed(f"{where}.default", path, why)
     if choice.default not in ("", DEFAULT_KEY) and DEFAULT_KEY in source.contents:
-        return (
-            f"{where}.default: ConfigMap {path} has a key {DEFAULT_KEY}, which nodes without a label"
+        why = (
+            f"ConfigMap {path} has a key {DEFAULT_KEY}, which nodes without a label"
             f" would run instead of {choice.default}; rename the key"
         )
+        return _not_followed(f"{where}.default", path, why)
     if target.contents and not target.source:
-        return (
-            f"{where}.name: ConfigMap {target.path} has configurations of its own, which the agents run;"
-            f" delete them, or leave the field out"
+        why = (
+            f"ConfigMap {target.path} has configurations of its own, which the agents run;"
+            " delete them, or leave the field out"
         )
-    return ""
+        return _not_followed(f"{where}.name", target.path, why)
+    return None
+
+
+def _missing(path: str) -> str:
+    return f"ConfigMap {path} does not exist; create it, or leave the field out"
+
+
+def _not_followed(field: str, path: str, why: str) -> ConfigMapNotFollowed:
+    subject, message = f"ConfigMap {path}", f"{field}: {why}"
+    return ConfigMapNotFollowed(subject=subject, message=message, field=field, config_map=path)
 
 
 def _applied(target: SeenConfigMap, contents: Mapping[str, str], source: str) -> ApplyConfigMap:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tonnage.model.devices.claims import DRIVER, PublishedDevice
+from tonnage.model.reasons.gpu.claim_serving import (
+    ClaimDriverRegistered,
+    ClaimSlicesOfAnother,
+    ServingReason,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +20,19 @@ class ClaimOffer:
     why: str = ""
 
 
-def serving_obstacle(socket: str, foreign_slice: str) -> str:
-    """Why claims are not served: another driver has that name."""
+def serving_obstacle(socket: str, foreign_slice: str) -> ServingReason | None:
+    """Why claims are not served: another driver has that name.
+
+    >>> serving_obstacle("", "node-a-gpu").code
+    'claim-slices-of-another'
+    """
     if socket:
-        return f"another driver {DRIVER} is registered on this node: {socket}; remove one of the two"
+        message = f"another driver {DRIVER} is registered on this node: {socket}; remove one of the two"
+        return ClaimDriverRegistered(message=message, socket=socket)
     if foreign_slice:
-        return (
+        message = (
             f"another driver {DRIVER} publishes devices of this node: ResourceSlice {foreign_slice};"
             " remove one of the two"
         )
-    return ""
+        return ClaimSlicesOfAnother(message=message, resource_slice=foreign_slice)
+    return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tonnage.decide.node.mig.change import GpuShape, MigPart, create_step
 from tonnage.model.actions.devices import DestroyComputeInstance, DestroyGpuInstance, MigStep
 from tonnage.model.devices.claims import Partition
@@ -10,8 +12,15 @@ from tonnage.model.mig.layouts import DividedGpu, GpuInstance
 from tonnage.model.mig.profile_names import parse_profile
 
 
-def making_step(part: Partition, gpu: DividedGpu) -> MigStep | str:
-    """What is to be done next; or the uuid of the MIG device, which is there.
+@dataclass(frozen=True, slots=True)
+class StandingMigDevice:
+    """There is nothing to be made: the MIG device has this uuid."""
+
+    uuid: str
+
+
+def making_step(part: Partition, gpu: DividedGpu) -> MigStep | StandingMigDevice:
+    """What is to be done next; or the MIG device, once it is there.
 
     Raises HardwareError: MIG is off on the GPU.
     """
@@ -24,7 +33,7 @@ def making_step(part: Partition, gpu: DividedGpu) -> MigStep | str:
         return step
     instance = _instance(part, gpu)
     assert instance is not None  # nothing is missing of it
-    return instance.computes[0].uuid
+    return StandingMigDevice(instance.computes[0].uuid)
 
 
 def removing_step(part: Partition, gpu: DividedGpu) -> MigStep | None:
