@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from support.api_stores import new_store
 from support.connections import Streams, connection
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
@@ -168,10 +169,14 @@ class Running:
         await self.api.create(POD, body, namespace="default")
 
 
+@pytest.fixture(scope="session")
+def authority() -> Authority:
+    return Authority.generate(datetime.now(UTC))
+
+
 @pytest.fixture
-async def running() -> AsyncIterator[Running]:
-    server = ApiServer(SystemClock())
-    authority = Authority.generate(datetime.now(UTC))
+async def running(authority: Authority) -> AsyncIterator[Running]:
+    server = ApiServer(SystemClock(), store=new_store())
     endpoint = await server.start(authority)
     yield Running(server, endpoint, Client(endpoint), authority)
     await server.stop()

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from support.api_stores import new_store
 from tonnage.loop.informer import Informers
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
@@ -41,7 +42,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.server = ApiServer(self.clock, random=Random(7))
+        self.server = ApiServer(self.clock, store=new_store(), random=Random(7))
         self.api: KubernetesApi = self.server.local()
         self.informers = Informers(self.api, self.clock)
         self._tasks: list[asyncio.Task[None]] = []
