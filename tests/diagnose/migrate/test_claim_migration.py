@@ -1,63 +1,28 @@
-"""DRA-4: manifests that count GPUs, migrated to claims: as text, and the devices that match."""
+"""DRA-4: manifests that count GPUs, migrated to claims: what is written, as text and as a patch."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
 import pytest
 import yaml
 
-from tonnage.diagnose.cluster_view import ground_of
+from support.claim_migrations import PRODUCTS, migrated, only, pod, terms
 from tonnage.diagnose.lint.manifest_objects import at_path
 from tonnage.diagnose.lint.sheet import Sheet
-from tonnage.diagnose.migrate.claim_migration import ClaimMigration
-from tonnage.diagnose.migrate.migrated_texts import MigratedText, migrated_texts
-from tonnage.diagnose.migrate.same_devices import DeviceComparison, compared_devices
+from tonnage.diagnose.migrate.migrated_texts import migrated_texts
 from tonnage.diagnose.migrate.text_changes import changed
-from tonnage.model.kubernetes.cluster import Pod
-from tonnage.reading.documents import manifests_from_documents, snapshot_from_documents
 
-PRODUCTS = ["NVIDIA A100-SXM4-80GB", "Tesla T4"]
-GPU = "nvidia.com/gpu"
 DRIVER = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"
+
 A100 = "device.attributes['gpu.nvidia.com'].productName == 'NVIDIA A100-SXM4-80GB'"
+
 T4 = "device.attributes['gpu.nvidia.com'].productName == 'Tesla T4'"
+
 OVER_40G = "device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('40000Mi'))"
 
-
 OTHER_TERM = "\n      - matchExpressions:\n        - "
-
-
-def migrated(text: str) -> MigratedText:
-    (answer,) = migrated_texts([Sheet("pod.yaml", dedent(text))], "default", PRODUCTS)
-    return answer
-
-
-def pod(spec: str, resources: str = "{limits: {nvidia.com/gpu: 1}}") -> MigratedText:
-    lines = dedent(spec).strip("\n").splitlines()
-    head = ["apiVersion: v1", "kind: Pod", "metadata:", "  name: train", "spec:"]
-    tail = ["  containers:", "  - name: main", f"    resources: {resources}"]
-    return migrated("\n".join([*head, *(f"  {line}" for line in lines), *tail, ""]))
-
-
-def only(text: MigratedText) -> ClaimMigration:
-    (migration,) = text.migrations
-    return migration
-
-
-def terms(*expressions: str) -> str:
-    return "\n".join(
-        [
-            "affinity:",
-            "  nodeAffinity:",
-            "    requiredDuringSchedulingIgnoredDuringExecution:",
-            "      nodeSelectorTerms:",
-            "      - matchExpressions:",
-            *(f"        - {expression}" for expression in expressions),
-        ]
-    )
 
 
 def test_product_and_memory_move_into_a_class_and_all_else_stays_to_the_letter() -> None:
@@ -379,109 +344,6 @@ spec:
         ("ResourceClaimTemplate", "a-gpu"),
         ("ResourceClaimTemplate", "b-gpu"),
     ]
-
-
-def node(name: str, product: str, gpus: int = 1, **labels: str) -> dict[str, Any]:
-    own = {"nvidia.com/gpu.product": product, "nvidia.com/gpu.memory": "81920", **labels}
-    amounts = {GPU: str(gpus), "pods": "110"}
-    status = {"capacity": amounts, "allocatable": amounts}
-    return {
-        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": own}, "status": status
-    }  # fmt: skip
-
-
-def agent(name: str, *products: str, memory: int = 81920) -> dict[str, Any]:
-    devices = [
-        {"uuid": f"GPU-{name}-{i}", "index": i, "product": product, "memoryMiB": memory, "resource": GPU,
-         "computeCapability": "8.0"}
-        for i, product in enumerate(products)
-    ]  # fmt: skip
-    return {
-        "apiVersion": "tonnage.dev/v1alpha1",
-        "kind": "NodeGPUStatus",
-        "metadata": {"name": name},
-        "status": {"devices": devices, "driverVersion": "570.1", "cudaVersion": "12.8"},
-    }
-
-
-def comparison(text: MigratedText, *objects: dict[str, Any]) -> DeviceComparison:
-    migration = only(text)
-    ground = ground_of(snapshot_from_documents([{"kind": "List", "items": list(objects)}]))
-    before, after = (
-        pod_of(spec) for spec in (migration.site.spec, at_path(migration.after(), migration.site.path))
-    )
-    return compared_devices(migration, before, after, ground)
-
-
-def pod_of(spec: Any) -> Pod:
-    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
-    return manifests_from_documents([body])[0].pod
-
-
-BIG_A100 = terms(
-    "{key: nvidia.com/gpu.product, operator: In, values: [NVIDIA-A100-SXM4-80GB]}",
-    "{key: nvidia.com/gpu.memory, operator: Gt, values: ['40000']}",
-)
-
-
-@pytest.mark.parametrize(
-    ("objects", "expected"),
-    [
-        pytest.param(
-            [
-                node("a", "NVIDIA-A100-SXM4-80GB", 2),
-                agent("a", *["NVIDIA A100-SXM4-80GB"] * 2),
-                node("t", "Tesla-T4"),
-                agent("t", "Tesla T4", memory=15360),
-            ],
-            DeviceComparison(same=("a/gpu-0", "a/gpu-1")),
-            id="the same devices",
-        ),
-        pytest.param(
-            [node("a", "NVIDIA-A100-SXM4-80GB"), agent("a", "Tesla T4", memory=15360)],
-            DeviceComparison(only_before=("a/gpu-0",)),
-            id="a label that is not true",
-        ),
-        pytest.param(
-            [node("a", "Tesla-T4"), agent("a", "NVIDIA A100-SXM4-80GB")],
-            DeviceComparison(only_after=("a/gpu-0",)),
-            id="a GPU that no label tells of",
-        ),
-        pytest.param(
-            [node("a", "NVIDIA-A100-SXM4-80GB")],
-            DeviceComparison(unknown=("a",)),
-            id="a node without an agent",
-        ),
-    ],
-)
-def test_devices_are_compared_one_by_one(objects: list[dict[str, Any]], expected: DeviceComparison) -> None:
-    compared = comparison(pod(BIG_A100), *objects)
-    assert compared == expected
-    assert compared.proven == bool(expected.same)
-    assert list(compared.lines())
-
-
-def test_a_node_that_offers_claims_is_judged_by_its_slices() -> None:
-    attributes = {
-        "type": {"string": "gpu"},
-        "uuid": {"string": "GPU-a-0"},
-        "productName": {"string": "NVIDIA A100-SXM4-80GB"},
-    }
-    published = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": "00"},
-        "spec": {
-            "driver": "gpu.nvidia.com",
-            "nodeName": "a",
-            "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": "gpu-7", "attributes": attributes}],
-        },
-    }
-    label, report = node("a", "NVIDIA-A100-SXM4-80GB"), agent("a", "NVIDIA A100-SXM4-80GB")
-    compared = comparison(pod(BIG_A100), label, report, published)
-    assert compared.only_before == ("a/gpu-7",)
-    assert compared.failures == ("gpu-7: no such key: memory",)
 
 
 def test_the_lab_applies_what_the_command_writes() -> None:

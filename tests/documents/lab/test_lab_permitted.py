@@ -8,12 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.documents.lab.command import parse_command
-from tonnage.documents.lab.options import Argument, Option, OptionKind, read_words
 from tonnage.documents.lab.permitted import PERMITTED
 from tonnage.documents.lab.review import review
 from tonnage.documents.lab.steps import parse_lab
-from tonnage.documents.yaml.source import DocumentFieldError
 from tonnage.model.errors import ConfigError
 
 FILES = {
@@ -230,6 +227,7 @@ HOSTILE = [
     "tonnage -v status",
     "tonnage status --verbose=x",
 ]
+
 VARIABLE = [
     "kubectl $V pods",
     "kubectl create $V x",
@@ -306,6 +304,7 @@ PERMITTED_OPTIONS = {
     "helm upgrade": ["-i", "--wait", "-n ml", "--set a=b", "-f values.yaml"],
     "tonnage explain": ["-v", "-n ml", "-o json", "-f a.yaml"],
 }
+
 REFUSED = [
     ["--kubeconfig", "a.yaml"],
     ["--kubeconfig=a.yaml"],
@@ -351,90 +350,3 @@ def test_whatever_is_permitted_names_no_file_outside(program: str, words: list[s
         except ConfigError:
             continue
         assert set(review(read.steps[1].command).files) <= FILES - {"a.yaml,/etc/passwd", "-k", "x=y"}
-
-
-@pytest.mark.parametrize(
-    ("words", "pflag", "found"),
-    [
-        (["-o=x"], True, [Option("-o", OptionKind.TEXT, "x")]),
-        (["-o=x"], False, [Option("-o", OptionKind.TEXT, "=x")]),
-        (["-o="], True, [Option("-o", OptionKind.TEXT, "=")]),
-        (["-ox"], False, [Option("-o", OptionKind.TEXT, "x")]),
-        (["-ab"], True, [Option("-a", OptionKind.SWITCH), Option("-b", OptionKind.SWITCH)]),
-        (["-a=false", "x"], True, [Option("-a", OptionKind.SWITCH, "false"), Argument("x")]),
-        (["--out", "x", "-"], True, [Option("--out", OptionKind.TEXT, "x"), Argument("-")]),
-        (["--out=", "x"], True, [Option("--out", OptionKind.TEXT, ""), Argument("x")]),
-        (["--", "-o", "x"], True, [Argument("-o", True), Argument("x", True)]),
-    ],
-)
-def test_words_are_read_as_the_program_reads_them(
-    words: list[str], pflag: bool, found: list[Option | Argument]
-) -> None:
-    options = {
-        "-o": OptionKind.TEXT,
-        "--out": OptionKind.TEXT,
-        "-a": OptionKind.SWITCH,
-        "-b": OptionKind.SWITCH,
-    }
-    assert list(read_words(words, options, pflag=pflag)) == found
-
-
-@pytest.mark.parametrize("words", [["-ao"], ["-aox"], ["-o", "-x"], ["--out", "--x"], ["-o"], ["--ou", "x"]])
-def test_words_that_can_be_read_in_two_ways_are_refused(words: list[str]) -> None:
-    options = {"-o": OptionKind.TEXT, "--out": OptionKind.TEXT, "-a": OptionKind.SWITCH}
-    with pytest.raises(DocumentFieldError):
-        list(read_words(words, options, pflag=True))
-
-
-@pytest.mark.parametrize(
-    ("command", "changes"),
-    [
-        ("kubectl apply -f a.yaml", True),
-        ("kubectl apply -f a.yaml --dry-run=server", False),
-        ("kubectl apply -f a.yaml --dry-run=server --dry-run=none", True),
-        ("kubectl apply -f a.yaml --dry-run", True),
-        ("kubectl exec x -- ls", True),
-        ("kubectl get pods", False),
-        ("kubectl rollout status deployment/x", False),
-        ("helm template chart", False),
-        ("helm uninstall x", True),
-        ("tonnage lint a.yaml", False),
-    ],
-)
-def test_whether_a_command_changes_the_cluster(command: str, changes: bool) -> None:
-    assert review(parse_command(command)).changes is changes
-
-
-def _steps(*commands: str) -> str:
-    runs = "".join(f"  - run: {command}\n" for command in commands)
-    return f"name: x\ntitle: X\nscenario: inference\nsteps:\n{runs}"
-
-
-def test_a_lab_reads_the_snapshots_that_it_wrote_before() -> None:
-    written, read = (
-        "tonnage snapshot --redact names --file c.jsonl.gz",
-        "tonnage status --snapshot=c.jsonl.gz",
-    )
-    steps = parse_lab(_steps(written, read), source="lab.yaml", files=FILES).steps
-    assert [*review(steps[0].command).written] == ["c.jsonl.gz"]
-    assert [*review(steps[1].command).snapshots] == ["c.jsonl.gz"]
-    assert [*review(steps[1].command).files] == []
-
-
-@pytest.mark.parametrize(
-    "commands",
-    [
-        ("tonnage status --snapshot c.jsonl", "tonnage snapshot --file c.jsonl"),
-        ("tonnage snapshot --file c.jsonl", "kubectl apply -f c.jsonl"),
-        ("tonnage snapshot --file c.jsonl", "tonnage lint c.jsonl"),
-    ],
-    ids=["before it is written", "as a manifest", "as any other file"],
-)
-def test_a_snapshot_is_read_as_nothing_else(commands: tuple[str, ...]) -> None:
-    with pytest.raises(ConfigError, match="has no file"):
-        parse_lab(_steps(*commands), source="lab.yaml", files=FILES)
-
-
-def test_a_snapshot_takes_no_name_of_a_file_beside_the_lab() -> None:
-    with pytest.raises(ConfigError, match="already a file"):
-        parse_lab(_steps("tonnage snapshot --file c.jsonl"), source="lab.yaml", files={"c.jsonl"})
