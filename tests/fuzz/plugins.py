@@ -21,6 +21,7 @@ from tonnage.twin.apiserver.authentication.account_tokens import TokenKey, unsig
 from tonnage.twin.apiserver.webhooks.client import _refused, _trusting
 from tonnage.twin.apiserver.webhooks.review import V1, V1BETA1, CallError, read_answer
 from tonnage.twin.kubelet.claims.claim_cache import decode_claims, encode_claims
+from tonnage.twin.kubelet.claims.device_health import DeviceHealth
 from tonnage.twin.kubelet.claims.drivers import Drivers
 from tonnage.twin.kubelet.claims.manager import ClaimManager
 from tonnage.twin.kubelet.containers.runtime_port import StartError
@@ -33,10 +34,11 @@ from tonnage.twin.kubelet.node_disk import LocalDisk
 from tonnage.twin.kubelet.node_spec import NodePaths
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as wire
 from tonnage.wire.kubelet import methods
-from tonnage.wire.kubelet.claim_methods import GET_INFO
+from tonnage.wire.kubelet.claim_methods import GET_INFO, health_method
 from tonnage.wire.objects import ObjectMeta, Pod
 
 Target = Callable[[bytes], None]
+HEALTH: Final = "v1.DRAResourceHealth"
 _POD: Final = Pod(metadata=ObjectMeta(name="p", namespace="d", uid="u"))
 
 
@@ -53,6 +55,9 @@ def plugin_messages() -> Iterator[Target]:
                 answer = GET_INFO.response.FromString(data)
                 drivers = Drivers(node.paths, _nobody_waits)
                 drivers._driver(answer, Path(folder) / "x.sock", (0, 0))
+            with suppress(DecodeError):
+                reports = health_method(HEALTH).response.FromString(data)
+                DeviceHealth(FastClock(), lambda: None)._note("d", reports.devices)
             with suppress(ValueError):
                 claims = decode_claims(data)
                 assert decode_claims(encode_claims(claims)) == claims

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import grpc.aio
 
 from tonnage.wire.kubelet import claim_methods as methods
 from tonnage.wire.kubelet import dra_v1_pb2 as wire
+from tonnage.wire.kubelet import drahealth_v1_pb2 as health
 from tonnage.wire.kubelet import pluginregistration_pb2 as registration
 
 
@@ -27,6 +29,8 @@ class FakeDriver:
         self.unprepared: list[str] = []
         self.errors: dict[str, str] = {}
         self.skips = False
+        self.health: asyncio.Queue[Any] = asyncio.Queue()
+        """What is said next of device g0: a number of the protocol."""
         self.type = methods.PLUGIN_TYPE
         self._server: grpc.aio.Server | None = None
 
@@ -44,6 +48,13 @@ class FakeDriver:
                 answer, method.request.FromString, method.response.SerializeToString
             )
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {name: handler}),))
+        for version in methods.HEALTH_SERVICES:
+            method = methods.health_method(version)
+            _, service, name = method.path.split("/")
+            stream = grpc.unary_stream_rpc_method_handler(
+                self._watch, method.request.FromString, method.response.SerializeToString
+            )
+            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {name: stream}),))
         for file in (self.endpoint, self.file):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.unlink(missing_ok=True)
@@ -68,6 +79,12 @@ class FakeDriver:
     async def _notify(self, request: registration.RegistrationStatus, _context: Any) -> Any:
         self.told.append(None if request.plugin_registered else request.error)
         return registration.RegistrationStatusResponse()
+
+    async def _watch(self, _request: Any, _context: Any) -> Any:
+        while True:
+            device = health.DeviceIdentifier(pool_name="p", device_name="g0")
+            row = health.DeviceHealth(device=device, health=await self.health.get())
+            yield health.NodeWatchResourcesResponse(devices=[row])
 
     async def _prepare(self, request: wire.NodePrepareResourcesRequest, _context: Any) -> Any:
         self.prepared += [claim.name for claim in request.claims]

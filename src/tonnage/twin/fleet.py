@@ -11,6 +11,7 @@ from typing import Final
 
 from tonnage.documents.scenario import Scenario
 from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.kubernetes.feature_gates import HEALTH, FeatureGates, minor_of
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.in_process_client import kubelet_client
@@ -88,9 +89,11 @@ class TwinNodes:
         self._clock = clock
         self._servers: KubeletServer | None = None
         commands = Programs(programs)
+        has_health = FeatureGates(minor_of(kubelet_version), scenario.gates).has(HEALTH)
         nodes: dict[str, TwinNode] = {}
         for number, machine in enumerate(machines_of(scenario, address=LOOPBACK)):
-            reported = replace(machine, spec=replace(machine.spec, kubelet_version=kubelet_version))
+            spec = replace(machine.spec, kubelet_version=kubelet_version, health_in_status=has_health)
+            reported = replace(machine, spec=spec)
             nodes[machine.spec.name] = self._node(
                 reported, api_of(number), runtime_dir / str(number), commands
             )

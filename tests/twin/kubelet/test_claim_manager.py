@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import grpc
@@ -12,6 +13,7 @@ import grpc.aio
 import pytest
 
 from support.claim_driver import FakeDriver
+from tonnage.twin.kubelet.node_spec import KubeletNode
 from tonnage.wire import kinds
 from tonnage.wire.kubelet import methods
 from tonnage.wire.kubelet import podresources_v1_pb2 as resources
@@ -202,3 +204,42 @@ async def test_who_is_taken_as_a_driver(world: World, change: Any, told: str | N
         assert driver.told[0] is None if told is None else str(driver.told[0]).startswith(told)
     finally:
         await driver.stop()
+
+
+@pytest.mark.parametrize("version", ["v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"])
+async def test_a_pod_says_how_the_devices_of_its_claims_are_where_the_gate_is_on(
+    start: Any, version: str
+) -> None:
+    spec = KubeletNode("a100-0", pod_cidr="10.244.7.0/24", health_in_status=True)
+    async with start(spec) as world:
+        driver = FakeDriver(world.root / "var/lib/kubelet", versions=(V1, version))
+        await driver.start()
+        try:
+            await passes(world, lambda: driver.told)
+            claim(world, "mine", "web")
+            bind(world, "web", "mine")
+            await passes(world, lambda: running(world, "web"))
+
+            def shown() -> Any:
+                [status] = world.api.pod("web")["status"]["containerStatuses"]
+                [row] = status.get("allocatedResourcesStatus", [{}])
+                return row.get("name"), *(each["health"] for each in row.get("resources", ()))
+
+            def shows(health: str) -> bool:
+                return bool(shown() == ("claim:x", health))
+
+            for number, health in ((1, "Healthy"), (2, "Unhealthy"), (1, "Healthy")):
+                driver.health.put_nowait(number)
+                await passes(world, partial(shows, health))
+            [status] = world.api.pod("web")["status"]["containerStatuses"]
+            [entry] = status["allocatedResourcesStatus"][0]["resources"]
+            assert entry["resourceID"] == "d.example.com/claim=uid-of-mine-g0"
+        finally:
+            await driver.stop()
+
+
+async def test_by_default_a_pod_says_nothing_of_its_devices_health(world: World, driver: FakeDriver) -> None:
+    claim(world, "mine", "web")
+    bind(world, "web", "mine")
+    await passes(world, lambda: running(world, "web"))
+    assert "allocatedResourcesStatus" not in world.api.pod("web")["status"]["containerStatuses"][0]

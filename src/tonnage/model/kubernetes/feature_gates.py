@@ -16,7 +16,8 @@ PARTITIONS: Final = "DRAPartitionableDevices"
 TAINTS: Final = "DRADeviceTaints"
 SHARES: Final = "DRAConsumableCapacity"
 CONDITIONS: Final = "DRADeviceBindingConditions"
-_ON_SINCE: Final[Mapping[str, int]] = dict.fromkeys((PARTITIONS, TAINTS, SHARES, CONDITIONS), 36)
+HEALTH: Final = "ResourceHealthStatus"
+_ON_SINCE: Final[Mapping[str, int]] = dict.fromkeys((PARTITIONS, TAINTS, SHARES, CONDITIONS, HEALTH), 36)
 """The first minor release of Kubernetes 1 that has a gate on by default."""
 _FLAG: Final = "--feature-gates"
 

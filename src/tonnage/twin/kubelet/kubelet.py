@@ -53,7 +53,8 @@ class _Incarnation:
         machine = ReportedMachine(self.devices, runtime, lambda: self.port)
         self.reporter = NodeReporter(spec, api, clock, machine, self._outbox)
         self.statuses = StatusWriter(api, clock)
-        self.claims = ClaimManager(spec.name, api, clock, paths, disk)
+        on_health = self._health_changed if spec.health_in_status else None
+        self.claims = ClaimManager(spec.name, api, clock, paths, disk, on_health)
         node = StarterNode(spec.address, paths, spec.nvidia_runtime)
         services = NodeServices(
             spec.name,
@@ -73,6 +74,9 @@ class _Incarnation:
 
     def _devices_changed(self) -> None:
         self.reporter.changed()
+
+    def _health_changed(self) -> None:
+        self.pods.publish_claiming()
 
     async def run(self, ready: asyncio.Event) -> None:
         """Live until cancelled. `ready` is set once the sockets stand."""

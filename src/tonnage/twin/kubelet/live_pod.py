@@ -164,7 +164,9 @@ class LivePod:
         self._changed.set()
         self._changed = asyncio.Event()
         now = timestamp(self.node.clock.now())
-        self.node.statuses.put(self.pod, status_of(self.pod, self.progress, now), self._loopback())
+        status = status_of(self.pod, self.progress, now)
+        self.node.claims.add_health(self.pod, status)
+        self.node.statuses.put(self.pod, status, self._loopback())
 
     def served_at(self, port: int) -> int | None:
         """The loopback port of this machine at which a port of the pod is reached; None: nobody serves it."""

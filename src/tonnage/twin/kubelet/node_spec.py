@@ -54,6 +54,8 @@ class KubeletNode:
     topology_policy: TopologyPolicy = TopologyPolicy.NONE
     topology_scope: TopologyScope = TopologyScope.CONTAINER
     topology_options: Mapping[str, str] = field(default_factory=dict)
+    health_in_status: bool = False
+    """Whether pods say how the devices of their claims are (the gate ResourceHealthStatus)."""
     nvidia_runtime: bool = True
     """Whether the NVIDIA container toolkit is installed; without it a container sees no GPU (RUN-2)."""
 

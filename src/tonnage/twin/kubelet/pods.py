@@ -88,6 +88,12 @@ class PodWorkers:
         entry = self._entries.get(self._uids.get((namespace, name), ""))
         return entry.worker if entry is not None else None
 
+    def publish_claiming(self) -> None:
+        """Have the status of pods with claims written again: their devices' health changed."""
+        for entry in self._entries.values():
+            if entry.worker.pod.spec.resource_claims and not entry.worker.finished:
+                entry.worker.live.publish()
+
     def _note(self, key: Key) -> None:
         self._changed.append(key)
         self._wake.set()

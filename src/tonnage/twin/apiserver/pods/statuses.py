@@ -9,23 +9,24 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, mapping, mappings, number, text
+from tonnage.model.kubernetes.feature_gates import DEFAULT_GATES, HEALTH, FeatureGates
 
 _GATED: Final = ("resources", "allocatedResources", "extendedResourceClaimStatus")
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _OBSERVED: Final = "observedGeneration"
 
 
-def complete_status(pod: JsonObject, old: JsonObject) -> None:
-    """Keep the class of service and what generations were seen; drop what is behind gates, all off.
+def complete_status(pod: JsonObject, old: JsonObject, gates: FeatureGates = DEFAULT_GATES) -> None:
+    """Keep the class of service and what generations were seen; drop what is behind gates that are off.
 
-    The gates are InPlacePodLevelResourcesVerticalScaling, DRAExtendedResource and ResourceHealthStatus.
+    InPlacePodLevelResourcesVerticalScaling and DRAExtendedResource always are.
     """
     status, before = mapping(pod, "status"), mapping(old, "status")
     if not text(status, "qosClass"):
         _keep(status, before, "qosClass")
     for key in _GATED:
         status.pop(key, None)
-    for key in _STATUSES:
+    for key in () if gates.has(HEALTH) else _STATUSES:
         for entry in mappings(status, key):
             entry.pop("allocatedResourcesStatus", None)
     if not number(status, _OBSERVED):

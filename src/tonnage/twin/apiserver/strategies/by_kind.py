@@ -220,7 +220,7 @@ def _with_part(request: ApiRequest, obj: JsonObject, old: JsonObject, now: str) 
     if request.subresource == "status":
         whole = _with_status(served, obj, old)
         if served.key == POD:
-            complete_status(whole, old)
+            complete_status(whole, old, served.gates)
         elif served.key == NODE:
             drop(whole, "status", "config")
         elif served.key == VOLUME:

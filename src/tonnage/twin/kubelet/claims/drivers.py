@@ -34,13 +34,17 @@ _VERSIONS: Final = (methods.V1, methods.V1BETA1)
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """A driver that is registered: by which file, where it answers, and in which version."""
+    """A driver that is registered: by which file, where it answers, and in which version.
+
+    `health` is the version of its stream of devices' health; empty for none.
+    """
 
     name: str
     file: Path
     identity: tuple[int, int]
     endpoint: Path
     version: str
+    health: str = ""
 
 
 class Drivers:
@@ -55,6 +59,9 @@ class Drivers:
     def registered(self, name: str) -> bool:
         """Whether there is such a driver."""
         return self._find(name) is not None
+
+    def __iter__(self) -> Iterator[Driver]:
+        return iter(tuple(self._by_file.values()))
 
     async def look(self) -> bool:
         """Register what came, and forget what left; False: somebody did not answer, so look again."""
@@ -133,7 +140,8 @@ class Drivers:
         endpoint = self._paths.root / answer.endpoint.lstrip("/") if answer.endpoint else file
         if ".." in endpoint.parts:
             return None, f"the endpoint {answer.endpoint} leads elsewhere"
-        return Driver(answer.name, file, identity, endpoint, version), ""
+        health = next((name for name in methods.HEALTH_SERVICES if name in supported), "")
+        return Driver(answer.name, file, identity, endpoint, version, health), ""
 
 
 def _sockets(folder: Path) -> Iterator[tuple[Path, tuple[int, int]]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,8 @@ import msgspec
 
 from tonnage.loop.ticks import next_beat
 from tonnage.model.errors import ApiError, ClusterError
+from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import mappings, text
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.kubelet.devices.plugins import PluginError
@@ -27,6 +29,7 @@ from tonnage.wire.objects import Pod
 if TYPE_CHECKING:
     from tonnage.model.kubernetes.resource_claims import ResourceClaim
     from tonnage.twin.kubelet.claims.claim_cache import ClaimedDevice, ClaimInfo
+    from tonnage.twin.kubelet.claims.device_health import DeviceHealth
     from tonnage.twin.kubelet.claims.drivers import Drivers
     from tonnage.wire.kubelet import dra_v1_pb2 as wire
 
@@ -38,8 +41,19 @@ WIPE_S: Final = 30.0
 class ClaimManager:
     """The claims of one node. Modules that only drivers and claims need are loaded with the first of them."""
 
-    def __init__(self, node: str, api: KubernetesApi, clock: Clock, paths: NodePaths, disk: NodeDisk) -> None:
+    def __init__(
+        self,
+        node: str,
+        api: KubernetesApi,
+        clock: Clock,
+        paths: NodePaths,
+        disk: NodeDisk,
+        on_health: Callable[[], None] | None = None,
+    ) -> None:
+        """`on_health` is called when devices' health changed; None: nobody wants to know it."""
         self._node = node
+        self._on_health = on_health
+        self._health: DeviceHealth | None = None
         self._api = api
         self._clock = clock
         self._paths = paths
@@ -72,6 +86,8 @@ class ClaimManager:
                 await self._look()
                 await next_beat(self._clock)
         finally:
+            if self._health is not None:
+                await self._health.close()
             for task in self._wiping.values():
                 task.cancel()
             await asyncio.gather(*self._wiping.values(), return_exceptions=True)
@@ -122,17 +138,48 @@ class ClaimManager:
         """The names that the container runtime gets for a container."""
         return [
             name
-            for claim, request in self._of_container(pod, container)
+            for _, claim, request in self._of_container(pod, container)
             for name in claim.cdi_devices(request)
         ]
 
     def of_container(self, pod: Pod, container: str) -> list[ClaimInfo]:
         """The claims that a container uses, each once."""
-        claims = {claim.key: claim for claim, _ in self._of_container(pod, container)}
+        claims = {claim.key: claim for _, claim, _ in self._of_container(pod, container)}
         return list(claims.values())
 
-    def _of_container(self, pod: Pod, name: str) -> Iterator[tuple[ClaimInfo, str]]:
-        """(claim, request) of every entry in a container's `resources.claims`; an empty request: all."""
+    def add_health(self, pod: Pod, status: JsonObject) -> None:
+        """Have the pod's status say how the devices of its claims are, as far as that is known."""
+        if self._health is None:
+            return
+        for statuses in ("containerStatuses", "initContainerStatuses"):
+            for entry in mappings(status, statuses):
+                if rows := self._health_rows(pod, text(entry, "name"), self._health):
+                    entry["allocatedResourcesStatus"] = rows
+
+    def _health_rows(self, pod: Pod, container: str, health: DeviceHealth) -> list[JsonValue]:
+        """All devices of a claim, whichever request the container names: kubelet does not choose either."""
+        rows: list[JsonValue] = []
+        for reference, claim, request in self._of_container(pod, container):
+            resources: list[JsonValue] = [
+                {
+                    "resourceID": next(
+                        iter(device.cdi_device_ids or ()), f"{driver}/{device.pool_name}/{device.device_name}"
+                    ),
+                    "health": health.of(driver, device.pool_name, device.device_name),
+                }
+                for driver, state in claim.driver_state.items()
+                for device in state.devices or ()
+            ]
+            name = f"claim:{reference}/{request}" if request else f"claim:{reference}"
+            if resources:
+                rows.append({"name": name, "resources": resources})
+        return rows
+
+    def _of_container(self, pod: Pod, name: str) -> Iterator[tuple[str, ClaimInfo, str]]:
+        """(name in the pod, claim, request) of every entry in a container's `resources.claims`.
+
+        An empty request: all.
+        """
         if not pod.spec.resource_claims:
             return
         spec = pod.spec
@@ -146,7 +193,7 @@ class ClaimManager:
         for entry in container.resources.claims if container is not None else ():
             claim = self._claims.get((pod.metadata.namespace, str(names.get(entry.get("name")))))
             if claim is not None:
-                yield claim, str(entry.get("request") or "")
+                yield str(entry.get("name")), claim, str(entry.get("request") or "")
 
     def _registered(self, driver: str) -> bool:
         return self._drivers is not None and self._drivers.registered(driver)
@@ -163,6 +210,12 @@ class ClaimManager:
             self._drivers = Drivers(self._paths, self._gone)
         if not await self._drivers.look():
             self._folder_stamp = 0
+        if self._on_health is not None:
+            if self._health is None:
+                from tonnage.twin.kubelet.claims.device_health import DeviceHealth
+
+                self._health = DeviceHealth(self._clock, self._on_health)
+            self._health.follow(self._drivers)
 
     async def _gone(self, driver: str) -> None:
         """Remove the driver's slices, unless it comes back in time."""
