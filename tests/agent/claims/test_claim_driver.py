@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from support.claim_kubelet import eventually
-from support.claim_node import ALL, HARDWARE, NODE, SOME, ClaimNode, names, sharing
-from tonnage.adapters.clock import SystemClock
+from support.claim_node import ALL, HARDWARE, NODE, SOME, ClaimNode, names
+from support.claim_reports import holders, reported
 from tonnage.agent.options import STATE
 from tonnage.decide.node.cdi.rules import spec_problems
-from tonnage.decide.node.claims.sharing import daemon_name
 from tonnage.decide.node.claims.slices import MARK
 from tonnage.model.devices.claims import DRIVER, ClaimRef
-from tonnage.model.devices.inventory import ComputeMode, TimeSlice
-from tonnage.twin.devices.scenario import ScenarioBackend
-from tonnage.twin.mps_control import MpsProgram
 from tonnage.wire import kinds
 from tonnage.wire.kubelet.claim_methods import V1, V1BETA1
 
@@ -312,132 +307,3 @@ async def test_mig_devices_that_exist_are_claimed_by_nvidias_names(scene: ClaimN
         beside = await scene.claim("beside", "gpu-0-mig-1g5gb-19-4")
         assert not (await scene.kubelet.prepare(beside))[beside.uid].error
         assert await scene.kubelet.unprepare(claim, beside) == {claim.uid: "", beside.uid: ""}
-
-
-PARTITIONED = "version: v1\nclaims: {devices: all, dynamicMig: true}\n"
-
-
-async def test_a_mig_device_is_made_for_a_claim_at_its_place_and_removed_with_it(gated: ClaimNode) -> None:
-    await gated.begin(PARTITIONED)
-    (gated.root / "hardware.yaml").write_text("devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n")
-    backend = ScenarioBackend(gated.root / "hardware.yaml", SystemClock())
-
-    async def instances() -> list[tuple[str, int]]:
-        [gpu] = await backend.divided()
-        return [(each.profile, each.start) for each in gpu.instances]
-
-    async with gated.agent():
-        await gated.kubelet.register()
-        counters, devices = await gated.slices(lambda listing: len(listing) == 2)
-        [counter_set] = counters.spec["sharedCounters"]
-        assert counter_set["name"] == "gpu-0-counter-set"
-        assert counter_set["counters"]["memory"] == {"value": "40Gi"}
-        assert len(devices.spec["devices"]) == 25, "every place of every profile, and not the GPU"
-        [half] = [each for each in devices.spec["devices"] if each["name"] == "gpu-0-mig-3g20gb-9-4"]
-        assert "uuid" not in half["attributes"]
-        used = half["consumesCounters"][0]["counters"]
-        assert sorted(used) == ["memory", *(f"memory-slice-{n}" for n in (4, 5, 6, 7))]
-        before = devices.spec
-
-        claim = await gated.claim("part", "gpu-0-mig-3g20gb-9-4", "gpu-0-mig-1g5gb-19-0")
-        answer = (await gated.kubelet.prepare(claim))[claim.uid]
-        assert not answer.error
-        assert await instances() == [("3g.20gb", 4), ("1g.5gb", 0)]
-        assert [each["name"] for each in gated.spec(claim)["devices"]] == [
-            f"{claim.uid}-gpu-0-mig-{name}" for name in ("3g20gb-9-4", "1g5gb-19-0")
-        ]
-        assert (await gated.kubelet.prepare(claim))[claim.uid] == answer
-        other = await gated.claim("other", "gpu-0-mig-2g10gb-14-4")
-        assert "is held as claim ml/part" in (await gated.kubelet.prepare(other))[other.uid].error
-        [_, devices] = await gated.slices(lambda listing: len(listing) == 2)
-        assert devices.spec == before, "the scheduler's counters say what is taken"
-    await gated.api.delete(kinds.RESOURCE_CLAIM, "part", namespace="ml")
-    async with gated.agent():
-        await gated.kubelet.register()
-        assert (await gated.kubelet.prepare(claim))[claim.uid] == answer
-        assert await gated.kubelet.unprepare(claim) == {claim.uid: ""}
-        assert await instances() == []
-        assert not (await gated.kubelet.prepare(other))[other.uid].error
-        assert await instances() == [("2g.10gb", 4)]
-
-
-async def test_without_counters_on_the_server_no_mig_device_is_offered_that_does_not_exist(
-    scene: ClaimNode,
-) -> None:
-    """In 1.35 the gate DRAPartitionableDevices is off."""
-    await scene.begin(PARTITIONED)
-    hardware = "devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n- {uuid: GPU-1, model: T4}\n"
-    (scene.root / "hardware.yaml").write_text(hardware)
-    async with scene.agent():
-        await scene.kubelet.register()
-        await scene.slices(lambda listing: names(listing) == ["gpu-1"])
-        events = await eventually(scene.events)
-        assert "DRAPartitionableDevices is off on this server" in events[0].message
-
-
-async def test_a_time_slice_is_set_for_a_claim_and_taken_back_with_it(scene: ClaimNode) -> None:
-    await scene.begin(ALL)
-    backend = ScenarioBackend(scene.root / "hardware.yaml", SystemClock())
-    config = sharing(strategy="TimeSlicing", timeSlicingConfig={"interval": "Long"})
-    async with scene.agent():
-        await scene.kubelet.register()
-        claim = await scene.claim("sliced", "gpu-1", config=config)
-        assert not (await scene.kubelet.prepare(claim))[claim.uid].error
-        assert backend.settings().slices == {"GPU-1": TimeSlice.LONG}
-    async with scene.agent():
-        await scene.kubelet.register()
-        assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
-        assert backend.settings().slices == {"GPU-1": TimeSlice.DEFAULT}
-
-
-async def test_a_claim_has_an_mps_daemon_of_its_own_as_long_as_it_is_prepared(scene: ClaimNode) -> None:
-    await scene.begin(f"{ALL}flags: {{mpsRoot: /run/nvidia/mps}}\n")
-    MpsProgram(scene.root).install()
-    backend = ScenarioBackend(scene.root / "hardware.yaml", SystemClock())
-    config = sharing(strategy="MPS", mpsConfig={"defaultActiveThreadPercentage": 40})
-    async with scene.agent():
-        await scene.kubelet.register()
-        claim = await scene.claim("shared", "gpu-0", config=config)
-        assert not (await scene.kubelet.prepare(claim))[claim.uid].error
-        assert backend.settings().modes == {"GPU-0": ComputeMode.EXCLUSIVE_PROCESS}
-        folder = f"/run/nvidia/mps/{daemon_name(claim.uid, 0)}"
-        assert (scene.root / folder.lstrip("/") / "pipe").is_dir()
-        [entry] = scene.spec(claim)["devices"]
-        inside = f"/mps/{daemon_name(claim.uid, 0)}/pipe"
-        assert f"CUDA_MPS_PIPE_DIRECTORY={inside}" in entry["containerEdits"]["env"]
-        mounts = {each["containerPath"]: each["hostPath"] for each in entry["containerEdits"]["mounts"]}
-        assert mounts == {inside: f"{folder}/pipe", "/dev/shm": "/run/nvidia/mps/shm"}
-        assert spec_problems(scene.spec(claim)) == ()
-        assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
-        assert backend.settings().modes == {"GPU-0": ComputeMode.DEFAULT}
-
-
-def holders(status: Any) -> list[tuple[str, str]]:
-    """Who has which device, as the node's report says it."""
-    return [
-        (uuid, holder["pod"])
-        for device in status.get("devices", ())
-        for holder in device.get("holders", ())
-        for uuid in holder["ids"]
-    ]
-
-
-async def test_without_the_flag_nobody_gets_a_claimed_gpu_and_that_is_told(scene: ClaimNode) -> None:
-    await scene.begin(SOME)
-    async with scene.agent(claims=False):
-        status = await reported(scene, lambda status: status["resources"])
-        assert [resource["capacity"] for resource in status["resources"]] == [1]
-        events = await eventually(scene.events)
-        assert "the agent runs without --claims" in events[0].message
-        assert not scene.kubelet.socket.exists()
-
-
-async def reported(scene: ClaimNode, until: Callable[[Any], object]) -> Any:
-    """The NodeGPUStatus, once that holds of it."""
-
-    async def look() -> Any:
-        listing = (await scene.api.list(kinds.NODE_GPU_STATUS)).items
-        status: Any = listing[0].status if listing else {}
-        return status if status and until(status) else None
-
-    return await eventually(look)

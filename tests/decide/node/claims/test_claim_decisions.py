@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import pytest
 
-from tonnage.decide.node.claims.opaque import DeviceConfig, read_config
+from support.claim_inputs import GPUS, V, part
 from tonnage.decide.node.claims.prepare import prepare
 from tonnage.decide.node.claims.published import available, published_devices
 from tonnage.decide.node.claims.sharing import ClaimGround, daemon_name
 from tonnage.decide.node.claims.slices import (
     ChangedSlice,
-    CounterShape,
     NewSlice,
     NodeOwner,
     SurplusSlice,
@@ -26,11 +23,9 @@ from tonnage.decide.node.claims.slices import (
 )
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.share import share
-from tonnage.model.catalog.mig import mig_model
 from tonnage.model.devices.claims import (
     DRIVER,
     ClaimRef,
-    Partition,
     PreparedClaim,
     PublishedDevice,
     SlicedDevice,
@@ -38,17 +33,13 @@ from tonnage.model.devices.claims import (
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice, TimeSlice
 from tonnage.model.devices.sharing import Hold, HoldKind, PluginConfig
 from tonnage.model.json_access import copied
-from tonnage.model.mig.geometry import is_valid
 from tonnage.model.reasons.reason import Reason
 
 OWNER = NodeOwner("n", "uid-n")
+
 REF = ClaimRef("ml", "train", "u-1")
-V = "resource.nvidia.com/v1beta1"
-KNOWN = f"{V}, GpuConfig or MigDeviceConfig"
-MPS = "sharing.mpsConfig"
-THREADS = "sharing.mpsConfig.defaultActiveThreadPercentage"
+
 CONFIG = "claim ml/train: status.allocation.devices.config[0]"
-GPUS = tuple(Device(f"GPU-{n}", n, "Tesla T4", 15360, "7.5", minor=n) for n in range(3))
 
 
 def published(count: int) -> tuple[PublishedDevice, ...]:
@@ -125,12 +116,6 @@ def test_a_claimed_gpu_is_no_extended_resource_and_the_others_are() -> None:
     assert [device.name for device in published_devices(Inventory(GPUS), config)] == ["gpu-1", "gpu-2"]
 
 
-def part(profile: str, number: int | None, start: int, **more: Any) -> MigDevice:
-    return MigDevice(
-        f"MIG-{start}", start, profile, start, 0, 4864, (start, 1), profile_number=number, **more
-    )
-
-
 @pytest.mark.parametrize(
     ("gpu", "names", "unfit"),
     [
@@ -202,97 +187,6 @@ def test_a_gpu_that_a_container_has_as_a_resource_is_not_published_and_one_of_a_
     assert [device.unfit for device in devices] == ["held as nvidia.com/gpu by ml/old", "", ""]
     [spec] = desired_specs(devices, "n")
     assert [device["name"] for device in spec["devices"]] == ["gpu-1", "gpu-2"]  # type: ignore[index,union-attr,call-overload]
-
-
-@pytest.mark.parametrize(
-    ("parameters", "decided"),
-    [
-        pytest.param({"kind": "GpuConfig"}, DeviceConfig(), id="no-sharing"),
-        pytest.param({"kind": "MigDeviceConfig"}, DeviceConfig("MigDeviceConfig"), id="of-mig-devices"),
-        pytest.param(
-            {
-                "kind": "GpuConfig",
-                "sharing": {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}},
-            },
-            DeviceConfig(strategy="TimeSlicing", interval=TimeSlice.LONG),
-            id="time-slicing",
-        ),
-        pytest.param(
-            {"kind": "GpuConfig", "sharing": {"strategy": "MPS", "timeSlicingConfig": {"interval": "Never"}}},
-            (
-                "sharing.timeSlicingConfig contradicts sharing.strategy: MPS",
-                "sharing.timeSlicingConfig.interval must be one of Default, Short, Medium, Long, not 'Never'",
-            ),
-            id="everything-that-is-wrong-at-once",
-        ),
-        pytest.param(
-            {"kind": "MigDeviceConfig", "sharing": {"strategy": "MPS", "timeSlicingConfig": {}}},
-            ('unknown field "sharing.timeSlicingConfig"',),
-            id="mig-devices-have-no-time-slicing",
-        ),
-        pytest.param(
-            {
-                "kind": "GpuConfig",
-                "sharing": {"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 101}},
-            },
-            (f"{THREADS} must be a whole number from 0 to 100, not 101",),
-            id="too-many-threads",
-        ),
-        pytest.param(
-            {
-                "kind": "GpuConfig",
-                "sharing": {
-                    "strategy": "MPS",
-                    "mpsConfig": {
-                        "defaultActiveThreadPercentage": 30,
-                        "defaultPinnedDeviceMemoryLimit": "10Gi",
-                        "defaultPerDevicePinnedMemoryLimit": {"1": "1Gi", "GPU-0": 5242880},
-                    },
-                },
-            },
-            DeviceConfig(
-                *("GpuConfig", "MPS"),
-                threads_percent=30,
-                limit_mib=10240,
-                limits_mib=(("1", 1024), ("GPU-0", 5)),
-            ),
-            id="mps-with-limits",
-        ),
-        pytest.param(
-            {
-                "kind": "MigDeviceConfig",
-                "sharing": {
-                    "strategy": "MPS",
-                    "mpsConfig": {
-                        "defaultPinnedDeviceMemoryLimit": "1k",
-                        "defaultPerDevicePinnedMemoryLimit": {"first": "1Gi", "0": None},
-                        "multiUser": True,
-                    },
-                },
-            },
-            (
-                f"{MPS}.defaultPerDevicePinnedMemoryLimit.first must be named by an index or a UUID",
-                f"{MPS}.defaultPinnedDeviceMemoryLimit must be a quantity of at least 1Mi, not '1k'",
-                f"{MPS}.defaultPerDevicePinnedMemoryLimit.0 must be a quantity of at least 1Mi, not ''",
-                f"{MPS}.multiUser is not supported: one MPS server serves one user",
-            ),
-            id="limits-that-make-no-sense",
-        ),
-        pytest.param({"kind": "GpuConfig", "sharing": []}, ("sharing must be an object",), id="another-type"),
-        pytest.param(
-            {"kind": "VfioDeviceConfig"},
-            ("VfioDeviceConfig cannot be used here: Tonnage does not hand GPUs over to virtual machines",),
-            id="vfio",
-        ),
-        pytest.param(
-            {"apiVersion": "gpu.nvidia.com/v1alpha1", "kind": "GpuConfig"},
-            (f"unknown kind of configuration: gpu.nvidia.com/v1alpha1, GpuConfig; it must be {KNOWN}",),
-            id="another-version",
-        ),
-    ],
-)
-def test_an_opaque_configuration_is_read_strictly(parameters: Any, decided: Any) -> None:
-    assert read_config({"apiVersion": V, **parameters}) == decided
 
 
 def status(*results: Any, config: Any = ()) -> Any:
@@ -467,81 +361,3 @@ def test_what_configurations_come_to(configs: Any, slices: Any, daemons: Any) ->
     seen = [(d.threads_percent, tuple((m.uuid, m.limit_mib) for m in d.devices)) for d in decided.daemons]
     assert tuple(seen) == daemons
     assert [d.resource for d in decided.daemons] == [daemon_name("u-1", n) for n in range(len(daemons))]
-
-
-PARTITIONED = PluginConfig(claimed=("all",), partitioned=True)
-
-
-def in_mig_mode(count: int, *migs: MigDevice, product: str = "NVIDIA A100-SXM4-40GB") -> Inventory:
-    return Inventory(
-        tuple(
-            Device(f"GPU-{n}", n, product, 40960, "8.0", minor=n, mig_enabled=True, migs=migs)
-            for n in range(count)
-        )
-    )
-
-
-def counted(specs: Any) -> list[tuple[int, int]]:
-    """(counter sets, devices) of each slice."""
-    return [(len(spec.get("sharedCounters", ())), len(spec.get("devices", ()))) for spec in specs]
-
-
-@pytest.mark.parametrize(
-    ("shape", "gpus", "seen"),
-    [
-        pytest.param(CounterShape.NONE, 1, [], id="without-counters-nothing-is-published"),
-        pytest.param(CounterShape.PROBE, 9, [(8, 0), (1, 0)], id="counters-alone-to-see-whether-they-stay"),
-        pytest.param(
-            CounterShape.SPLIT,
-            9,
-            [(8, 0), (1, 0), (0, 64), (0, 64), (0, 64), (0, 33)],
-            id="since-1.35-slices-of-eight-sets-and-slices-of-devices",
-        ),
-        pytest.param(
-            CounterShape.TOGETHER, 5, [(2, 50), (2, 50), (1, 25)], id="in-1.34-a-gpu-is-whole-in-a-slice"
-        ),
-    ],
-)
-def test_counters_are_published_in_the_shape_of_the_release(
-    shape: CounterShape, gpus: int, seen: list[tuple[int, int]]
-) -> None:
-    specs: Any = desired_specs(published_devices(in_mig_mode(gpus), PARTITIONED), "n", counters=shape)
-    assert counted(specs) == seen
-    for spec in specs:
-        assert sum(len(each["counters"]) for each in spec.get("sharedCounters", ())) <= (
-            32 if shape is CounterShape.TOGETHER else 8 * 32
-        )
-
-
-def test_any_devices_whose_counters_suffice_are_a_layout_that_a_gpu_takes() -> None:
-    """Counters say what is_valid says, so that no claim is allocated that the driver refuses."""
-    model = mig_model("NVIDIA A100-SXM4-40GB")
-    assert model is not None
-    devices = published_devices(in_mig_mode(1), PARTITIONED)
-    total = dict(devices[0].counters.values) if devices[0].counters else {}
-    for first, second in combinations(devices, 2):
-        used = Counter[str]()
-        for each in (first, second):
-            used.update({name: int(value) for name, value in each.consumes.items() if name != "memory"})
-        fits = all(count <= int(total[name]) for name, count in used.items())
-        spots = [(p.profile, p.start) for each in (first, second) if (p := each.partition) is not None]
-        assert fits == is_valid(model, spots), spots
-
-
-def test_a_mig_device_that_no_claim_made_can_be_claimed_and_nothing_in_its_place() -> None:
-    mig = replace(part("2g.10gb", 14, 2), placement=(2, 2))
-    devices = {each.name: each for each in published_devices(in_mig_mode(1, mig), PARTITIONED)}
-    assert devices["gpu-0-mig-2g10gb-14-2"].uuid == "MIG-2"
-    assert devices["gpu-0-mig-2g10gb-14-2"].partition is None
-    assert devices["gpu-0-mig-1g5gb-19-3"].unfit == "MIG-2 is in its place, which no claim made"
-    assert not devices["gpu-0-mig-1g5gb-19-4"].unfit
-    made = frozenset({Partition("GPU-0", "2g.10gb", 2, 2)})
-    own = published_devices(in_mig_mode(1, mig), PARTITIONED, made=made)
-    assert own == published_devices(in_mig_mode(1), PARTITIONED), "the slice does not change"
-
-
-def test_a_gpu_out_of_mig_mode_is_claimed_whole_and_an_unknown_one_not_at_all() -> None:
-    whole = Inventory((replace(GPUS[0], mig_enabled=False),))
-    assert [each.name for each in published_devices(whole, PARTITIONED)] == ["gpu-0"]
-    [unknown] = published_devices(in_mig_mode(1, product="NVIDIA X1"), PARTITIONED)
-    assert unknown.unfit == "the catalogue does not know which MIG devices it can have"

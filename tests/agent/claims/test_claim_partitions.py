@@ -1,0 +1,69 @@
+"""MIG devices that the agent makes for claims, and removes with them."""
+
+from __future__ import annotations
+
+from support.claim_kubelet import eventually
+from support.claim_node import ClaimNode, names
+from tonnage.adapters.clock import SystemClock
+from tonnage.twin.devices.scenario import ScenarioBackend
+from tonnage.wire import kinds
+
+PARTITIONED = "version: v1\nclaims: {devices: all, dynamicMig: true}\n"
+
+
+async def test_a_mig_device_is_made_for_a_claim_at_its_place_and_removed_with_it(gated: ClaimNode) -> None:
+    await gated.begin(PARTITIONED)
+    (gated.root / "hardware.yaml").write_text("devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n")
+    backend = ScenarioBackend(gated.root / "hardware.yaml", SystemClock())
+
+    async def instances() -> list[tuple[str, int]]:
+        [gpu] = await backend.divided()
+        return [(each.profile, each.start) for each in gpu.instances]
+
+    async with gated.agent():
+        await gated.kubelet.register()
+        counters, devices = await gated.slices(lambda listing: len(listing) == 2)
+        [counter_set] = counters.spec["sharedCounters"]
+        assert counter_set["name"] == "gpu-0-counter-set"
+        assert counter_set["counters"]["memory"] == {"value": "40Gi"}
+        assert len(devices.spec["devices"]) == 25, "every place of every profile, and not the GPU"
+        [half] = [each for each in devices.spec["devices"] if each["name"] == "gpu-0-mig-3g20gb-9-4"]
+        assert "uuid" not in half["attributes"]
+        used = half["consumesCounters"][0]["counters"]
+        assert sorted(used) == ["memory", *(f"memory-slice-{n}" for n in (4, 5, 6, 7))]
+        before = devices.spec
+
+        claim = await gated.claim("part", "gpu-0-mig-3g20gb-9-4", "gpu-0-mig-1g5gb-19-0")
+        answer = (await gated.kubelet.prepare(claim))[claim.uid]
+        assert not answer.error
+        assert await instances() == [("3g.20gb", 4), ("1g.5gb", 0)]
+        assert [each["name"] for each in gated.spec(claim)["devices"]] == [
+            f"{claim.uid}-gpu-0-mig-{name}" for name in ("3g20gb-9-4", "1g5gb-19-0")
+        ]
+        assert (await gated.kubelet.prepare(claim))[claim.uid] == answer
+        other = await gated.claim("other", "gpu-0-mig-2g10gb-14-4")
+        assert "is held as claim ml/part" in (await gated.kubelet.prepare(other))[other.uid].error
+        [_, devices] = await gated.slices(lambda listing: len(listing) == 2)
+        assert devices.spec == before, "the scheduler's counters say what is taken"
+    await gated.api.delete(kinds.RESOURCE_CLAIM, "part", namespace="ml")
+    async with gated.agent():
+        await gated.kubelet.register()
+        assert (await gated.kubelet.prepare(claim))[claim.uid] == answer
+        assert await gated.kubelet.unprepare(claim) == {claim.uid: ""}
+        assert await instances() == []
+        assert not (await gated.kubelet.prepare(other))[other.uid].error
+        assert await instances() == [("2g.10gb", 4)]
+
+
+async def test_without_counters_on_the_server_no_mig_device_is_offered_that_does_not_exist(
+    scene: ClaimNode,
+) -> None:
+    """In 1.35 the gate DRAPartitionableDevices is off."""
+    await scene.begin(PARTITIONED)
+    hardware = "devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n- {uuid: GPU-1, model: T4}\n"
+    (scene.root / "hardware.yaml").write_text(hardware)
+    async with scene.agent():
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: names(listing) == ["gpu-1"])
+        events = await eventually(scene.events)
+        assert "DRAPartitionableDevices is off on this server" in events[0].message
