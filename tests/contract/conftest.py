@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.api_stores import new_store
 from support.genuine import genuine_api_server
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
@@ -31,7 +32,7 @@ def api_kubeconfig(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="session")
 def twin_kubeconfig() -> Iterator[Path]:
     """Of the twin's API server alone, which serves from a thread of its own."""
-    server, loop = ApiServer(SystemClock()), asyncio.new_event_loop()
+    server, loop = ApiServer(SystemClock(), store=new_store()), asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     authority = Authority.generate(datetime.now(UTC))

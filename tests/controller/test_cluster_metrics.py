@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.api_stores import new_store
 from tonnage.controller.cluster_metrics import ClusterCollector, FollowedCluster
 from tonnage.diagnose.monitoring.cluster_families import cluster_families
 from tonnage.model.errors import ApiError, ClusterError, Problem
@@ -65,7 +66,7 @@ class Bench:
 
     def __init__(self, **refused: tuple[int, str]) -> None:
         self.clock = VirtualClock()
-        self.api: KubernetesApi = ApiServer(self.clock, random=Random(7)).local()
+        self.api: KubernetesApi = ApiServer(self.clock, random=Random(7), store=new_store()).local()
         self.reader = Reader(self.api, **refused)
         source = FollowedCluster(self.reader, self.server_version, "ml")  # type: ignore[arg-type]
         self.collector = ClusterCollector(source, self.clock, INTERVAL_S, cluster_families)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from support.api_stores import new_store
 from tonnage.controller.main import run_controller
 from tonnage.controller.options import ControllerOptions
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
@@ -69,7 +70,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.server = ApiServer(self.clock, random=Random(7))
+        self.server = ApiServer(self.clock, random=Random(7), store=new_store())
         self.api: KubernetesApi = self.server.local()
         self.tasks: list[asyncio.Task[None]] = []
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from support.api_stores import new_store
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.events import EventRecorder, recorder_over, reference_to
 from tonnage.loop.performer import Performer
@@ -35,7 +36,7 @@ class World:
 @pytest.fixture
 async def world() -> World:
     clock = VirtualClock()
-    api: KubernetesApi = ApiServer(clock, random=Random(1)).local()
+    api: KubernetesApi = ApiServer(clock, random=Random(1), store=new_store()).local()
     body: dict[str, Any] = {
         "metadata": {"name": "train"},
         "spec": {"containers": [{"name": "main", "image": "cuda"}]},

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from support.api_stores import new_store
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.leadership import Leadership, LeaseName
 from tonnage.loop.performer import Performer
@@ -44,7 +45,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.server: KubernetesApi = ApiServer(self.clock, random=Random(7)).local()
+        self.server: KubernetesApi = ApiServer(self.clock, random=Random(7), store=new_store()).local()
         self.candidates: list[Candidate] = []
 
     def candidate(self, name: str, api: KubernetesApi | None = None) -> Candidate:

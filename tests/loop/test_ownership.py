@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from support.api_stores import new_store
 from tonnage.loop.informer import Delta
 from tonnage.loop.ownership import Ownership, claims_of, controller_of
 from tonnage.model.json import JsonObject
@@ -116,7 +117,7 @@ def test_claims_are_sorted(owner: ConfigMap, candidate: Secret, sorted_as: str) 
     ],
 )
 def test_a_change_concerns_its_owners(before: Secret | None, after: Secret | None, keys: list[str]) -> None:
-    api = ApiServer(VirtualClock(), random=Random(7)).local()
+    api = ApiServer(VirtualClock(), random=Random(7), store=new_store()).local()
     ownership = Ownership(api, CONFIG_MAP, SECRET, _selects)
     owners = [_owner(), _owner("other"), _owner(namespace="elsewhere")]
     assert list(ownership.concerned(Delta(before, after), owners)) == [("default", key) for key in keys]
@@ -126,7 +127,7 @@ class _Objects:
     """An owner on the twin's API server, and Secrets in its namespace."""
 
     def __init__(self) -> None:
-        self.api: KubernetesApi = ApiServer(VirtualClock(), random=Random(7)).local()
+        self.api: KubernetesApi = ApiServer(VirtualClock(), random=Random(7), store=new_store()).local()
 
     async def owner(self) -> ConfigMap:
         body: JsonObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}}

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from support.api_stores import new_store
 from support.claim_kubelet import ClaimKubelet, eventually
 from tonnage.adapters.clock import SystemClock
 from tonnage.agent.main import run_agent
@@ -35,7 +36,7 @@ class ClaimNode:
         self.root = root
         self.kubelet = ClaimKubelet(root)
         chosen = tuple((gate, True) for gate in gates)
-        self.server = ApiServer(SystemClock(), gates=FeatureGates(35, chosen))
+        self.server = ApiServer(SystemClock(), gates=FeatureGates(35, chosen), store=new_store())
         self.api: Any = self.server.local()
 
     async def begin(self, config: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from support.api_stores import new_store
 from tonnage.loop.informer import Informers
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
@@ -27,7 +28,7 @@ class Api(LocalKubernetes):
     """The port in process, with bad days: bindings refused, watches silent after the first binding."""
 
     def __init__(self, clock: VirtualClock) -> None:
-        super().__init__(ApiServer(clock).verbs)
+        super().__init__(ApiServer(clock, store=new_store()).verbs)
         self.bindings: list[tuple[str, str]] = []
         self.refuse_binding: list[ApiError] = []
         self.mute_at_binding = False

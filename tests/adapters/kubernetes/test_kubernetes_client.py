@@ -17,6 +17,7 @@ import msgspec
 import pytest
 import yaml
 
+from support.api_stores import new_store
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.kubernetes.answers import decoded, lines
 from tonnage.adapters.kubernetes.client import connect
@@ -155,7 +156,7 @@ class Running:
 
 @pytest.fixture
 async def running(tmp_path: Path) -> AsyncIterator[Running]:
-    server = ApiServer(VirtualClock())
+    server = ApiServer(VirtualClock(), store=new_store())
     endpoint = await server.start(Authority.generate(datetime.now(UTC)))
     yield Running(endpoint, server, json.loads(kubeconfig_text(endpoint)), tmp_path)
     await server.stop()

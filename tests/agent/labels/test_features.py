@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from support.agent_context import world_of
+from support.api_stores import new_store
 from support.dying_loops import KilledError, killed_at
 from support.nodefeatures import node_feature_crd
 from tonnage.adapters.checkpoints import FolderCheckpoints
@@ -168,7 +169,7 @@ async def test_a_driver_that_is_away_takes_no_label_with_it(clock: Any, tmp_path
 
 @pytest.fixture
 async def api() -> KubernetesApi:
-    api = ApiServer(SystemClock()).local()
+    api = ApiServer(SystemClock(), store=new_store()).local()
     metadata: JsonObject = {"name": "node-1", "labels": {PRESENT: "true", "a": "b"}}
     await api.create(NODE, {"metadata": metadata})
     return api
@@ -206,7 +207,7 @@ async def test_a_node_has_the_labels_and_loses_those_that_are_stale(api: Kuberne
 async def test_killed_around_any_write_of_labels_the_next_agent_owns_what_it_should() -> None:
     fuse, killed = 0, True
     while killed:
-        api = ApiServer(SystemClock()).local()
+        api = ApiServer(SystemClock(), store=new_store()).local()
         await api.create(NODE, {"metadata": {"name": "node-1", "labels": {PRESENT: "true", "a": "b"}}})
         await node_labels(api).show({PRESENT: "true", PRODUCT: "T4", "nvidia.com/gpu.count": "1"})
         killed = False

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.agent_context import world_of
+from support.api_stores import new_store
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.clock import SystemClock
 from tonnage.agent.mig.eviction import PodEvictions, ask_to_leave
@@ -22,7 +23,7 @@ from tonnage.wire.kinds import DISRUPTION_BUDGET, NAMESPACE, NODE, POD
 
 @pytest.fixture
 async def api() -> KubernetesApi:
-    api = ApiServer(SystemClock()).local()
+    api = ApiServer(SystemClock(), store=new_store()).local()
     await api.create(NAMESPACE, {"metadata": {"name": "ml"}})
     await api.create(NODE, {"metadata": {"name": "n"}})
     return api

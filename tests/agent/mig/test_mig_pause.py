@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from support.agent_context import world_of
+from support.api_stores import new_store
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.mig.pause import NodePauses
@@ -69,7 +70,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 async def api(clock: VirtualClock) -> KubernetesApi:
-    api = ApiServer(clock).local()
+    api = ApiServer(clock, store=new_store()).local()
     await api.create(NAMESPACE, {"metadata": {"name": "gpu-operator"}})
     await api.create(NODE, {"metadata": {"name": "n", "labels": {DCGM: "true"}}})
     return api

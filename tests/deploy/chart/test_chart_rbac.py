@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from support.api_stores import new_store
 from support.helm import CHART, NAMESPACE, Helm
 from support.nodefeatures import node_feature_crd
 from support.rights import Right, granted, needed
@@ -76,7 +77,7 @@ async def witness(request: pytest.FixtureRequest) -> AsyncIterator[Witness]:
     divides = request.param == "mig"
     publish = "none" if divides else request.param
     clock = SystemClock()
-    api = ApiServer(clock).local()
+    api = ApiServer(clock, store=new_store()).local()
     for kind, namespace, body in platform_objects({"default": "version: v1"}, Path("/none")):
         if kind is not DAEMON_SET:
             await api.create(kind, body, namespace=namespace)

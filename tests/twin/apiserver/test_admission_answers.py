@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from support.admission_cases import ANSWERS, Case, Step, cases, filled, told
+from support.api_stores import new_store
 from support.webhook_server import webhooks
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.errors import ApiError
@@ -36,7 +37,7 @@ class Twin:
     """The twin's verbs behind paths, as its HTTP face has them, without sockets."""
 
     def __init__(self) -> None:
-        self._verbs = ApiServer(SystemClock()).verbs
+        self._verbs = ApiServer(SystemClock(), store=new_store()).verbs
 
     async def send(self, step: Step) -> tuple[int, Any, list[str]]:
         notes = RequestNotes()

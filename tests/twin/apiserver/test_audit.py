@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from support.api_stores import new_store
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.errors import ApiError, ConfigError
@@ -70,7 +71,7 @@ def test_lost_events_are_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixt
 
 async def test_a_watch_is_told_when_it_begins_and_when_it_ends(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
-    server = ApiServer(SystemClock(), audit=AuditLog(path))
+    server = ApiServer(SystemClock(), audit=AuditLog(path), store=new_store())
     client = Client(await server.start(Authority.generate(datetime.now(UTC))))
     head = f"host: x\r\nauthorization: Bearer {client.token}\r\nuser-agent: probe\r\n"
     async with client.open() as (reader, writer), asyncio.timeout(60):
@@ -87,7 +88,7 @@ async def test_a_watch_is_told_when_it_begins_and_when_it_ends(tmp_path: Path) -
 
 async def test_what_the_twins_own_programs_write_is_told_under_their_names(tmp_path: Path) -> None:
     path = tmp_path / "audit"
-    server = ApiServer(SystemClock(), audit=AuditLog(path))
+    server = ApiServer(SystemClock(), audit=AuditLog(path), store=new_store())
     controller = server.local().acting_as(account_user("kube-system", "job-controller"))
     kubelet = kubelet_client(server.local("kubelet"), "n1", {"kubernetes.io/hostname": "n1"})
     await kubelet.create(NODE, {"metadata": {"name": "n1"}})
@@ -115,6 +116,6 @@ async def test_what_the_twins_own_programs_write_is_told_under_their_names(tmp_p
 
 
 def test_a_node_with_labels_that_no_kubelet_may_set_is_kept_by_another_hand() -> None:
-    api = ApiServer(SystemClock()).local("kubelet")
+    api = ApiServer(SystemClock(), store=new_store()).local("kubelet")
     assert kubelet_client(api, "n", {"node-role.kubernetes.io/gpu": ""}) is api
     assert kubelet_client(api, "n", {"topology.kubernetes.io/zone": "a", "gpu": "yes"}) is not api

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.api_stores import new_store
 from support.connections import connection
 from tonnage.adapters.certificates import Authority
 from tonnage.model.json import JsonObject
@@ -38,7 +39,7 @@ class Issuer:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.server = ApiServer(self.clock, random=Random(1))
+        self.server = ApiServer(self.clock, random=Random(1), store=new_store())
         store = self.server.store
         pipeline = WritePipeline(
             store, Codec(self.server.registry), self.clock, Ids(lambda: "jti", Random(1)), ()

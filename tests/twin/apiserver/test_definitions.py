@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from support.api_stores import new_store
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.errors import ApiError
 from tonnage.ports.kubernetes import PatchType
@@ -28,7 +29,7 @@ def _definition(**spec: Any) -> dict[str, Any]:
 
 
 async def _defined() -> Verbs:
-    verbs = ApiServer(SystemClock()).verbs
+    verbs = ApiServer(SystemClock(), store=new_store()).verbs
     await verbs.create(verbs.request("create", ResourcePath(_DEFINITIONS)), _definition())
     return verbs
 
@@ -62,7 +63,7 @@ async def test_instances_end_before_their_definition() -> None:
 
 
 async def test_conversion_by_webhooks_is_refused_where_objects_would_be_converted() -> None:
-    verbs = ApiServer(SystemClock()).verbs
+    verbs = ApiServer(SystemClock(), store=new_store()).verbs
     hook = {"clientConfig": {"url": "https://localhost/convert"}, "conversionReviewVersions": ["v1"]}
     conversion = {"strategy": "Webhook", "webhook": hook}
     versions = [
@@ -77,7 +78,7 @@ async def test_conversion_by_webhooks_is_refused_where_objects_would_be_converte
 
 
 async def test_an_object_is_shown_in_every_version_and_stored_in_one() -> None:
-    verbs = ApiServer(SystemClock()).verbs
+    verbs = ApiServer(SystemClock(), store=new_store()).verbs
     versions = [
         {"name": name, "served": True, "storage": name == "v1", "schema": _OPEN} for name in ("v1", "v2")
     ]
@@ -95,7 +96,7 @@ async def test_an_object_is_shown_in_every_version_and_stored_in_one() -> None:
 async def test_a_conversion_that_nobody_knows_is_refused_with_unknown_fields_and_schemas_that_are_none() -> (
     None
 ):
-    verbs = ApiServer(SystemClock()).verbs
+    verbs = ApiServer(SystemClock(), store=new_store()).verbs
     unstored = {"served": True, "storage": False}
     versions = [{"name": "v1", "schema": _OPEN, **unstored}, {"name": "v2", "schema": {}, **unstored}]
     wrong = _definition(conversion={"strategy": "node-1"}, preserveUnknownFields=True, versions=versions)
@@ -122,7 +123,7 @@ _UNTYPED = {"x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-validati
     ids=str,
 )
 async def test_schemas_are_refused_for_what_they_may_not_have_even_empty(inner: Any, words: str) -> None:
-    verbs = ApiServer(SystemClock()).verbs
+    verbs = ApiServer(SystemClock(), store=new_store()).verbs
     field = {"type": "array", "items": {"type": "string"}, **inner}
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"a": field}}}
     versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
@@ -133,7 +134,7 @@ async def test_schemas_are_refused_for_what_they_may_not_have_even_empty(inner: 
 
 
 async def test_who_keeps_unknown_fields_may_have_no_defaults() -> None:
-    verbs = ApiServer(SystemClock()).verbs
+    verbs = ApiServer(SystemClock(), store=new_store()).verbs
     defaulted = {"type": "object", "properties": {"a": {"type": "string", "default": "b"}}}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": defaulted}}
     wrong = _definition(preserveUnknownFields=True, versions=[version])
@@ -142,7 +143,7 @@ async def test_who_keeps_unknown_fields_may_have_no_defaults() -> None:
 
 
 async def test_a_definition_of_a_version_that_is_served_no_more_is_known() -> None:
-    verbs = ApiServer(SystemClock()).verbs
+    verbs = ApiServer(SystemClock(), store=new_store()).verbs
     body = {**_definition(), "apiVersion": "apiextensions.k8s.io/v1beta1"}
     with pytest.raises(ApiError, match="does not match the expected API version"):
         await verbs.create(verbs.request("create", ResourcePath(_DEFINITIONS)), body)

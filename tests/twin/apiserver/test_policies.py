@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.api_stores import new_store
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.authentication.users import account_user
@@ -33,7 +34,7 @@ async def created(
 
 
 async def test_annotations_and_failures_are_noted_for_the_audit() -> None:
-    server = ApiServer(VirtualClock())
+    server = ApiServer(VirtualClock(), store=new_store())
     annotations: list[JsonObject] = [
         {"key": "seen", "valueExpression": "'name ' + object.metadata.name"},
         {"key": "nothing", "valueExpression": "null"},
@@ -64,7 +65,7 @@ async def test_annotations_and_failures_are_noted_for_the_audit() -> None:
 
 
 async def test_policies_see_controllers_under_their_own_names() -> None:
-    server = ApiServer(VirtualClock())
+    server = ApiServer(VirtualClock(), store=new_store())
     validations: list[JsonObject] = [
         {"expression": "false", "messageExpression": "request.userInfo.username"}
     ]

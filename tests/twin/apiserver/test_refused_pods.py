@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from support.api_stores import new_store
 from tonnage.model.errors import ApiError
 from tonnage.twin.apiserver.requests import FieldValidation, Options, ResourcePath
 from tonnage.twin.apiserver.server import ApiServer
@@ -23,7 +24,7 @@ RECORDED = yaml.load(
 @pytest.fixture(scope="module")
 def verbs() -> Verbs:
     """Of a server of which everything is asked as a dry run: nothing is left behind."""
-    return ApiServer(VirtualClock()).verbs
+    return ApiServer(VirtualClock(), store=new_store()).verbs
 
 
 @pytest.mark.parametrize("case", RECORDED, ids=lambda case: str(case["about"]))

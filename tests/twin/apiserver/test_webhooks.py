@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from support.api_stores import new_store
 from support.webhook_server import webhooks
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
@@ -35,7 +36,7 @@ def hooks() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def server() -> ApiServer:
-    return ApiServer(VirtualClock())
+    return ApiServer(VirtualClock(), store=new_store())
 
 
 async def create(

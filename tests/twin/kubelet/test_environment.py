@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from support.api_stores import new_store
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
@@ -20,7 +21,7 @@ Entry = dict[str, Any]
 
 @pytest.fixture
 async def api() -> KubernetesApi:
-    api = ApiServer(VirtualClock(start=datetime(2026, 1, 1, tzinfo=UTC))).local()
+    api = ApiServer(VirtualClock(start=datetime(2026, 1, 1, tzinfo=UTC)), store=new_store()).local()
     data: Any = {"user": "YWRh", "token": "c2VjcmV0"}
     await api.create(kinds.SECRET, {"metadata": {"name": "keys"}, "data": data}, namespace="default")
     settings: Any = {"metadata": {"name": "settings"}, "data": {"mode": "fast"}}

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from support.api_stores import new_store
 from tonnage.model.json import JsonObject
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
@@ -28,7 +29,7 @@ def pod(**spec: Any) -> Pod:
 
 @pytest.fixture
 async def api() -> KubernetesApi:
-    api = ApiServer(VirtualClock(start=datetime(2026, 1, 1, tzinfo=UTC))).local()
+    api = ApiServer(VirtualClock(start=datetime(2026, 1, 1, tzinfo=UTC)), store=new_store()).local()
     await api.create(kinds.NAMESPACE, {"metadata": {"name": "ml"}})
     ports: list[Any] = [{"port": 80}]
     for name, namespace, address in (("kubernetes", "default", "10.96.0.1"), ("db", "ml", "10.96.0.9")):

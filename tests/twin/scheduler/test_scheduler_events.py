@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from support.api_stores import new_store
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.clock import VirtualClock
@@ -23,7 +24,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def api(clock: VirtualClock) -> KubernetesApi:
-    return ApiServer(clock, random=Random(1)).local()
+    return ApiServer(clock, random=Random(1), store=new_store()).local()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from support.api_stores import new_store
 from tonnage.adapters.clock import SystemClock
 from tonnage.decide.kubernetes.api.custom.structural import schema_problems
 from tonnage.decide.kubernetes.api.encoding.body import BodyError, parse_json
@@ -97,7 +98,7 @@ def test_an_empty_value_within_logic_is_a_value(key: str) -> None:
 
 async def _with_things() -> Verbs:
     """A server on which `things` are scaled by `spec.replicas`."""
-    verbs = ApiServer(SystemClock()).verbs
+    verbs = ApiServer(SystemClock(), store=new_store()).verbs
     schema: Any = {
         "type": "object",
         "properties": {
@@ -177,7 +178,7 @@ async def test_a_patch_is_told_of_what_stands_twice_and_of_what_is_unknown() -> 
 
 
 async def test_after_the_object_that_a_selector_names_a_list_has_no_more() -> None:
-    verbs = ApiServer(SystemClock()).verbs
+    verbs = ApiServer(SystemClock(), store=new_store()).verbs
     for name in ("a", "b"):
         await verbs.create(
             verbs.request("create", ResourcePath(_MAPS, "default")), {"metadata": {"name": name}}
@@ -189,7 +190,7 @@ async def test_after_the_object_that_a_selector_names_a_list_has_no_more() -> No
 
 @pytest.mark.parametrize(("subresource", "shown"), [("status", True), ("eviction", False)])
 def test_some_subresources_are_no_tables(subresource: str, shown: bool) -> None:
-    verbs = ApiServer(SystemClock()).verbs
+    verbs = ApiServer(SystemClock(), store=new_store()).verbs
     verb = "create" if subresource == "eviction" else "get"
     request = verbs.request(verb, ResourcePath(("", "v1", "pods"), "default", "p", subresource))
     asked = "application/json;as=Table;v=v1;g=meta.k8s.io"

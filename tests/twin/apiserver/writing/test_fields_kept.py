@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.api_stores import new_store
 from tonnage.decide.kubernetes.api.patches.json_patches import merge_patch
 from tonnage.model.json_access import at
 from tonnage.twin.apiserver.requests import Options, ResourcePath
@@ -138,7 +139,7 @@ READY: Any = {"type": "Ready", "status": "True"}
 async def test_fields_are_dropped_kept_and_counted(
     kind: Kind[Object], body: Any, then: Any, path: tuple[str, ...], value: Any
 ) -> None:
-    server = ApiServer(VirtualClock(), random=Random(1))
+    server = ApiServer(VirtualClock(), random=Random(1), store=new_store())
     space = "default" if kind.namespaced else ""
     key = ((kind.group, kind.plural), (space, "x"))
     await server.local().create(kind, {"metadata": {"name": "x"}, **body}, namespace=space)
@@ -150,7 +151,7 @@ async def test_fields_are_dropped_kept_and_counted(
 
 
 async def test_who_sends_an_empty_list_owns_it_though_none_is_kept() -> None:
-    server = ApiServer(VirtualClock(), random=Random(1))
+    server = ApiServer(VirtualClock(), random=Random(1), store=new_store())
     body: Any = {"metadata": {"name": "x"}, "rules": []}
     await server.local("anna").create(ROLE, body, namespace="default")
     found: Any = server.store.get((ROLE.group, ROLE.plural), ("default", "x"))
@@ -160,7 +161,7 @@ async def test_who_sends_an_empty_list_owns_it_though_none_is_kept() -> None:
 
 
 async def test_ports_of_a_service_that_is_only_tried_lie_behind_the_range() -> None:
-    server = ApiServer(VirtualClock(), random=Random(1))
+    server = ApiServer(VirtualClock(), random=Random(1), store=new_store())
     ports: Any = [{"name": "a", "port": 80}, {"name": "b", "port": 81}]
     spec: Any = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports}
     body: Any = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}, "spec": spec}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.api_stores import new_store
 from support.server_in_process import ServerInProcess
 from tonnage.model.json import JsonObject
 from tonnage.ports.kubernetes import PatchType
@@ -195,7 +196,7 @@ async def test_a_generated_name_that_is_taken_is_made_anew() -> None:
             self.calls += 1
             return seq[self.calls // 10]
 
-    server = ApiServer(VirtualClock(), random=Stuck(1))
+    server = ApiServer(VirtualClock(), random=Stuck(1), store=new_store())
     names = [
         (
             await server.local().create(CONFIG_MAP, {"metadata": {"generateName": "c-"}}, namespace="default")

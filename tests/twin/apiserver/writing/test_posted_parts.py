@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.api_stores import new_store
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.twin.apiserver.requests import Options, ResourcePath
@@ -27,7 +28,7 @@ TEMPLATE: JsonObject = {
 
 @pytest.fixture
 async def verbs() -> Verbs:
-    server = ApiServer(VirtualClock(), random=Random(1))
+    server = ApiServer(VirtualClock(), random=Random(1), store=new_store())
     pod: JsonObject = {"metadata": {"name": "p"}, "spec": TEMPLATE["spec"]}
     await server.local().create(POD, pod, namespace="default")
     spec: JsonObject = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}

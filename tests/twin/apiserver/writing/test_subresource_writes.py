@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from support.api_stores import new_store
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
@@ -134,7 +135,7 @@ _TAKEN: list[tuple[str, tuple[str, str, str], str, JsonObject]] = [
 
 @pytest.fixture
 async def verbs() -> Verbs:
-    verbs = ApiServer(SystemClock()).verbs
+    verbs = ApiServer(SystemClock(), store=new_store()).verbs
     definitions = ResourcePath(("apiextensions.k8s.io", "v1", "customresourcedefinitions"))
     await verbs.create(verbs.request("create", definitions), _FOO)
     for path, body in _OBJECTS:
