@@ -258,6 +258,11 @@ def test_a_shell_can_read_its_completion_script(shell: str) -> None:
     assert (read.returncode, read.stderr) == (0, "")
 
 
+def test_fish_splits_a_help_text_at_no_comma_of_its_own() -> None:
+    script = tonnage_process("completion", "fish").stdout
+    assert 'string split --max 1 "," $completion' in script
+
+
 _HELP = "Explain why a pod is pending or where it would run, and what keeps pods off a node."
 
 

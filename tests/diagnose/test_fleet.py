@@ -155,6 +155,14 @@ def test_totals_are_of_one_resource_each() -> None:
     ]
 
 
+def test_a_node_with_more_allocated_than_is_allocatable_takes_nothing_from_others() -> None:
+    ill = node("b", 4)
+    ill["status"]["allocatable"] = {"nvidia.com/gpu": "2"}
+    (total,) = totals_of(fleet(cluster(node("a", 4), ill, pod("p", "b", 4))))
+    assert (total.allocatable, total.allocated, total.free) == (6, 4, 4)
+    assert total.words.startswith("nvidia.com/gpu: 2 nodes, 6 of 8 allocatable, 4 allocated, 4 free")
+
+
 @pytest.mark.parametrize(
     ("reason", "word"),
     [

@@ -26,4 +26,7 @@ def command(shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     # click's own for bash asks the bash that it finds for its version, and complains where there is none
-    say(printable(ShellComplete.source(kind(tonnage, {}, "tonnage", "_TONNAGE_COMPLETE"))))
+    script = ShellComplete.source(kind(tonnage, {}, "tonnage", "_TONNAGE_COMPLETE"))
+    if shell == "fish":  # a help text goes on behind its first comma
+        script = script.replace('string split ","', 'string split --max 1 ","')
+    say(printable(script))

@@ -154,7 +154,7 @@ def _show_fleet(common: Common, fleet: FleetTopology, unread: tuple[str, ...]) -
     rows = [
         (
             topology.node,
-            "/".join(map(str, sorted({len(topology.healthy), len(topology.rows)}))),
+            "/".join(map(str, sorted({len(topology.usable), len(topology.rows)}))),
             ", ".join(topology.family.products) or "-",
             topology.family.summary,
             ", ".join(sorted({str(r.numa_node) for r in topology.rows if r.numa_node is not None})) or "-",

@@ -58,7 +58,7 @@ def shared_sentence(classes: Sequence[NodeClass], number: int, namespace: str) -
         return first.message
     match first:
         case InsufficientResource():
-            free = [reason.free for reason in _of_amounts(reasons)]
+            free = [max(0, reason.free) for reason in _of_amounts(reasons)]
             by = _held_by(classes, number, first.resource, namespace)
             return f"{_request_text(first)}, {_range(first.resource, free)} free on each{by}"
         case ResourceTooLarge():

@@ -38,6 +38,7 @@ _LONGEST_RESOURCE: Final = 63
 _LABEL: Final = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _SUBDOMAIN: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _LONGEST_SUBDOMAIN: Final = 253
+_LONGEST_LABEL: Final = 63
 _KEY: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The priority classes that every cluster has, with their values."""
@@ -71,6 +72,15 @@ def is_subdomain(text: str) -> bool:
     (True, False)
     """
     return len(text) <= _LONGEST_SUBDOMAIN and _SUBDOMAIN.fullmatch(text) is not None
+
+
+def is_namespace(text: str) -> bool:
+    """Whether the text may be the name of a namespace (an RFC 1123 label).
+
+    >>> is_namespace("ml-team"), is_namespace("ML"), is_namespace("ml.team")
+    (True, False, False)
+    """
+    return "." not in text and len(text) <= _LONGEST_LABEL and is_subdomain(text)
 
 
 def is_label_key(text: str) -> bool:

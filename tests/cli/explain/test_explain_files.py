@@ -16,6 +16,7 @@ from tonnage.reading.documents import in_files
 from tonnage.reading.manifests import added_manifests
 
 GPU = "nvidia.com/gpu"
+CLUSTER = str(Path(__file__).parents[2] / "golden/clusters/contention.12.jsonl.gz")
 
 
 def pod(name: str, gpus: int = 1) -> dict[str, Any]:
@@ -148,12 +149,30 @@ def test_an_amount_that_is_no_quantity_has_line_and_column(
     assert remedy in reason["remedy"]
 
 
+@pytest.mark.parametrize(
+    ("namespace", "remedy"),
+    [
+        pytest.param("ml-team", "kubectl create namespace ml-team", id="one that may be created"),
+        pytest.param("ML_Team", "correct the namespace: its name has lower-case", id="one that may not"),
+    ],
+)
+def test_a_namespace_that_cannot_exist_is_not_to_be_created(
+    tmp_path: Path, namespace: str, remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = pod("a")
+    body["metadata"]["namespace"] = namespace
+    path = written(tmp_path / "pod.yaml", body)
+    run(["explain", "-f", path, "--snapshot", CLUSTER, "-o", "json"], "tonnage")
+    assert json.loads(capsys.readouterr().out)["remedies"][0]["action"].startswith(remedy)
+
+
 def test_no_answer_shows_a_regular_expression(
     asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run([*asked, "-f", written(tmp_path / "quota.yaml", quota("x"))], "tonnage") == 1
+    path = written(tmp_path / "quota.yaml", quota("x"))
+    assert run([*asked, "-f", path], "tonnage") == 1
     answer = json.loads(capsys.readouterr().out)
-    assert answer["reasons"][0]["message"].startswith("a quantity must be a number")
+    assert answer["reasons"][0]["message"].startswith(f"{path}:7:30 spec.hard")
     assert "expression" in answer["upstream_message"]
 
 

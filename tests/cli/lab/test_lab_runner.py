@@ -342,6 +342,26 @@ async def test_the_report_as_json_says_everything(bench: Bench) -> None:
     json.dumps(report)
 
 
+@pytest.mark.parametrize(
+    ("width", "reason"),
+    [
+        pytest.param(
+            None, "  Why it is\n  so, and not\n  \n  otherwise\n", id="no terminal: as it is written"
+        ),
+        pytest.param(
+            13, "  Why it is\n  so, and not\n  \n  otherwise\n", id="a terminal that is wide enough"
+        ),
+        pytest.param(12, "  Why it is so, and not\n  otherwise\n", id="a narrow one wraps whole paragraphs"),
+    ],
+)
+def test_a_reason_is_wrapped_once(bench: Bench, width: int | None, reason: str) -> None:
+    lab = bench.lab(
+        '[{title: Say it, explain: "Why it is\\nso, and not\\n\\notherwise", run: kubectl get say}]'
+    )
+    shown = click.unstyle(render_command(lab.steps[0], 1, 3, width))
+    assert shown == f"\n[1/3] Say it\n{reason}  $ kubectl get say"
+
+
 def test_a_step_reads_as_title_reason_and_a_command_to_paste(bench: Bench) -> None:
     lab = bench.lab('[{title: Say it, explain: "Why\\nnot", run: "kubectl get say \\\\\\n  one"}]')
     shown = click.unstyle(render_command(lab.steps[0], 1, 3))

@@ -221,7 +221,7 @@ def test_a_bad_toleration_never_fits(toleration: Body) -> None:
             {"limits": {"cpu": "2"}},
             "the API server accepts it; fits a",
         ),
-        ({"requests": {GPU: "9"}}, {"limits": {GPU: "9"}}, "the API server accepts it; NEVER: no node"),
+        ({"requests": {GPU: "9"}}, {"limits": {GPU: "9"}}, "the API server accepts it; NEVER: node a"),
         ({"requests": {GPU: "1", "amd.com/gpu": "-1"}}, {"limits": {GPU: "1"}}, "resolves this; then: "),
     ],
     ids=["no limit", "unequal", "above the limit", "too many", "more is wrong"],

@@ -174,15 +174,13 @@ def test_sch_8_idle_gpus_that_are_held_are_not_free(used_mib: int, idle: bool) -
 
 
 @pytest.mark.parametrize(
-    ("minutes", "evidence", "advice"),
+    ("minutes", "evidence"),
     [
-        pytest.param(2, "by one reading within 10 minutes of their start, too early", "look again", id="new"),
-        pytest.param(
-            90, "by one reading 90 minutes after their start", "check their use over time", id="old"
-        ),
+        pytest.param(2, [], id="new"),
+        pytest.param(90, ["by one reading 90 minutes after their start"], id="old"),
     ],
 )
-def test_that_a_gpu_is_idle_takes_more_than_a_moment(minutes: int, evidence: str, advice: str) -> None:
+def test_that_a_gpu_is_idle_takes_more_than_a_moment(minutes: int, evidence: list[str]) -> None:
     holder = {"resource": GPU, "ids": ["GPU-1"], "namespace": "ml", "pod": "busy", "container": "main"}
     device = {"uuid": "GPU-1", "resource": GPU, "memoryMiB": 81920, "memoryUsedMiB": 3, "holders": [holder]}
     now = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -192,9 +190,8 @@ def test_that_a_gpu_is_idle_takes_more_than_a_moment(minutes: int, evidence: str
     snapshot = snapshot_from_documents(objects, now=now)
     waiting = find_pod(snapshot, "ml", "p")
     assert waiting is not None
-    [reason] = [r for r in explain(waiting, snapshot).reasons if r.code == HeldAndIdle.code]
-    assert evidence in reason.message
-    assert reason.remedy.startswith(advice)
+    messages = [r.message for r in explain(waiting, snapshot).reasons if r.code == HeldAndIdle.code]
+    assert [words for message, words in zip(messages, evidence, strict=True) if words in message] == evidence
 
 
 def test_a_running_pod_is_shown_with_its_devices() -> None:

@@ -305,6 +305,13 @@ def test_a_quota_is_raised_by_what_all_waiting_pods_need() -> None:
     assert effect.endswith("; all 5 pods fit")
 
 
+def test_what_never_fits_is_not_blamed_on_what_comes_before_it() -> None:
+    bodies = [workload("Job", "first", 1), workload("Job", "large", 9)]
+    fits, never = explained(bodies, ONE)
+    assert fits.verdict is Verdict.FITS
+    assert never.message == f"node h does not take it: too small in {GPU}"
+
+
 def test_a_taint_is_tolerated_by_all_pods_of_which_some_have_room() -> None:
     taint = {"key": "team", "value": "b", "effect": "NoSchedule"}
     [answer] = explained(

@@ -333,7 +333,9 @@ def test_adm_10_what_helps_the_pods_that_are_there_comes_before_what_is_not_enou
     inner = {"spec": {"containers": [{"name": "c", "resources": resources}]}}
     assert smaller.patch == {"spec": {"template": inner}}
     assert [remedy.action.split(":")[0] for remedy in weak] == ["raise it"]
-    assert weak[0].effect.startswith("not enough by itself: the API server accepts the pod; NEVER: no node")
+    assert weak[0].effect.startswith(
+        "not enough by itself: the API server accepts the pod; NEVER: node gpu-1"
+    )
 
 
 def test_a_daemon_set_without_nodes_names_what_keeps_it_from_each() -> None:

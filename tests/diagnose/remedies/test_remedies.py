@@ -138,7 +138,7 @@ def test_what_is_free_is_never_less_than_none() -> None:
     [read] = manifests_from_documents([wanted])
     found = explain_manifest(read, snapshot_from_documents([node("a", 4), going, nominated]))
     text = "\n".join(explanation_lines(found))
-    assert "asks 2 nvidia.com/gpu, none free (8 of 4 spoken for)" in text
+    assert "asks 2 nvidia.com/gpu, none free (8 of 4 taken)" in text
 
 
 def test_sch_6_a_label_of_nobody_is_tried_before_it_is_offered() -> None:

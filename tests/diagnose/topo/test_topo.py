@@ -208,6 +208,19 @@ def test_no_recommended_set_has_a_gpu_that_is_lost() -> None:
     assert "SYS" in fleet_topology(cluster(worn)).nodes[0].fastest_pair
 
 
+def test_no_recommended_set_has_a_gpu_that_is_divided_by_mig() -> None:
+    parts = objects("b", bridged_pairs(), A100)
+    part = {"uuid": "MIG-0", "profile": "3g.40gb", "resource": "nvidia.com/mig-3g.40gb", "health": "Healthy"}
+    parts[1]["status"]["devices"][0] |= {"migDevices": [part]}
+    (node,) = fleet_topology(cluster(parts)).nodes
+    assert list(best_lines(node)) == [
+        "best 2: GPU 2, 3: slowest pair 2-3 over NV12, 240 GB/s; NUMA node 1",
+        "best 4: none, 3 of 4 GPUs are healthy and whole",
+        "left out: GPU 0 (divided by MIG)",
+    ]
+    assert not comparison(node, (0, 1)).is_best
+
+
 def test_a_chosen_set_with_a_gpu_that_is_lost_is_not_the_best() -> None:
     (node,) = fleet_topology(cluster(ill(objects("b", bridged_pairs(), A100), 1))).nodes
     pair, all_four = comparison(node, (0, 1)), comparison(node, (0, 1, 2, 3))
@@ -219,7 +232,7 @@ def test_a_chosen_set_with_a_gpu_that_is_lost_is_not_the_best() -> None:
     ]
     assert list(comparison_lines(all_four))[1:] == [
         "no pod can get it: GPU 1 (GPU is lost)",
-        "too few GPUs of this node are healthy for a set of its size",
+        "too few GPUs of this node can be used for a set of its size",
     ]
 
 

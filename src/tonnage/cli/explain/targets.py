@@ -74,10 +74,11 @@ def explain_target(
 
 def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explanation:
     from tonnage.diagnose.explain.explain import explain, find_pod
+    from tonnage.diagnose.explain.workloads.unchangeable import with_ways_to_change
 
     pod = find_pod(snapshot, namespace, name)
     if pod is not None:
-        return explain(pod, snapshot, version=version)
+        return with_ways_to_change(explain(pod, snapshot, version=version), pod)
     if "Pod" in snapshot.missing and snapshot.scopes.get("Pod") != namespace:
         raise not_seen("Pod", snapshot, f"pod {name}", "explain")
     keys = [(other.namespace, other.name) for other in snapshot.pods]
@@ -100,13 +101,14 @@ def _node(name: str, snapshot: Snapshot, version: str) -> Explanation:
 
 def _workload(kind: str, name: str, snapshot: Snapshot, namespace: str, version: str) -> Explanation:
     from tonnage.diagnose.explain.workloads.missing_pods import explain_workload, find_workload
+    from tonnage.diagnose.explain.workloads.unchangeable import with_ways_to_change
     from tonnage.model.kubernetes.workloads import WorkloadKey
     from tonnage.reading.documents import manifest_of
 
     workload = find_workload(snapshot, WorkloadKey(kind, namespace, name))
     if workload is not None:
         manifest = manifest_of(workload, snapshot.priority_classes)
-        return explain_workload(workload, manifest, snapshot, version=version)
+        return with_ways_to_change(explain_workload(workload, manifest, snapshot, version=version))
     keys = [(other.key.namespace, other.key.name) for other in snapshot.workloads if other.key.kind == kind]
     if kind in snapshot.unread_in(namespace):
         raise not_seen(kind, snapshot, f"{kind.lower()} {name}", "explain")

@@ -29,7 +29,7 @@ from tonnage.cli.locations.labs_and_scenarios import LabFolder, lab_names, load_
 from tonnage.cli.locations.state import StateFolder
 from tonnage.cli.options import NO_PAUSE_HELP, Common, common_options, complete_lab, examples
 from tonnage.cli.terminal.failure import INTERRUPTED
-from tonnage.cli.terminal.output import emit, line, say, shell_word
+from tonnage.cli.terminal.output import emit, line, say, shell_word, terminal_width
 from tonnage.cli.up.options import Serving
 from tonnage.documents.lab.steps import LabStep
 from tonnage.model.json import JsonValue
@@ -73,10 +73,10 @@ def show(common: Common, name: str) -> None:
         emit(lab.model_dump(mode="json", by_alias=True, exclude_defaults=True), common.output)
         return
     where = line("scenario ", lab.scenario)
-    say(render_head(lab, shell_word(str(lab_folder.folder)), where))
+    say(render_head(lab, shell_word(str(lab_folder.folder)), where, terminal_width()))
     for part in (lab.steps, lab.cleanup):
         for number, step in enumerate(part, start=1):
-            say(render_command(step, number, len(part)))
+            say(render_command(step, number, len(part), terminal_width()))
 
 
 @command.command(
@@ -203,7 +203,7 @@ async def run_on(
             place = replace(programs, environment={**programs.environment, **variables})
             if not quiet:
                 where = line("export KUBECONFIG=", shell_word(str(kubeconfig)))
-                say(render_head(lab_folder.lab, shell_word(str(lab_folder.folder)), where))
+                say(render_head(lab_folder.lab, shell_word(str(lab_folder.folder)), where, terminal_width()))
             report = await run_lab(
                 lab_folder.lab,
                 place,
@@ -229,4 +229,4 @@ def _listener(*, pauses: bool, whole: bool) -> RunListener:
 
 
 def _show_command(step: LabStep, number: int, total: int) -> None:
-    say(render_command(step, number, total))
+    say(render_command(step, number, total, terminal_width()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,7 @@ from tonnage.model.json import JsonObject
 
 _LONGEST_LINES: Final = 32
 _LONGEST_JSON: Final = 8
+_MARGIN: Final = "  "
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +89,24 @@ def _step_json(step: StepReport) -> JsonObject:
     }
 
 
-def render_head(lab: Lab, folder: str, where: str) -> SafeText:
-    """What stands above the steps."""
+def _prose(text: str, width: int | None) -> list[str]:
+    """A text by its lines; where a terminal is too narrow for them by its paragraphs."""
+    rows = text.strip().splitlines()
+    if width is not None and any(len(_MARGIN + row) > width for row in rows) and not _is_laid_out(rows):
+        rows = [" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n")]
+    return [_MARGIN + row for row in rows]
+
+
+def _is_laid_out(rows: Sequence[str]) -> bool:
+    """Whether its lines are more than wrapped: a list or an example."""
+    return any(row.startswith((" ", "-", "*")) for row in rows)
+
+
+def render_head(lab: Lab, folder: str, where: str, width: int | None = None) -> SafeText:
+    """What stands above the steps. `width`: the terminal's columns."""
     rows = [
         styled(f"Lab {lab.name}: {lab.title}", bold=True),
-        *(f"  {row}" for row in lab.description.strip().splitlines()),
+        *_prose(lab.description, width),
         f"  covers {', '.join(lab.covers)}" if lab.covers else "",
         line("  ", where),
         line("  cd ", folder),
@@ -100,10 +114,10 @@ def render_head(lab: Lab, folder: str, where: str) -> SafeText:
     return lines(row for row in rows if row)
 
 
-def render_command(step: LabStep, number: int, total: int) -> SafeText:
+def render_command(step: LabStep, number: int, total: int, width: int | None = None) -> SafeText:
     """What stands above a step while it runs: title, reason, and the command to paste."""
     title = styled(f"[{number}/{total}] {step.title}".rstrip(), bold=True)
-    reason = [f"  {row}" for row in step.explain.strip().splitlines()]
+    reason = _prose(step.explain, width)
     command = "\n    ".join(row.strip() for row in step.run.strip().splitlines())
     acting = [f"  as user {step.user}: --as {step.user}"] if step.user else []
     return lines(["", title, *reason, *acting, line("  $ ", styled(printable(command), fg="cyan"))])

@@ -59,7 +59,7 @@ class _Examination:
         )
 
     def judged(self, layer: NodeLayer, judge: Callable[[], Judgement]) -> Judgement:
-        judgement = judge().on(f"Node {self.facts.node}" if self.facts.node else "this machine")
+        judgement = judge().on(self.facts.node)
         if judgement.state is State.FAILS and self.failed is None:
             self.failed = judgement
         return judgement

@@ -33,6 +33,8 @@ class State(StrEnum):
 
 
 _ORDER: Final = tuple(Severity)
+_THIS_HOST: Final = "$(hostname)"
+"""In commands of remedies, where a shell on the node puts its name."""
 _FORBIDDEN: Final = "objects were not read (forbidden)"
 
 
@@ -65,14 +67,19 @@ class Judgement:
         """Whether it is unknown because the API server refuses what would tell."""
         return self.state is State.UNKNOWN and self.because.endswith(_FORBIDDEN)
 
-    def on(self, subject: str) -> Judgement:
-        """The same with reasons that are about that node."""
-        return replace(
-            self,
-            findings=tuple(
-                replace(finding, reason=replace(finding.reason, subject=subject)) for finding in self.findings
-            ),
-        )
+    def on(self, node: str) -> Judgement:
+        """The same with reasons and commands that are about that node; empty: about this machine."""
+        subject = f"Node {node}" if node else "this machine"
+        reasons = [
+            replace(
+                finding.reason,
+                subject=subject,
+                remedy=finding.reason.remedy.replace(_THIS_HOST, node) if node else finding.reason.remedy,
+            )
+            for finding in self.findings
+        ]
+        findings = zip(self.findings, reasons, strict=True)
+        return replace(self, findings=tuple(replace(finding, reason=reason) for finding, reason in findings))
 
     def to_json(self) -> JsonObject:
         """The layer as `doctor -o json` prints it."""

@@ -14,7 +14,8 @@ class FleetTotal:
     """A resource on all nodes. An amount is None where it is not known of one of them.
 
     `devices`: GPUs or MIG devices behind the capacity, where a node shares them; None: no node does, or
-    nobody tells how.
+    nobody tells how. `free` may still be asked for, wherever it lies: a node that has more allocated than is
+    allocatable there, since a device failed, takes nothing from others.
     """
 
     resource: str
@@ -23,14 +24,8 @@ class FleetTotal:
     allocatable: int | None
     allocated: int | None
     troubled: int
+    free: int | None
     devices: int | None = None
-
-    @property
-    def free(self) -> int | None:
-        """What may still be asked for, wherever it lies."""
-        if self.allocatable is None or self.allocated is None:
-            return None
-        return max(0, self.allocatable - self.allocated)
 
     @property
     def words(self) -> str:
@@ -73,10 +68,17 @@ def totals_of(rows: Iterable[FleetRow]) -> tuple[FleetTotal, ...]:
             _sum(row.allocatable for row in same),
             _sum(row.allocated for row in same),
             sum(not row.in_order for row in same),
+            _sum(_free(row) for row in same),
             _sum(row.device_count for row in same) if any(row.replicas != 1 for row in same) else None,
         )
         for resource, same in sorted(by_resource.items())
     )
+
+
+def _free(row: FleetRow) -> int | None:
+    if row.allocatable is None or row.allocated is None:
+        return None
+    return max(0, row.allocatable - row.allocated)
 
 
 def _sum(amounts: Iterable[int | None]) -> int | None:

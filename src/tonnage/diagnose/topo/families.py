@@ -77,9 +77,10 @@ def numbered(status: GpuStatus) -> tuple[GpuDevice, ...]:
     return tuple(status.devices[place] for _, _, place in ordered[:_MOST_DEVICES])
 
 
-def healthy_indices(status: GpuStatus) -> tuple[int, ...]:
-    """Indices of the devices of `numbered` that a pod may be given."""
-    return tuple(device.index for device in numbered(status) if device.healthy and device.index is not None)
+def usable_indices(status: GpuStatus) -> tuple[int, ...]:
+    """Indices of the devices of `numbered` that a pod may be given whole."""
+    usable = (device for device in numbered(status) if device.healthy and not device.parts)
+    return tuple(device.index for device in usable if device.index is not None)
 
 
 def board_of_status(devices: Iterable[GpuDevice], boards: Boards) -> GpuTopology:

@@ -76,20 +76,21 @@ def best_lines(topology: NodeTopology) -> Iterator[str]:
         if best is not None:
             yield f"best {size}: {set_told(best)}"
         elif size <= len(topology.rows):
-            yield f"best {size}: none, {len(topology.healthy)} of {len(topology.rows)} GPUs are healthy"
+            state = "healthy and whole" if any(row.divided for row in topology.rows) else "healthy"
+            yield f"best {size}: none, {len(topology.usable)} of {len(topology.rows)} GPUs are {state}"
     for resource, replicas in sorted({(r.resource, r.replicas) for r in topology.rows if r.replicas > 1}):
         yield f"{resource} counts replicas, {replicas} of each GPU: pods get replicas, not sets of GPUs"
-    if topology.unhealthy:
-        yield f"left out: {gpus_with_reasons(topology.unhealthy)}"
+    if topology.unusable:
+        yield f"left out: {gpus_with_reasons(topology.unusable)}"
 
 
 def gpus_with_reasons(rows: Sequence[GpuRow]) -> str:
-    """Unhealthy GPUs, each with what is wrong with it.
+    """GPUs that no pod gets whole, each with what is wrong with it.
 
     >>> gpus_with_reasons([GpuRow(3, "GPU-3", "T4", None, "", healthy=False, reason="GPU is lost")])
     'GPU 3 (GPU is lost)'
     """
-    return f"GPU {', '.join(f'{row.index} ({row.reason or _UNHEALTHY})' for row in rows)}"
+    return f"GPU {', '.join(f'{row.index} ({row.why_unusable or _UNHEALTHY})' for row in rows)}"
 
 
 def link_told(joined: Joined) -> str:
@@ -123,15 +124,15 @@ def comparison_lines(compared: Comparison) -> Iterator[str]:
     if compared.is_best:
         yield "no other set of its size is better joined on this node"
         return
-    if compared.unhealthy:
-        yield f"no pod can get it: {gpus_with_reasons(compared.unhealthy)}"
+    if compared.unusable:
+        yield f"no pod can get it: {gpus_with_reasons(compared.unusable)}"
     if best is None:
-        yield "too few GPUs of this node are healthy for a set of its size"
+        yield "too few GPUs of this node can be used for a set of its size"
         return
     yield f"best:   {set_told(best)}{_times(chosen, best)}"
     if free is None:
         yield "too few GPUs are free now for a set of its size"
-    elif free.worth <= chosen.worth and not compared.unhealthy:
+    elif free.worth <= chosen.worth and not compared.unusable:
         yield "no better set is free now"
     elif free.indices != best.indices:
         yield f"free:   {set_told(free)}{_times(chosen, free)}"

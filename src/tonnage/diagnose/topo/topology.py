@@ -45,6 +45,18 @@ class GpuRow:
     replicas: int = 1
     claim: str = ""
     """`driver/device` under which claims know it; empty: it is not offered as claims."""
+    divided: bool = False
+    """By MIG: nobody gets the whole of it, and its parts do not talk over links."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether a pod may be given all of it."""
+        return self.healthy and not self.divided
+
+    @property
+    def why_unusable(self) -> str:
+        """What is wrong with it, or that it is divided; empty where that is not known."""
+        return "divided by MIG" if self.healthy and self.divided else self.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,53 +70,53 @@ class NodeTopology:
     agent: ReportAge = UNKNOWN_AGE
 
     @property
-    def healthy(self) -> tuple[int, ...]:
+    def usable(self) -> tuple[int, ...]:
         """Indices of the GPUs that a pod may be given, free or not."""
-        return tuple(row.index for row in self.rows if row.healthy)
+        return tuple(row.index for row in self.rows if row.usable)
 
     @property
-    def unhealthy(self) -> tuple[GpuRow, ...]:
+    def unusable(self) -> tuple[GpuRow, ...]:
         """Those that are in no recommended set."""
-        return tuple(row for row in self.rows if not row.healthy)
+        return tuple(row for row in self.rows if not row.usable)
 
     @property
     def free(self) -> tuple[int, ...]:
-        """Indices of healthy GPUs that nobody holds."""
-        return tuple(row.index for row in self.rows if row.healthy and not row.holders)
+        """Indices of usable GPUs that nobody holds."""
+        return tuple(row.index for row in self.rows if row.usable and not row.holders)
 
     @property
     def fastest_pair(self) -> str:
-        """How the best two healthy ones are joined; empty where there is but one."""
-        board, healthy = self.board, frozenset(self.healthy)
-        places = [place for place, device in enumerate(board.devices) if device.index in healthy]
+        """How the best two usable ones are joined; empty where there is but one."""
+        board, usable = self.board, frozenset(self.usable)
+        places = [place for place, device in enumerate(board.devices) if device.index in usable]
         pairs = ((board.tenths(i, j), board.ways[i][j]) for i in places for j in places if j < i)
         tenths, way = max(pairs, default=(0, ""))
         return f"{way}, {tenths / 10:g} GB/s" if way else ""
 
     def best(self, size: int, among: Sequence[int] | None = None) -> Joined | None:
-        """The best set of that size of healthy GPUs (`among`: of those only); None: there are too few."""
-        healthy = [index for index in self.healthy if among is None or index in among]
-        if len(healthy) < size:
+        """The best set of that size of usable GPUs (`among`: of those only); None: there are too few."""
+        usable = [index for index in self.usable if among is None or index in among]
+        if len(usable) < size:
             return None
-        return best_set(self.board, size, healthy, thorough=len(self.rows) <= _MOST_THOROUGH)
+        return best_set(self.board, size, usable, thorough=len(self.rows) <= _MOST_THOROUGH)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A set beside the best of its size: of the healthy GPUs, and of those that are free or in the set.
+    """A set beside the best of its size: of the usable GPUs, and of those that are free or in the set.
 
-    `best` and `best_free` are None where there are too few. `unhealthy` are those of the set.
+    `best` and `best_free` are None where there are too few. `unusable` are those of the set.
     """
 
     chosen: Joined
     best: Joined | None
     best_free: Joined | None
-    unhealthy: tuple[GpuRow, ...] = ()
+    unusable: tuple[GpuRow, ...] = ()
 
     @property
     def is_best(self) -> bool:
-        """All of it is healthy, and no other set of its size is better joined."""
-        return not self.unhealthy and self.best is not None and self.chosen.worth >= self.best.worth
+        """All of it is usable, and no other set of its size is better joined."""
+        return not self.unusable and self.best is not None and self.chosen.worth >= self.best.worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +147,7 @@ def topology_of_status(status: GpuStatus, boards: Boards, agent: ReportAge = UNK
             f"{status.claims.driver}/{status.claims.names[device.uuid]}"
             if status.claims is not None and device.uuid in status.claims.names
             else "",
+            bool(device.parts),
         )
         for device in devices
     )
@@ -190,8 +203,8 @@ def comparison(topology: NodeTopology, indices: Iterable[int]) -> Comparison:
     chosen = joined(topology.board, indices)
     size = len(chosen.indices)
     usable = sorted({*topology.free, *chosen.indices})
-    unhealthy = tuple(row for row in topology.unhealthy if row.index in chosen.indices)
-    return Comparison(chosen, topology.best(size), topology.best(size, usable), unhealthy)
+    unusable = tuple(row for row in topology.unusable if row.index in chosen.indices)
+    return Comparison(chosen, topology.best(size), topology.best(size, usable), unusable)
 
 
 def gpu_set(joined: Joined) -> GpuSet:
@@ -242,7 +255,7 @@ def node_json(topology: NodeTopology, compared: Comparison | None = None) -> Jso
         "matrix": [[*row] for row in board.ways],
         "gb_s": [[board.tenths(i, j) / 10 for j in places] for i in places],
         "best": {**best},
-        "left_out": [{"index": row.index, "reason": row.reason} for row in topology.unhealthy],
+        "left_out": [{"index": row.index, "reason": row.why_unusable} for row in topology.unusable],
     }
     if compared is not None:
         body["set"] = {
@@ -250,6 +263,6 @@ def node_json(topology: NodeTopology, compared: Comparison | None = None) -> Jso
             "is_best": compared.is_best,
             "best": None if compared.best is None else joined_json(compared.best),
             "best_free": None if compared.best_free is None else joined_json(compared.best_free),
-            "unhealthy": [row.index for row in compared.unhealthy],
+            "unhealthy": [row.index for row in compared.unusable],
         }
     return body

@@ -13,6 +13,7 @@ from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.remedies.fixes import Fix, fixes_for
 from tonnage.model.kubernetes.cluster import Manifest, Snapshot
 from tonnage.model.layer import Layer
+from tonnage.model.names import is_namespace
 from tonnage.model.reasons.pod.admission import (
     ApiNotServed,
     LimitRangeViolation,
@@ -137,12 +138,19 @@ def explain_no_namespace(attempt: Attempt, subject: Subject, later: Later) -> Ex
     snapshot, namespace = attempt.snapshot, attempt.manifest.pod.namespace
     if "Namespace" not in snapshot.complete or namespace in snapshot.namespaces:
         return None
-    then = later(attempt.manifest, replace(snapshot, namespaces={**snapshot.namespaces, namespace: {}}))
-    fits = then.message if then.verdict is Verdict.FITS else f"{then.verdict}: {then.message}"
+    effect = ""
+    if is_namespace(namespace):
+        then = later(attempt.manifest, replace(snapshot, namespaces={**snapshot.namespaces, namespace: {}}))
+        effect = (
+            f"then: {then.message if then.verdict is Verdict.FITS else f'{then.verdict}: {then.message}'}"
+        )
+        remedy = f"kubectl create namespace {namespace}"
+    else:
+        remedy = "correct the namespace: its name has lower-case letters, digits and -, 63 characters at most"
     reason = NamespaceMissing(
         subject=str(subject),
         message=f"the namespace {namespace} does not exist",
-        remedy=f"kubectl create namespace {namespace}",
+        remedy=remedy,
         source="API server, NamespaceLifecycle admission",
         namespace=namespace,
     )
@@ -155,7 +163,7 @@ def explain_no_namespace(attempt: Attempt, subject: Subject, later: Later) -> Ex
         message=f"the API server refuses it: {reason.message}",
         upstream_message=f'namespaces "{namespace}" not found',
         reasons=(reason,),
-        remedies=(Remedy(reason.remedy, f"then: {fits}"),),
+        remedies=(Remedy(reason.remedy, effect),),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, items_of, pods_of
 from tonnage.diagnose.lint.rule_inputs import KindFields, LintWorld
+from tonnage.diagnose.lint.rules import quotas
 from tonnage.diagnose.lint.rules.fields import of_manifest
 from tonnage.diagnose.lint.rules.requests import unreadable_amounts
 from tonnage.diagnose.lint.sheet import Sheet
@@ -59,6 +60,7 @@ def _named(subject: Subject) -> Named:
 
 def _undecodable(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     yield from of_manifest(manifest, world)
+    yield from quotas.of_manifest(manifest, world)
     for site in pods_of(manifest):
         yield from unreadable_amounts(site)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tonnage.decide.node.preference.device_sets import Joined, best_set, joined
-from tonnage.diagnose.topo.families import Boards, board_of_status, family_of, healthy_indices, numbered
+from tonnage.diagnose.topo.families import Boards, board_of_status, family_of, numbered, usable_indices
 from tonnage.diagnose.topo.text import gpus_with_reasons, link_told, set_told
 from tonnage.diagnose.topo.topology import FASTER, NodeTopology, gpu_set, joined_json, topology_of_status
 from tonnage.model.json import JsonObject
@@ -82,7 +82,7 @@ def _below_best(held: Held) -> tuple[Reason, Remedy]:
     chosen, best = held.chosen, held.best
     holders = {name for row in held.topology.rows if row.index in best.indices for name in row.holders}
     others = sorted(holders - {f"{held.pod.namespace}/{held.pod.name}"})
-    ill = held.topology.unhealthy
+    ill = held.topology.unusable
     left_out = f"; left out: {gpus_with_reasons(ill)}" if ill else ""
     when = f"once {listed(others)} no longer holds some of them" if others else "now, as they are free"
     reason = LinksBelowBest(
@@ -106,7 +106,7 @@ def _elsewhere(held: Held, snapshot: Snapshot, boards: Boards) -> tuple[Joined, 
     for name, status in sorted(snapshot.gpu.items()):
         if name == held.topology.node or status.replicas.get(held.resource) != 1:
             continue
-        board, healthy = board_of_status(numbered(status), boards), healthy_indices(status)
+        board, healthy = board_of_status(numbered(status), boards), usable_indices(status)
         if len(healthy) < size:
             continue
         key = id(board), healthy

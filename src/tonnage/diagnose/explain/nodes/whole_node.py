@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 from tonnage.decide.kubernetes.requests import is_extended
+from tonnage.decide.kubernetes.scheduler.filters.node_affinity import pinned_names
 from tonnage.decide.kubernetes.view import NodeView
 from tonnage.diagnose.agent_silence import silence, silent_agents
 from tonnage.diagnose.cluster_view import Ground, ground_of
@@ -52,7 +53,9 @@ def explain_node(name: str, snapshot: Snapshot, *, version: str = "") -> Explana
     if silent_agents(snapshot, [name]):
         reasons = (*reasons, silence(snapshot, [name]))
     groups = (*_waiting(node, ground), *groups_of(node.pods, ground, spaced=True))
-    actions = dict.fromkeys(reason.remedy for reason in reasons if reason.remedy)
+    unhealthy = named_unhealthy_devices(snapshot.gpu.get(name))
+    repairs = [f"repair {device}" for device in unhealthy] if best is not Verdict.FITS else []
+    actions = dict.fromkeys([*repairs, *(reason.remedy for reason in reasons if reason.remedy)])
     return Explanation(
         subject=Subject("Node", "", name),
         verdict=best,
@@ -138,6 +141,8 @@ def _waiting(node: NodeView, ground: Ground) -> Iterator[PodGroup]:
     groups: dict[tuple[str, ...], tuple[list[str], Explanation]] = {}
     pods = [pod for pod in ground.view.snapshot.pods if not pod.node_name and not pod.finished]
     for pod in pods[:_MOST_ASKED]:
+        if node.name not in (pinned_names(pod) or {node.name}):
+            continue  # of a DaemonSet, for another node
         verdict = NodeVerdicts(pod, ground.view).of(node.name)
         messages = tuple(reason.message for reason in verdict.reasons)
         name = f"{pod.namespace}/{pod.name}"

@@ -159,7 +159,8 @@ class _Answer:
         lasting = room is not None and room.pods < series.count
         verdict = Verdict.NEVER if lasting else first.verdict
         if series.count == 1:
-            message = f"what comes before it leaves no room: {first.message}"
+            others = self.alone.verdict is Verdict.FITS
+            message = f"what comes before it leaves no room: {first.message}" if others else first.message
             return replace(first, verdict=verdict, message=message)
         waits = series.count - len(fate.nodes)
         sentence = short_of(fate, first, room if lasting else None)

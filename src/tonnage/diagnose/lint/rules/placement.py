@@ -255,6 +255,5 @@ def _engine(site: PodSite, manifest: Manifest, world: LintWorld, cluster: LintCl
         explanation = explain_on(ground, manifest.pod)
     if explanation.verdict is Verdict.NEVER and explanation.layer in _BELOW:
         remedy = explanation.remedies[0].action if explanation.remedies else ""
-        message = f"no node takes it: {explanation.message}"
-        reason = FitsNowhere(message=message, remedy=remedy, answer=explanation.message)
+        reason = FitsNowhere(message=explanation.message, remedy=remedy, answer=explanation.message)
         yield Draft(reason, site.path, on_key=True)

@@ -12,8 +12,8 @@ from tonnage.diagnose.topo.families import (
     LinkFamily,
     board_of_status,
     family_of,
-    healthy_indices,
     numbered,
+    usable_indices,
 )
 from tonnage.diagnose.topo.text import link_told
 from tonnage.diagnose.topo.topology import FASTER, gpu_set
@@ -69,7 +69,7 @@ def _families(case: Case, resource: str, count: int) -> list[tuple[Joined, LinkF
         looked[product] = looked.get(product, 0) + 1
         if status is None or looked[product] > _MOST_OF_A_PRODUCT or status.replicas.get(resource) != 1:
             continue
-        board, healthy = board_of_status(numbered(status), boards), healthy_indices(status)
+        board, healthy = board_of_status(numbered(status), boards), usable_indices(status)
         if len(healthy) < count:
             continue
         key = id(board), healthy

@@ -104,12 +104,13 @@ def _insufficient(node: NodeView, name: str, amount: int) -> Reason:
         remedy = f"see which nodes offer it: kubectl get nodes -o custom-columns with {name}"
     elif amount > allocatable:
         kind = ResourceTooLarge
-        message = f"{request}, the whole node has {whole} allocatable"
+        lost = f" of {written_amount(name, ever)}" if ever > allocatable else ""
+        message = f"{request}, the whole node has {whole}{lost} allocatable"
         remedy = f"ask for less {name}, or use larger nodes"
     else:
         kind = InsufficientResource
         requested, free = written_apart(name, amount, allocatable - used)
-        free, state = ("none", "spoken for") if used > allocatable else (free, "used")
+        free, state = ("none", "taken") if used > allocatable else (free, "used")
         message = f"asks {requested} {name}, {free} free ({written_amount(name, used)} of {whole} {state})"
         remedy = "wait for a pod there to end, or free one"
     return kind(
