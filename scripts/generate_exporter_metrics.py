@@ -65,7 +65,8 @@ Those of pods are described in
 _CLUSTER: Final = """
 ## Of the cluster
 
-Served by `tonnage metrics cluster`, or by the controller with `--cluster-metrics-interval`, which watch the API server and work them out at each interval.
+Served by `tonnage metrics cluster`, or by the controller with `--cluster-metrics-interval`, which watch the
+API server and work them out at each interval.
 They cost no node anything. A counter beside them, `tonnage_cluster_read_failures_total`, says how often the
 API server refused or did not answer.
 

@@ -14,7 +14,7 @@ from tonnage.controller.operator.node_status_metrics import NodeStatusMetrics
 from tonnage.loop.informer import Informers
 from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
 
-LABEL = {"nvidia.com/gpu.deploy.node-status-exporter": "true"}
+LABEL: dict[str, Any] = {"nvidia.com/gpu.deploy.node-status-exporter": "true"}
 PREFIX = "gpu_operator_node_"
 
 
@@ -97,7 +97,8 @@ async def test_devices_are_those_of_the_nodes_capacity(bench: Bench) -> None:
 
 async def test_nodes_are_left_out_as_the_operand_is(bench: Bench) -> None:
     await bench.policy(nodeStatusExporter={"enabled": True})
-    await bench.node("off", **{"nvidia.com/gpu.deploy.node-status-exporter": "false"})
+    off: Any = {"nvidia.com/gpu.deploy.node-status-exporter": "false"}
+    await bench.node("off", **off)
     await bench.node("on", **LABEL)
     assert {name.partition('"')[2] for name in await lines_of(bench)} == {'on"}'}
 

@@ -298,6 +298,28 @@ async def test_the_mig_strategy_of_the_policy_reaches_every_configuration(bench:
     assert await bench.agents_configs() == {}
 
 
+async def test_counters_by_policy_reach_the_device_metrics(bench: Bench) -> None:
+    csv = "DCGM_FI_DEV_GPU_TEMP, gauge, t"
+    await bench.configs("metrics", other=csv)
+    await bench.policy(dcgmExporter={"config": {"name": "metrics"}})
+    bench.start()
+    await bench.clock.advance(2)
+    ready = await bench.condition("Ready")
+    assert ready["message"] == (
+        "spec.dcgmExporter.config.name: ConfigMap gpu-operator/metrics has no key dcgm-metrics.csv;"
+        " its keys: other"
+    )
+    patch: Any = {"data": {"dcgm-metrics.csv": csv}}
+    await bench.api.patch(CONFIG_MAP, "metrics", patch, namespace="gpu-operator")
+    await bench.clock.advance(2)
+    agents = await bench.api.get(CONFIG_MAP, "device-metrics-counters", "tonnage-system")
+    assert agents.data == {"counters.csv": csv}
+    off: Any = {"spec": {"dcgmExporter": {"config": {"name": ""}}}}
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", off)
+    await bench.clock.advance(2)
+    assert not (await bench.api.get(CONFIG_MAP, "device-metrics-counters", "tonnage-system")).data
+
+
 async def test_layouts_by_policy_reach_the_agents(bench: Bench) -> None:
     """MIG-4: the ConfigMap of migManager.config, and the default of nodes without a label."""
     capable: Any = {"nvidia.com/mig.capable": "true"}

@@ -44,7 +44,6 @@ def test_numbers_are_those_of_dcgm() -> None:
         pytest.param(
             "DCGM_EXP_GPU_HEALTH_STATUS, gauge, x", "tonnage_gpu_health", id="one that DCGM alone makes"
         ),
-        pytest.param("DCGM_FI_DEV_BRAND, label, x", "modelName has the product", id="a word of DCGM's own"),
         pytest.param("nonsense, gauge, x", "does not know the field 'nonsense'", id="an unknown name"),
         pytest.param(
             "DCGM_FI_DEV_SM_CLOCK, gauges, x", "'gauges' is not a type of metric", id="a wrong type"

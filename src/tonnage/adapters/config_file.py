@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.model.errors import Problem, words_of
+from tonnage.ports.node import ABSENT
 
 _LONGEST_TEXT: Final = 1 << 20
 
@@ -24,6 +25,8 @@ class MountedConfigFile:
         """Identifies the file that is there, or says why none is; a mounted ConfigMap swaps links."""
         try:
             status = self._place.stat()
+        except FileNotFoundError:
+            return ABSENT
         except OSError as error:
             return f"errno {error.errno}"
         return f"{status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"

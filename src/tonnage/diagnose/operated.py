@@ -13,7 +13,12 @@ from tonnage.decide.cluster.operate.operand_sets import (
     class_changes,
     set_changes,
 )
-from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy, config_copy, layouts_copy
+from tonnage.decide.cluster.operate.plugin_configs import (
+    ConfigCopy,
+    config_copy,
+    counters_copy,
+    layouts_copy,
+)
 from tonnage.decide.cluster.operate.policy_status import PolicyJudgement, in_force, judged
 from tonnage.model.gpu_policy import GpuPolicy, OperatedNode, SeenConfigMap
 from tonnage.model.json import JsonObject, JsonValue
@@ -35,6 +40,8 @@ class OperatedCluster:
     """DaemonSets of the operator's namespace; None: they may not be read, or none are made."""
     classes: Sequence[SeenObject] | None = None
     """RuntimeClasses; None: they may not be read."""
+    counters: SeenConfigMap | None = None
+    """The counters of the agents' device metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,7 @@ class OperatedView:
     nodes: tuple[OperatedNodeView, ...]
     configs: ConfigCopy
     layouts: ConfigCopy = field(default_factory=ConfigCopy)
+    counters: ConfigCopy = field(default_factory=ConfigCopy)
     objects: Mapping[str, ObjectChanges] = field(default_factory=dict)
     """What becomes of objects, by kind."""
 
@@ -78,6 +86,8 @@ class OperatedView:
             "configuration_problem": self.configs.problem,
             "layouts": _copy_json(self.layouts),
             "layouts_problem": self.layouts.problem,
+            "counters": _copy_json(self.counters),
+            "counters_problem": self.counters.problem,
             "objects": {kind: _changes_json(changes) for kind, changes in self.objects.items()},
             "fields_without_effect": list(without),
         }
@@ -111,8 +121,19 @@ def _objects(cluster: OperatedCluster, policy: GpuPolicy) -> dict[str, ObjectCha
 def _layouts(cluster: OperatedCluster, policy: GpuPolicy) -> ConfigCopy:
     if cluster.layouts is None:
         return ConfigCopy()
-    source = next((config for config in cluster.configs if config.name == policy.mig_config.name), None)
+    source = _config_of(cluster, policy.mig_config.name)
     return layouts_copy(policy, source, cluster.layouts, cluster.operator_namespace)
+
+
+def _counters(cluster: OperatedCluster, policy: GpuPolicy) -> ConfigCopy:
+    if cluster.counters is None:
+        return ConfigCopy()
+    source = _config_of(cluster, policy.counters.name)
+    return counters_copy(policy, source, cluster.counters, cluster.operator_namespace)
+
+
+def _config_of(cluster: OperatedCluster, name: str) -> SeenConfigMap | None:
+    return next((config for config in cluster.configs if config.name == name), None)
 
 
 def _node_json(view: OperatedNodeView) -> JsonObject:
@@ -141,14 +162,15 @@ def operated(cluster: OperatedCluster, now: datetime) -> OperatedView | None:
     if policy is None:
         return None
     nodes = [_node_view(node, policy, now) for node in gpu_nodes(cluster.nodes)]
-    source = next((config for config in cluster.configs if config.name == policy.plugin_config.name), None)
-    configs = config_copy(policy, source, cluster.agents, cluster.operator_namespace)
+    configs = config_copy(
+        policy, _config_of(cluster, policy.plugin_config.name), cluster.agents, cluster.operator_namespace
+    )
     policy = replace(policy, without_effect=(*policy.without_effect, *configs.without_effect))
-    layouts = _layouts(cluster, policy)
-    problem = configs.problem or layouts.problem
+    layouts, counters = _layouts(cluster, policy), _counters(cluster, policy)
+    problem = configs.problem or layouts.problem or counters.problem
     judgement = judged(policy, policy, [node.readiness for node in nodes], problem)
     others = sorted(other.name for other in cluster.policies if other.name != policy.name)
     return OperatedView(
-        *(policy, judgement, tuple(others), tuple(nodes), configs, layouts),
+        *(policy, judgement, tuple(others), tuple(nodes), configs, layouts, counters),
         objects=_objects(cluster, policy),
     )

@@ -24,7 +24,6 @@ _OF_NO_GPU: Final = ("DCGM_FI_DEV_NVSWITCH_", "DCGM_FI_DEV_CPU_", "DCGM_FI_DEV_C
 """Beginnings of fields of what is no GPU."""
 _OTHERWISE: Final[Mapping[str, str]] = {
     "DCGM_EXP_GPU_HEALTH_STATUS": "the page has tonnage_gpu_health without it",
-    "DCGM_FI_DEV_BRAND": "the label modelName has the product",
 }
 """What DCGM alone measures, and what there is instead."""
 

@@ -76,6 +76,8 @@ class GpuPolicy:
     plugin_config: ConfigMapChoice = ConfigMapChoice()
     mig_strategy: str = ""
     mig_config: ConfigMapChoice = ConfigMapChoice()
+    counters: ConfigMapChoice = ConfigMapChoice()
+    """Of device metrics."""
     runtime_classes: tuple[str, ...] = ()
     operands: OperandSettings = OperandSettings()
     without_effect: tuple[FieldWithoutEffect, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from tonnage.model.actions.devices import DeviceAction
 from tonnage.model.devices.cdi import DriverFiles
@@ -201,11 +201,15 @@ class Checkpoints(CheckpointReader, Protocol):
         ...
 
 
+ABSENT: Final = "absent"
+"""The stamp of a file that is not there."""
+
+
 class AgentConfigFile(Protocol):
     """The device-plugin configuration's file. It may be absent, and come and go."""
 
     def stamp(self) -> str:
-        """Identifies the file: another text once it was written, replaced, or came."""
+        """Identifies the file: another text once it was written, replaced, or came; ABSENT: there is none."""
         ...
 
     async def read(self) -> str | Problem:

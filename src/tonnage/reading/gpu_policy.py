@@ -68,6 +68,7 @@ def gpu_policy_from(policy: ClusterPolicy, *, drivers: bool = False) -> GpuPolic
         plugin_config=_choice(spec, "devicePlugin"),
         mig_strategy=text(spec, "mig", "strategy"),
         mig_config=_choice(spec, "migManager") if _is_on(spec, "migManager") else ConfigMapChoice(),
+        counters=_choice(spec, "dcgmExporter") if _is_on(spec, "dcgmExporter") else ConfigMapChoice(),
         runtime_classes=tuple(_runtime_classes(spec)),
         operands=_operands(spec),
         without_effect=tuple(fields_without_effect(spec, policy_effects(drivers=drivers))),

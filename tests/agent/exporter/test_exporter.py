@@ -307,6 +307,21 @@ async def test_counters_follow_the_file_and_good_ones_stay(tmp_path: Path, clock
     assert [counter.name for counter in exporter.collectors.counters] == ["DCGM_FI_DEV_GPU_TEMP"]
 
 
+async def test_without_the_file_the_default_counters_are_served(tmp_path: Path, clock: VirtualClock) -> None:
+    """As where a ConfigMap that may be missing comes and goes."""
+    csv = tmp_path / "counters.csv"
+    exporter = Exporter(tmp_path, clock, ExporterSettings(), csv)
+    default = exporter.collectors.counters
+    await exporter.collectors.look()
+    assert exporter.collectors.counters == default
+    csv.write_text("DCGM_FI_DEV_GPU_TEMP, gauge, Temperature.\n")
+    await exporter.collectors.look()
+    assert len(exporter.collectors.counters) == 1
+    csv.unlink()
+    await exporter.collectors.look()
+    assert exporter.collectors.counters == default
+
+
 async def test_jobs_of_an_hpc_scheduler_stand_on_rows(tmp_path: Path, clock: VirtualClock) -> None:
     jobs = tmp_path / "jobs"
     jobs.mkdir()

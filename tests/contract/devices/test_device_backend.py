@@ -129,9 +129,13 @@ def _generator(backend: DeviceBackend) -> Any:
 
 
 async def test_samples_are_readings_of_each_device(machine: Machine) -> None:
-    samples = await machine.backend.sample(("memory_total_mib", "driver_version"))
+    samples = await machine.backend.sample(("memory_total_mib", "driver_version", "brand"))
     assert samples == tuple(
-        Sample(f"GPU-{i}", {"memory_total_mib": MODEL.memory_mib}, {"driver_version": "570.124.06"})
+        Sample(
+            f"GPU-{i}",
+            {"memory_total_mib": MODEL.memory_mib},
+            {"driver_version": "570.124.06", "brand": "NVIDIA"},
+        )
         for i in range(4)
     )
 

@@ -11,11 +11,13 @@ from click.testing import CliRunner
 from support.helm import Helm, assert_valid
 from tonnage.cli.access.unseen import rights_of
 from tonnage.cli.main import tonnage
+from tonnage.decide.cluster.operate.plugin_configs import COUNTERS_KEY
 from tonnage.diagnose.access import rules_of
 from tonnage.diagnose.monitoring.dashboards import dashboard_json
 from tonnage.diagnose.monitoring.rules import rules_file
 from tonnage.model.catalog.dashboards import dashboards
 from tonnage.model.kubernetes.scrape_target import JOBS
+from tonnage.model.names import AGENTS_COUNTERS
 
 ALL = """
 exporter: {enabled: true}
@@ -200,3 +202,35 @@ def test_the_controller_may_read_what_metrics_of_the_cluster_need(helm4: Helm) -
     needed: Any = rules_of(rights_of("metrics cluster"))
     for rule in needed:
         assert {**rule, "verbs": ["list", "watch"]} in role["rules"]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "optional"),
+    [
+        pytest.param("exporter: {enabled: true}", "tonnage-agent", True, id="in the agent"),
+        pytest.param(
+            "exporter: {enabled: true, processes: true}", "tonnage-exporter", True, id="in pods of its own"
+        ),
+        pytest.param(
+            'exporter: {enabled: true, counters: "DCGM_FI_DEV_GPU_TEMP, gauge, t"}',
+            "tonnage-agent",
+            False,
+            id="with counters of the values",
+        ),
+    ],
+)
+def test_with_a_controller_counters_are_those_that_a_policy_names(
+    helm4: Helm, values: str, kind: str, *, optional: bool
+) -> None:
+    rendered = helm4.rendered(f"controller: {{enabled: true}}\n{values}")
+    pod = next(
+        found["spec"]["template"]["spec"]
+        for found in rendered.of("DaemonSet")
+        if found["metadata"]["name"] == kind
+    )
+    (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "counters")
+    assert volume["configMap"]["name"] == AGENTS_COUNTERS
+    assert volume["configMap"].get("optional", False) is optional
+    assert f"--collectors=/etc/tonnage/counters/{COUNTERS_KEY}" in pod["containers"][0]["args"]
+    roles = [rule for role in rendered.of("Role") for rule in role["rules"] if "patch" in rule["verbs"]]
+    assert any(AGENTS_COUNTERS in rule.get("resourceNames", ()) for rule in roles)

@@ -48,7 +48,7 @@ def test_a_dashboard_has_the_variables_that_its_queries_name(board: Dashboard) -
             "utilisation": "avg(node:gpu_utilization:avg)",
             "memory": "node:gpu_memory_used_mib:sum",
             "temperature": "node:gpu_temperature_celsius:max",
-            "a line for each GPU": "max by (node, gpu) (DCGM_FI_DEV_GPU_UTIL",
+            "a line for each GPU": "node_gpu:utilization_percent:max",
             "Xid in 24 h": "DCGM_FI_DEV_XID_ERRORS[1d]",
             "power": "sum(node:gpu_power_watts:sum)",
         }.items()

@@ -30,6 +30,7 @@ FOUR = json.dumps(
 VALUES = {
     "exporter": {"enabled": True, "processes": True, "interval": 1000, "kubernetesVirtualGPUs": True},
     "config": {"map": {}},
+    "clusterMetrics": {"enabled": True, "interval": 5},
 }
 
 
@@ -167,3 +168,33 @@ def test_the_agents_pod_sees_its_own_processes_alone(cluster: GenuineCluster, ag
     look = "import os; print(*(pid for pid in os.listdir('/proc') if pid.isdecimal()))"
     said = cluster.kubectl("exec", "-n", NAMESPACE, name, "--", "python3", "-c", look)
     assert len(said.split()) <= 5
+
+
+def test_top_reads_the_exporters_pods_through_the_api_server(
+    cluster: GenuineCluster, agent: InstalledAgent
+) -> None:
+    """What a report has not: readings, and no age, since they are of now."""
+
+    def shown() -> dict[str, Any]:
+        done = cluster.tonnage("top", "--once", "-o", "json")
+        assert done.returncode == 0, done.stderr
+        return {row["reading"]["uuid"]: row for row in json.loads(done.stdout)["devices"]}
+
+    until(lambda: all(row["age_s"] is None for row in shown().values()))
+    rows = shown()
+    assert rows.keys() == {*agent.uuids}
+    assert all(row["reading"]["temperature_c"] for row in rows.values())
+
+
+def test_the_metrics_of_the_cluster_are_served_by_a_pod_of_the_chart(cluster: GenuineCluster) -> None:
+    """With the image's own files, and the rights of its account."""
+    of_pod = "app.kubernetes.io/name=tonnage-cluster-metrics"
+
+    def text() -> str:
+        (pod,) = cluster.get("pods", "-n", NAMESPACE, "-l", of_pod)["items"]
+        place = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}:9411/proxy/metrics"
+        return cluster.kubectl("get", "--raw", place)
+
+    cluster.apply(gpu_pod("waits", 64))
+    until(lambda: 'tonnage_cluster_pending_pods{code="resource-too-large",layer="scheduler"' in text())
+    assert "tonnage_cluster_read_failures_total 0.0" in text()

@@ -329,6 +329,7 @@ API int nvmlDeviceGetTemperatureThreshold(handle device, unsigned threshold, uns
     ENTER(GPU, device);
     if (threshold == 0) GIVE(temperature_shutdown, out);
     if (threshold == 1) GIVE(temperature_slowdown, out);
+    if (threshold == 2 || threshold == 3) GIVE(temperature_slowdown, out); /* memory and GPU may run up to it */
     return NOT_SUPPORTED;
 }
 

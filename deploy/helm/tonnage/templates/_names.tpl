@@ -61,7 +61,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 - --kubernetes-enable-pod-uid
 {{- end }}
 - "--series-limit={{ .seriesLimit | int }}"
-{{- if .counters }}
+{{- if or .counters $.Values.controller.enabled }}
 - --collectors=/etc/tonnage/counters/counters.csv
 {{- end }}
 {{- if .webConfigSecret }}
@@ -73,7 +73,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- /* Where it finds the files of those flags: mounts, then volumes. */ -}}
 {{- define "tonnage.exporterMounts" -}}
 {{- with .Values.exporter }}
-{{- if .counters }}
+{{- if or .counters $.Values.controller.enabled }}
 - {name: counters, mountPath: /etc/tonnage/counters, readOnly: true}
 {{- end }}
 {{- if .webConfigSecret }}
@@ -84,9 +84,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{- define "tonnage.exporterVolumes" -}}
 {{- with .Values.exporter }}
-{{- if .counters }}
+{{- if or .counters $.Values.controller.enabled }}
 - name: counters
-  configMap: {name: {{ include "tonnage.exporter" $ }}-counters}
+  # With a controller it comes and goes with dcgmExporter.config.name of a ClusterPolicy.
+  configMap: {name: {{ include "tonnage.counters" $ }}{{ if not .counters }}, optional: true{{ end }}}
 {{- end }}
 {{- with .webConfigSecret }}
 - name: web-config
@@ -306,4 +307,9 @@ spec:
 - apiGroups: [tonnage.dev]
   resources: [nodegpustatuses]
   verbs: {{ . }}
+{{- end }}
+
+{{- /* The ConfigMap of the counters of device metrics; a controller fills it by that name. */}}
+{{- define "tonnage.counters" -}}
+{{- if .Values.controller.enabled }}device-metrics-counters{{ else }}{{ include "tonnage.exporter" . }}-counters{{ end }}
 {{- end }}

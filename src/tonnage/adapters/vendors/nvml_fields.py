@@ -39,6 +39,8 @@ class FieldReading(NamedTuple):
     most: int | None = None
     """Above this it is none."""
     is_text: bool = False
+    words: tuple[str, ...] = ()
+    """Texts by their numbers, the first for all others; empty: the answer is a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def _plan(fields: Iterable[DeviceField]) -> FieldPlan:
             continue
         reading = FieldReading(
             *(field.name, field.part, field.factor, field.divisor),
-            *(field.double, field.most, field.is_text),
+            *(field.double, field.most, field.is_text, field.words),
         )
         if field.gpm is not None:
             metrics.append((field.gpm, reading))
@@ -166,6 +168,8 @@ def _part(answer: Any, part: str) -> Any:
 def _converted(reading: FieldReading, value: Any) -> int | float | str | None:
     if value is None or (reading.most is not None and value > reading.most):
         return None
+    if reading.words:
+        return reading.words[value if 0 < value < len(reading.words) else 0]
     if reading.is_text:
         return str(value)
     if reading.part == _ERROR_RATE:

@@ -11,13 +11,16 @@ from tonnage.documents.exporter_counters import default_counters, read_counters
 from tonnage.loop.ticks import next_beat
 from tonnage.model.errors import Problem
 from tonnage.model.node.telemetry import ExportedCounter
-from tonnage.ports.node import AgentConfigFile
+from tonnage.ports.node import ABSENT, AgentConfigFile
 
 _LOG: Final = logging.getLogger(__name__)
 
 
 class Collectors:
-    """What is served now. A file that cannot be used leaves the counters as they were, and is logged once."""
+    """What is served now. A file that cannot be used leaves the counters as they were, and is logged once.
+
+    While there is none, as of a ConfigMap that may be missing, the default counters are served.
+    """
 
     def __init__(self, world: AgentWorld, file: AgentConfigFile | None) -> None:
         self._clock = world.clock
@@ -45,6 +48,10 @@ class Collectors:
         if stamp == self._stamp:
             return
         self._stamp = stamp
+        if stamp == ABSENT:
+            self.counters = default_counters()
+            _LOG.info("no counters: node=%s file=%s served=default", self._node, self._file)
+            return
         text = await self._file.read()
         if isinstance(text, Problem):
             problems: tuple[Problem, ...] = (text,)

@@ -159,7 +159,7 @@ async def _objects(
     from tonnage.cli.operator.driver_reading import controller_installs_drivers
     from tonnage.diagnose.operated import OperatedCluster
     from tonnage.model.gpu_policy import SeenConfigMap
-    from tonnage.model.names import AGENTS_CONFIG, AGENTS_LAYOUTS
+    from tonnage.model.names import AGENTS_CONFIG, AGENTS_COUNTERS, AGENTS_LAYOUTS
     from tonnage.reading.gpu_policy import config_map_from, gpu_policy_from, operated_node_from
     from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, NODE, NODE_GPU_STATUS
 
@@ -194,6 +194,7 @@ async def _objects(
         own.get(AGENTS_LAYOUTS) or SeenConfigMap(agents_namespace, AGENTS_LAYOUTS, {}),
         sets,
         classes,
+        own.get(AGENTS_COUNTERS) or SeenConfigMap(agents_namespace, AGENTS_COUNTERS, {}),
     )
     return _OperatorObjects(cluster, by_name, nodes, reports, drivers)
 
@@ -234,7 +235,7 @@ def _show_nodes(view: OperatedView) -> None:
 def _show_changes(view: OperatedView, *, planned: bool) -> None:
     """Labels and configuration that differ from what is there."""
     changed = [(tuple(node.labels.items()), node.readiness.node) for node in view.nodes if node.labels]
-    copies = [copy for copy in (view.configs, view.layouts) if copy.action or copy.problem]
+    copies = [copy for copy in (view.configs, view.layouts, view.counters) if copy.action or copy.problem]
     if not (changed or copies or view.objects):
         return
     say()
@@ -250,6 +251,8 @@ def _show_changes(view: OperatedView, *, planned: bool) -> None:
         say(line(f"  the agents keep their configuration: {view.configs.problem}"))
     if view.layouts.problem:
         say(line(f"  the agents keep their MIG layouts: {view.layouts.problem}"))
+    if view.counters.problem:
+        say(line(f"  the agents keep the counters of device metrics: {view.counters.problem}"))
     for kind, changes in view.objects.items():
         say(line(f"  {kind}: {object_words(changes)}"))
 

@@ -136,11 +136,11 @@ async def _serve_cluster_metrics(context: ContainerContext, kubeconfig: Path) ->
     words = list(context.argv[len(_CLUSTER_METRICS) :])
     with _logged_to(context.stdio):
         try:
-            told = cluster.make_context(" ".join(_CLUSTER_METRICS), words, help_option_names=[]).params
+            values = cluster.make_context(" ".join(_CLUSTER_METRICS), words, help_option_names=[]).params
         except click.ClickException as error:
             context.stdio.write_error(f"error: {error.format_message()}\n".encode())
             return USAGE
-        listening = _loopback_for(str(told["address"] or ""), context)
+        listening = _loopback_for(str(values["address"] or ""), context)
         if listening is None:
             context.stdio.write_error(
                 b"error: on the twin --address must be a port of every address, :9411\n"
@@ -150,7 +150,7 @@ async def _serve_cluster_metrics(context: ContainerContext, kubeconfig: Path) ->
             own = await _own_kubeconfig(context, kubeconfig)
             async with connect(own, program="tonnage-metrics") as api, asyncio.TaskGroup() as group:
                 namespace = context.pod.metadata.namespace
-                routes, followed = pages_of_cluster(api, namespace, context.clock, told["interval"])
+                routes, followed = pages_of_cluster(api, namespace, context.clock, values["interval"])
                 group.create_task(followed)
                 group.create_task(HttpServer(listening, routes).run())
     return 0

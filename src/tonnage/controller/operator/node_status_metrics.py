@@ -102,11 +102,11 @@ class NodeStatusMetrics:
         status = report.status if report is not None else {}
         validation = validation_from(status.get("validation"))
         passed = {stage: validation.of(stage).outcome is Outcome.PASSED for stage in NodeStage}
-        heard = moment(str(status.get("heartbeatAt", "")))
-        if passed[NodeStage.DRIVER] and heard is not None:
-            self._driver_passed[name] = heard.timestamp()
+        reported = moment(str(status.get("heartbeatAt", "")))
+        if passed[NodeStage.DRIVER] and reported is not None:
+            self._driver_passed[name] = reported.timestamp()
         count = sum(
-            int(parse_quantity(amount))
+            int(parse_quantity(str(amount)))
             for resource, amount in node.status.capacity.items()
             if resource.startswith(_DEVICES)
         )

@@ -12,6 +12,7 @@ from tonnage.decide.cluster.operate.node_readiness import NodeReadiness, gpu_nod
 from tonnage.decide.cluster.operate.plugin_configs import (
     ConfigCopy,
     config_copy,
+    counters_copy,
     layouts_copy,
     released,
 )
@@ -21,7 +22,7 @@ from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.actions.cluster import PatchPolicyStatus
 from tonnage.model.gpu_policy import ConfigMapChoice, GpuPolicy, PolicyState, SeenConfigMap
 from tonnage.model.json import JsonObject
-from tonnage.model.names import AGENTS_CONFIG, AGENTS_LAYOUTS
+from tonnage.model.names import AGENTS_CONFIG, AGENTS_COUNTERS, AGENTS_LAYOUTS
 from tonnage.reading.gpu_policy import config_map_from, gpu_policy_from, operated_node_from
 from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, NODE, NODE_GPU_STATUS
 from tonnage.wire.nvidia import ClusterPolicy
@@ -111,7 +112,7 @@ class PolicyLoop:
     async def _leave(self) -> None:
         """Take away what was made for a policy. The copies are fresh, so that there is none."""
         await self._operands.leave()
-        for name in (AGENTS_CONFIG, AGENTS_LAYOUTS):
+        for name in (AGENTS_CONFIG, AGENTS_LAYOUTS, AGENTS_COUNTERS):
             action = released(self._agents_own(name))
             if action is not None:
                 await self._world.performer.perform(action)
@@ -130,6 +131,7 @@ class PolicyLoop:
                 policy, self._source(policy.plugin_config), self._agents_own(AGENTS_CONFIG), operator
             ),
             layouts_copy(policy, self._source(policy.mig_config), self._agents_own(AGENTS_LAYOUTS), operator),
+            counters_copy(policy, self._source(policy.counters), self._agents_own(AGENTS_COUNTERS), operator),
         )
         for copy in copies:
             if copy.action is not None:

@@ -40,7 +40,8 @@ class DeviceField:
     `mig` is whether a MIG device has a reading of its own, `link` whether each NVLink has one, `peer`
     whether each pair of GPUs has one. NVML gives it by `call` with `arguments`, of whose answer it is the
     `part`, or as the field value `field_id` of `scope`, or as the metric `gpm`; the reading is that times
-    `factor` by `divisor`, whole unless `double`, and none above `most`. `lacks` says which devices have none.
+    `factor` by `divisor`, whole unless `double`, and none above `most`. Of a number that stands for a text it
+    is the one of `words`, the first for all that have none. `lacks` says which devices have none.
     """
 
     name: str
@@ -64,6 +65,7 @@ class DeviceField:
     divisor: int = 1
     double: bool = False
     most: int | None = None
+    words: tuple[str, ...] = ()
     lacks: str = ""
 
     @property
@@ -115,5 +117,6 @@ def _by_link(name: str, row: dict[str, Any]) -> Iterator[tuple[str, Mapping[str,
 
 def _typed(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row with its words and lists in their types."""
-    types: dict[str, Any] = {"kind": FieldKind, "origin": FieldOrigin, "dcgm": tuple, "arguments": tuple}
+    types: dict[str, Any] = {"kind": FieldKind, "origin": FieldOrigin, "dcgm": tuple}
+    types |= dict.fromkeys(("arguments", "words"), tuple)
     return {key: types[key](value) if key in types else value for key, value in row.items()}

@@ -49,7 +49,7 @@ def samples_of(
         values |= _link_errors(entry, device)
     if not _COUNTED.isdisjoint(fields) and (totals := load.totals()) is not None:
         values |= _counters(totals, links)
-    texts = {"driver_version": hardware.driver_version}
+    texts = {"driver_version": hardware.driver_version, "brand": _brand(device)}
     yield Sample(
         device.uuid,
         {name: values[name] for name in fields if name in values},
@@ -61,6 +61,11 @@ def samples_of(
             activity = load.parts.get(part.uuid, LoadActivity())
             own = {**_memory(part.memory_mib, activity.memory_mib), **_profile(device, activity)}
             yield Sample(part.uuid, {name: own[name] for name in fields if name in own})
+
+
+def _brand(device: Device) -> str:
+    """As drivers name it: older boards for servers are of the brand Tesla, later ones NVIDIA's own."""
+    return "Tesla" if "Tesla" in device.product else "NVIDIA"
 
 
 def _readings(entry: HardwareDevice, device: Device, load: DeviceLoad) -> dict[str, int | float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy, config_copy
+from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy, config_copy, counters_copy
 from tonnage.model.actions.cluster import ApplyConfigMap
 from tonnage.model.gpu_policy import ConfigMapChoice, GpuPolicy, SeenConfigMap
 
@@ -87,3 +87,34 @@ def test_the_last_good_one_stays(
     assert answer.refusal.facts["field"] == answer.problem.partition(": ")[0]
     assert words in answer.problem
     assert answer.problem.startswith("spec.devicePlugin.config.")
+
+
+COUNTERS = SeenConfigMap("tonnage-system", "device-metrics-counters", {})
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "problem"),
+    [
+        pytest.param(None, COUNTERS, "gpu-operator/metrics does not exist", id="no such ConfigMap"),
+        pytest.param(
+            SeenConfigMap("gpu-operator", "metrics", {"a": ""}),
+            COUNTERS,
+            "has no key dcgm-metrics.csv; its keys: a",
+            id="another key",
+        ),
+        pytest.param(
+            SeenConfigMap("gpu-operator", "metrics", {"dcgm-metrics.csv": "x"}),
+            SeenConfigMap("tonnage-system", "device-metrics-counters", {"counters.csv": "y"}),
+            "has counters of its own",
+            id="counters of the chart's values",
+        ),
+    ],
+)
+def test_counters_that_cannot_be_copied_say_why(
+    source: SeenConfigMap | None, target: SeenConfigMap, problem: str
+) -> None:
+    policy = GpuPolicy("p", counters=ConfigMapChoice("metrics"))
+    copied = counters_copy(policy, source, target, "gpu-operator")
+    assert problem in copied.problem
+    assert copied.problem.startswith("spec.dcgmExporter.config.name: ")
+    assert copied.action is None

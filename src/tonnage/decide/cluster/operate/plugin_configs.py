@@ -1,4 +1,4 @@
-"""SHR-1: the agents' device-plugin configurations, where a ClusterPolicy names their ConfigMap."""
+"""SHR-1: configurations, layouts and counters of the agents, where a ClusterPolicy names their ConfigMap."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from tonnage.model.gpu_policy import ConfigMapChoice, FieldWithoutEffect, GpuPol
 from tonnage.model.reasons.cluster.operator import ConfigMapNotFollowed
 
 LAYOUTS_KEY: Final = "config.yaml"
+POLICY_COUNTERS_KEY: Final = "dcgm-metrics.csv"
+"""In NVIDIA's ConfigMap."""
+COUNTERS_KEY: Final = "counters.csv"
+"""In the agents'."""
 DEFAULT_KEY: Final = "default"
 """What a node without a label runs, as the agents choose."""
 
@@ -80,19 +84,43 @@ def layouts_copy(
         return ConfigCopy(released(target))
     if path == target.path:
         return ConfigCopy()
-    if source is None:
-        return ConfigCopy(refusal=_not_followed(where, path, _missing(path)))
-    if LAYOUTS_KEY not in source.contents:
-        keys = ", ".join(sorted(source.contents)) or "none"
-        why = f"ConfigMap {path} has no key {LAYOUTS_KEY}; its keys: {keys}"
-        return ConfigCopy(refusal=_not_followed(where, path, why))
-    if target.contents and not target.source:
-        why = (
-            f"ConfigMap {target.path} has layouts of its own, which the agents make;"
-            " delete it, or leave the field out"
-        )
-        return ConfigCopy(refusal=_not_followed(where, target.path, why))
+    own = "layouts of its own, which the agents make; delete it"
+    refusal = _refusal_of_key(where, path, source, LAYOUTS_KEY) or _refusal_of_own(where, target, own)
+    if refusal is not None or source is None:
+        return ConfigCopy(refusal=refusal)
     return ConfigCopy(_followed(target, dict(source.contents), path))
+
+
+def counters_copy(
+    policy: GpuPolicy, source: SeenConfigMap | None, target: SeenConfigMap, operator_namespace: str
+) -> ConfigCopy:
+    """How the counters of device metrics follow `dcgmExporter.config.name`."""
+    name, where = policy.counters.name, "spec.dcgmExporter.config.name"
+    if not name:
+        return ConfigCopy(released(target))
+    path = f"{operator_namespace}/{name}"
+    own = "counters of its own; leave exporter.counters out of Tonnage's chart"
+    refusal = _refusal_of_key(where, path, source, POLICY_COUNTERS_KEY) or _refusal_of_own(where, target, own)
+    if refusal is not None or source is None:
+        return ConfigCopy(refusal=refusal)
+    return ConfigCopy(_followed(target, {COUNTERS_KEY: source.contents[POLICY_COUNTERS_KEY]}, path))
+
+
+def _refusal_of_key(
+    where: str, path: str, source: SeenConfigMap | None, key: str
+) -> ConfigMapNotFollowed | None:
+    if source is None:
+        return _not_followed(where, path, _missing(path))
+    if key in source.contents:
+        return None
+    keys = ", ".join(sorted(source.contents)) or "none"
+    return _not_followed(where, path, f"ConfigMap {path} has no key {key}; its keys: {keys}")
+
+
+def _refusal_of_own(where: str, target: SeenConfigMap, own: str) -> ConfigMapNotFollowed | None:
+    if not target.contents or target.source:
+        return None
+    return _not_followed(where, target.path, f"ConfigMap {target.path} has {own}, or leave the field out")
 
 
 def released(target: SeenConfigMap) -> ApplyConfigMap | None:
