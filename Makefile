@@ -112,6 +112,7 @@ lint: .venv/ready ## Style, types, house rules, generated files, sizes
 	@$(BIN)/python scripts/generate_crds.py --check
 	@$(BIN)/python -m scripts.generate_monitoring --check
 	@$(BIN)/python scripts/generate_chart_reference.py --check
+	@$(BIN)/python scripts/generate_chart_schema.py --check
 	@$(BIN)/python -m scripts.generate_exporter_metrics --check
 	@$(BIN)/python -m scripts.render_chart --check
 	@$(BIN)/python -m scripts.licences --check

@@ -9,12 +9,12 @@ from typing import Final
 import yaml
 
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
-from tonnage.model.catalog.nvidia_kinds import nvidia_definition
+from tonnage.model.catalog.nvidia_kinds import DEFINITIONS, labelled_definition
 from tonnage.model.json import JsonObject
 
 _FILES: Final = Path(__file__).resolve().parents[1] / "deploy" / "helm" / "tonnage" / "files"
 _OURS: Final = _FILES / "crds"
-_NVIDIAS: Final = _FILES / "nvidia"
+_NVIDIAS: Final = _FILES.parent / "crds"
 _HEAD: Final = "# Written by scripts/generate_crds.py from tonnage.documents.node.gpu_status.\n"
 _NVIDIAS_HEAD: Final = "# Written by scripts/generate_crds.py from tonnage.model.catalog.nvidia_kinds.\n"
 
@@ -22,7 +22,7 @@ _NVIDIAS_HEAD: Final = "# Written by scripts/generate_crds.py from tonnage.model
 def files() -> dict[Path, str]:
     """What the folders hold, by path."""
     ours = node_gpu_status_crd()
-    nvidias = [nvidia_definition(plural) for plural in ("clusterpolicies", "gpuclusters", "nvidiadrivers")]
+    nvidias = [labelled_definition(plural) for plural in DEFINITIONS]
     return {
         _OURS / f"{_name(ours)}.yaml": _HEAD + _dumped(ours),
         **{_NVIDIAS / f"{_name(crd)}.yaml": _NVIDIAS_HEAD + _dumped(crd) for crd in nvidias},

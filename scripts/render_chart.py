@@ -88,7 +88,12 @@ def rendered(*values: str) -> list[dict[str, Any]]:
     command = [str(helm_binary(4)), "template", RELEASE, str(CHART), "--namespace", NAMESPACE]
     command += ["--set", ",".join((f"image.repository={IMAGE}", *values))]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return sorted(filter(None, yaml.load_all(text, yaml.CSafeLoader)), key=_file_name)
+    return sorted(filter(_is_of_the_release, yaml.load_all(text, yaml.CSafeLoader)), key=_file_name)
+
+
+def _is_of_the_release(found: dict[str, Any] | None) -> bool:
+    """Not an object of a hook: without Helm there is nobody who runs it."""
+    return bool(found) and "helm.sh/hook" not in (found or {})["metadata"].get("annotations", {})
 
 
 def for_kubectl(found: dict[str, Any]) -> dict[str, Any]:

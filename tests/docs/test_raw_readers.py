@@ -79,6 +79,7 @@ ALLOWED: Final = {
     **dict.fromkeys(
         (
             "adapters/snapshots/file.py",
+            "adapters/snapshots/bundle.py",
             "cli/cdi/generate.py",
             "decide/kubernetes/cel/function_library/host_functions.py",
             "decide/node/runtime/toml_block.py",

@@ -118,6 +118,23 @@ if TYPE_CHECKING:
     " [default: none].",
 )
 @click.option(
+    "--withdraw",
+    is_flag=True,
+    help="Take away what controller and agents have left in the cluster, as if there were no policy, and end;"
+    " for the end of a release, once their pods are gone.",
+)
+@click.option(
+    "--agents-divide",
+    is_flag=True,
+    help="With --withdraw: the agents divided GPUs, and the labels nvidia.com/mig.config.state are theirs.",
+)
+@click.option(
+    "--upgrade-definitions",
+    is_flag=True,
+    help="Bring the definitions of NVIDIA's kinds that Tonnage's chart has installed to this version,"
+    " and end.",
+)
+@click.option(
     "--cluster-metrics-interval",
     type=click.IntRange(5, 3600),
     metavar="SECONDS",
@@ -143,6 +160,8 @@ def told_by(context: click.Context) -> ControllerOptions:
     if values["once"] and not values["dry_run"]:
         problem = "--once needs --dry-run: a single pass could leave a change half done."
         raise click.UsageError(problem, context)
+    if values["withdraw"] and values["upgrade_definitions"]:
+        raise click.UsageError("--withdraw and --upgrade-definitions exclude each other.", context)
     interval_s = values["cluster_metrics_interval"]
     if interval_s is not None and not values["metrics_address"]:
         raise click.UsageError("--cluster-metrics-interval needs --metrics-address.", context)
@@ -159,6 +178,9 @@ def told_by(context: click.Context) -> ControllerOptions:
         drivers=values["drivers"],
         registries=tuple(values["registry"]),
         rejected_pods=values["evict_rejected_pods"],
+        withdraw=values["withdraw"],
+        agents_divide=values["agents_divide"],
+        definitions=values["upgrade_definitions"],
         cluster_metrics_s=interval_s or 0,
     )
 

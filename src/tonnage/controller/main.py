@@ -8,7 +8,7 @@ import platform
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tonnage import __version__
@@ -36,7 +36,7 @@ from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.metric_families import MetricFamily
 from tonnage.model.operands import OperandImage
 from tonnage.ports.clock import Clock
-from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi, KubernetesReader
 from tonnage.ports.registry import ImageRegistry
 from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER, POD
 
@@ -60,6 +60,8 @@ class ControllerHost:
     server_version: Callable[[], Awaitable[str]] | None = None
     cluster_families: Callable[[Snapshot], Iterable[MetricFamily]] | None = None
     served_at: socket.socket | None = None
+    reader: KubernetesReader | None = None
+    """What loops read in place of the API server."""
 
 
 async def run_controller(
@@ -75,19 +77,52 @@ async def run_controller(
 
     Raises ConfigError: the address cannot be used.
     """
+    if options.withdraw:
+        await _withdraw(options, api, clock, withheld)
+        return
+    if options.definitions:
+        from tonnage.controller.definitions import upgrade_definitions
+
+        performer = Performer(ActionPorts(api=api), dry_run=options.dry_run, record=withheld)
+        await upgrade_definitions(api, performer)
+        return
     address = parse_address(options.metrics_address) if options.metrics_address else None
     if isinstance(address, Problem):
         raise ConfigError(address)
     host = host or ControllerHost()
     controller = _Controller(options, api, clock, counters or ControllerCounters(), withheld, host)
     with listen(address) if address else nullcontext(host.served_at) as listening:
-        try:
-            async with asyncio.TaskGroup() as group:
-                if listening is not None:
-                    group.create_task(controller.serve(listening))
-                group.create_task(controller.run())
-        except* _LookedOnceError:
-            _LOG.debug("looked once")
+        await _run(controller, listening)
+
+
+async def _run(controller: _Controller, listening: socket.socket | None = None) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            if listening is not None:
+                group.create_task(controller.serve(listening))
+            group.create_task(controller.run())
+    except* _LookedOnceError:
+        _LOG.debug("looked once")
+
+
+async def _withdraw(
+    options: ControllerOptions, api: KubernetesApi, clock: Clock, withheld: Callable[[ActionRecord], None]
+) -> None:
+    """Take away what is left in the cluster, by the same loops, which see no policy."""
+    from tonnage.controller.withdrawal import (  # once in a cluster's life
+        ActionCounter,
+        PolicylessReader,
+        withdraw,
+    )
+
+    once = replace(options, once=True, elect=False)
+    actions = ActionCounter(withheld)
+    host = ControllerHost(reader=PolicylessReader(api))
+
+    def controller() -> _Controller:
+        return _Controller(once, api, clock, ControllerCounters(), actions, host)
+
+    await withdraw(options, controller().world(), lambda: _run(controller()), actions)
 
 
 class _Loop(Protocol):
@@ -114,6 +149,7 @@ class _Controller:
         host: ControllerHost,
     ) -> None:
         self._host = host
+        self._reader = host.reader or api
         self._options = options
         self._api = api
         self._clock = clock
@@ -132,7 +168,7 @@ class _Controller:
 
     async def _lead(self) -> None:
         """Run the loops, from fresh copies on: the leader before has written since."""
-        world = self._world()
+        world = self.world()
         drivers = self._driver_loop(world)
         rejected = self._rejected_pods(world)
         policies = PolicyLoop(world, drivers, rejected)
@@ -208,18 +244,19 @@ class _Controller:
         images = ImageBook(self._host.registry, self._api, self._clock, world.operator_namespace)
         return DriverLoop(world, images)
 
-    def _world(self) -> ControllerWorld:
+    def world(self) -> ControllerWorld:
+        """What every loop is given, new at each turn of leading."""
         options, leadership = self._options, self._leadership
         performer = Performer(
             ActionPorts(api=self._api),
             dry_run=options.dry_run,
-            record=self._withheld if options.dry_run else log_record,
+            record=self._withheld if options.dry_run or options.once else log_record,
             may_act=None if leadership is None else lambda: leadership.held,
         )
         return ControllerWorld(
-            api=self._api,
+            api=self._reader,
             clock=self._clock,
-            copies=Informers(self._api, self._clock),
+            copies=Informers(self._reader, self._clock),
             performer=performer,
             events=EventRecorder(performer, self._clock, "tonnage-controller", options.identity),
             counters=self._counters,

@@ -31,3 +31,9 @@ class ControllerOptions:
     """How often metrics of the cluster are worked out while it leads; 0: they are not."""
     rejected_pods: bool = False
     """Whether pods that kubelet rejected go once their devices are there."""
+    withdraw: bool = False
+    """Take away what controller and agents have left in the cluster, and end."""
+    agents_divide: bool = False
+    """Whether agents divided GPUs, so that the state of MIG layouts is theirs to be taken away."""
+    definitions: bool = False
+    """Upgrade the definitions of NVIDIA's kinds, and end."""

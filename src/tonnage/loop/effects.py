@@ -54,6 +54,7 @@ from tonnage.ports.node import (
 from tonnage.wire.kinds import (
     CLUSTER_POLICY,
     CONFIG_MAP,
+    CUSTOM_RESOURCE,
     DAEMON_SET,
     EVENT,
     GPU_CLUSTER,
@@ -72,7 +73,8 @@ from tonnage.wire.objects import Object
 
 _T = TypeVar("_T")
 _APPLIED: Final[Mapping[str, Kind[Object]]] = {
-    kind.kind: kind for kind in (DAEMON_SET, POD, RESOURCE_CLAIM_TEMPLATE, RUNTIME_CLASS, SERVICE)
+    kind.kind: kind
+    for kind in (DAEMON_SET, POD, RESOURCE_CLAIM_TEMPLATE, RUNTIME_CLASS, SERVICE, CUSTOM_RESOURCE)
 }
 """Kinds of which the controller keeps whole objects."""
 _HOOK_S: Final = 300.0

@@ -22,7 +22,7 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.features_file import FeatureLines
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.labels.features import NodeFeatures
-from tonnage.agent.labels.sinks import OWNED, FeatureFile, LabelSink, NodeFeatureObject, NodeLabels
+from tonnage.agent.labels.sinks import FeatureFile, LabelSink, NodeFeatureObject, NodeLabels
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
 from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
@@ -32,6 +32,7 @@ from tonnage.model.devices.inventory import Device, Inventory
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.names import AGENTS_LABELS
 from tonnage.model.node.machine import Machine, PciDevice
 from tonnage.model.node.plugin_settings import FeatureSettings
 from tonnage.ports.kubernetes import KubernetesApi
@@ -192,7 +193,7 @@ async def test_a_node_has_the_labels_and_loses_those_that_are_stale(api: Kuberne
     await sink.show({PRESENT: "true", PRODUCT: "T4", "nvidia.com/gpu.count": "1"})
     meta = (await api.get(NODE, "node-1")).metadata
     assert meta.labels.items() >= {"a": "b", PRODUCT: "T4", "nvidia.com/gpu.count": "1"}.items()
-    assert meta.annotations[OWNED] == f"nvidia.com/gpu.count,{PRODUCT}"
+    assert meta.annotations[AGENTS_LABELS] == f"nvidia.com/gpu.count,{PRODUCT}"
     await sink.show({PRESENT: "true", PRODUCT: "A100"})
     meta = (await api.get(NODE, "node-1")).metadata
     assert (meta.labels[PRODUCT], "nvidia.com/gpu.count" in meta.labels) == ("A100", False)
@@ -201,7 +202,7 @@ async def test_a_node_has_the_labels_and_loses_those_that_are_stale(api: Kuberne
     assert {key for key in meta.labels if "kubernetes.io" not in key} == {PRESENT, "a"}, (
         "what it did not write"
     )
-    assert OWNED not in meta.annotations
+    assert AGENTS_LABELS not in meta.annotations
 
 
 async def test_killed_around_any_write_of_labels_the_next_agent_owns_what_it_should() -> None:
@@ -220,7 +221,7 @@ async def test_killed_around_any_write_of_labels_the_next_agent_owns_what_it_sho
         meta = (await api.get(NODE, "node-1")).metadata
         own = {key: text for key, text in meta.labels.items() if "kubernetes.io" not in key}
         assert own == {PRESENT: "true", "a": "b", PRODUCT: "A100"}
-        assert meta.annotations[OWNED] == PRODUCT
+        assert meta.annotations[AGENTS_LABELS] == PRODUCT
         fuse += 1
     assert fuse == 3, "killed before and after its one patch"
 

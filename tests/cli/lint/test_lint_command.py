@@ -158,7 +158,7 @@ def test_what_is_hidden_in_a_folder_is_not_read(tmp_path: Path, capsys: pytest.C
 
 
 def test_what_is_not_judged_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "gpu-operator-values.yaml").write_text("driver: {enabled: true}\n")
+    (tmp_path / "chart-values.yaml").write_text("replicaCount: 1\n")
     (tmp_path / "objects.yaml").write_text(f"{GOOD}---\n{RAY.replace('0.5', '1')}---\n{NODE_POOL}")
     assert linted(str(tmp_path), "-o", "json") == 0
     answer = json.loads(capsys.readouterr().out)
@@ -167,7 +167,7 @@ def test_what_is_not_judged_is_listed(tmp_path: Path, capsys: pytest.CaptureFixt
         for part in answer["notJudged"]
     ]
     assert told == [
-        ("gpu-operator-values.yaml", 1, "", False),
+        ("chart-values.yaml", 1, "", False),
         ("objects.yaml", 7, "RayCluster r", True),
         ("objects.yaml", 12, "NodePool gpu", False),
     ]

@@ -14,12 +14,24 @@ import pytest
 from support.helm import CHART, NAMESPACE, RELEASE, Helm
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
+from tonnage.cli.controller import told_in_a_pod
+from tonnage.controller.main import run_controller
 from tonnage.documents.node.gpu_status import GROUP, PLURAL
+from tonnage.loop.informer import Informer, following
 from tonnage.model.errors import ApiError
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.wire.kinds import CONFIG_MAP, CUSTOM_RESOURCE, DAEMON_SET
+from tonnage.wire.kinds import (
+    CLUSTER_POLICY,
+    CONFIG_MAP,
+    CUSTOM_RESOURCE,
+    DAEMON_SET,
+    JOB,
+    NODE,
+    SERVICE_ACCOUNT,
+)
 from tonnage.wire.kinds import NAMESPACE as NAMESPACE_KIND
 
 CRD = f"{PLURAL}.{GROUP}"
@@ -135,3 +147,69 @@ async def test_the_notes_say_when_the_namespace_refuses_the_pods(cluster: Cluste
     await cluster.api.create(NAMESPACE_KIND, {"metadata": {"name": NAMESPACE, "labels": labels}})
     notes = await cluster.helm("install", RELEASE, CHART, *IN)
     assert "pod-security.kubernetes.io/enforce=privileged" in notes
+
+
+OPERATOR_VALUES = (Path(__file__).resolve().parents[2] / "data/documents/operator-values.yaml").read_text(
+    encoding="utf-8"
+) + "controller: {enabled: true}"
+
+
+async def _run_jobs(api: KubernetesApi) -> None:
+    """Do what the pods of hooks' Jobs would, as their arguments say; until cancelled."""
+    jobs: asyncio.Queue[Any] = asyncio.Queue()
+    copy = Informer(api, JOB, SystemClock())
+    copy.subscribe(lambda change: jobs.put_nowait(change.after) if change.before is None else None)
+    async with following(copy):
+        while True:
+            job = await jobs.get()
+            [container] = job.spec.template["spec"]["containers"]
+            options = told_in_a_pod(container["args"], {"NAMESPACE": NAMESPACE})
+            await run_controller(options, api=api, clock=SystemClock())
+            now = timestamp(SystemClock().now())
+            conditions: Any = [
+                {"type": kind, "status": "True", "lastTransitionTime": now, "lastProbeTime": now}
+                for kind in ("SuccessCriteriaMet", "Complete")
+            ]
+            ended = {"conditions": conditions, "succeeded": 1, "startTime": now, "completionTime": now}
+            await api.patch(
+                JOB, job.metadata.name, {"status": ended}, namespace=NAMESPACE, subresource="status"
+            )
+
+
+@pytest.mark.long
+async def test_a_values_file_of_nvidias_operator_from_installation_to_the_end(cluster: Cluster) -> None:
+    api = cluster.api
+    jobs = asyncio.create_task(_run_jobs(api))
+    notes = await cluster.helm(
+        *("install", RELEASE, CHART, *IN, "--create-namespace"),
+        values=f"{OPERATOR_VALUES}\nnfd: {{enabled: true}}",
+    )
+    assert "nfd.enabled: install node feature discovery by its own chart" in notes
+    policy = await api.get(CLUSTER_POLICY, "cluster-policy")
+    assert policy.spec["devicePlugin"]["config"] == {"name": "time-slicing-config", "default": "any"}
+
+    older: Any = {"metadata": {"annotations": {"tonnage.dev/definition": "0"}}}
+    await api.patch(CUSTOM_RESOURCE, "clusterpolicies.nvidia.com", older)
+    await cluster.helm(
+        *("upgrade", RELEASE, CHART, *IN, "--timeout", "60s"),
+        values=OPERATOR_VALUES.replace("mixed", "single"),
+    )
+    policy = await api.get(CLUSTER_POLICY, "cluster-policy")
+    assert policy.spec["mig"] == {"strategy": "single"}
+    definition = await api.get(CUSTOM_RESOURCE, "clusterpolicies.nvidia.com")
+    assert definition.metadata.annotations["tonnage.dev/definition"] == "1"
+
+    labels = {"nvidia.com/gpu.present": "true", "nvidia.com/gpu.deploy.dcgm": "false"}
+    noted = {"tonnage.dev/operator-labels": "gpu.present,gpu.deploy.dcgm"}
+    body: Any = {"metadata": {"name": "gpu-0", "labels": labels, "annotations": noted}}
+    await api.create(NODE, body)
+    spec: Any = {section: {} for section in (*policy.spec,)}
+    await api.create(CLUSTER_POLICY, {"metadata": {"name": "by-hand"}, "spec": spec})
+    await cluster.helm("uninstall", RELEASE, *IN, "--timeout", "60s")
+    node = (await api.get(NODE, "gpu-0")).metadata
+    assert (node.labels, node.annotations) == ({"nvidia.com/gpu.deploy.dcgm": "false"}, {})
+    assert [policy.metadata.name for policy in (await api.list(CLUSTER_POLICY)).items] == ["by-hand"]
+    left = [*(await api.list(JOB)).items, *(await api.list(SERVICE_ACCOUNT, namespace=NAMESPACE)).items]
+    assert not [found.metadata.name for found in left if "tonnage" in found.metadata.name]
+    assert not jobs.done(), jobs
+    jobs.cancel()

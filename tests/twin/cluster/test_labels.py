@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from support.fleet import Fleet
-from tonnage.agent.labels.sinks import OWNED
-from tonnage.model.names import CONFIG_LABEL
+from tonnage.model.names import AGENTS_LABELS, CONFIG_LABEL
 from tonnage.wire.kinds import NODE
 
 
@@ -14,12 +13,14 @@ async def labels_of(fleet: Fleet, node: str = "t4-0") -> dict[str, str]:
 
 async def test_labels_follow_the_configuration(fleet: Fleet) -> None:
     async def published() -> bool:
-        return OWNED in (await fleet.api.get(NODE, "t4-0")).metadata.annotations
+        return AGENTS_LABELS in (await fleet.api.get(NODE, "t4-0")).metadata.annotations
 
     await fleet.until(published)
     before = await labels_of(fleet)
-    assert (await fleet.api.get(NODE, "t4-0")).metadata.annotations[OWNED] == "nvidia.com/gfd.timestamp"
-    assert OWNED not in (await fleet.api.get(NODE, "cpu-0")).metadata.annotations
+    assert (await fleet.api.get(NODE, "t4-0")).metadata.annotations[
+        AGENTS_LABELS
+    ] == "nvidia.com/gfd.timestamp"
+    assert AGENTS_LABELS not in (await fleet.api.get(NODE, "cpu-0")).metadata.annotations
 
     await fleet.kubectl("label", "node", "t4-0", f"{CONFIG_LABEL}=shared")
 

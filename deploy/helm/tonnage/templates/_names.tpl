@@ -34,12 +34,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{- /* Whether the agent's own pods serve device metrics; empty when not. */ -}}
 {{- define "tonnage.exporterInAgent" -}}
-{{- if and .Values.exporter.enabled (not .Values.exporter.processes) }}yes{{ end -}}
+{{- if and (include "tonnage.exporterEnabled" .) (not .Values.exporter.processes) }}yes{{ end -}}
 {{- end }}
 
 {{- /* Whether device metrics are served by pods of their own; empty when not. */ -}}
 {{- define "tonnage.exporterAlone" -}}
-{{- if and .Values.exporter.enabled .Values.exporter.processes }}yes{{ end -}}
+{{- if and (include "tonnage.exporterEnabled" .) .Values.exporter.processes }}yes{{ end -}}
 {{- end }}
 
 {{- /* Flags of whoever serves device metrics, a line each. */ -}}
@@ -142,7 +142,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{/* What --labels takes for features.publish; empty for none. */}}
 {{- define "tonnage.labelPlace" -}}
-{{- get (dict "direct" "direct" "nodefeature" "nfd-object" "file" "nfd-file") .Values.features.publish -}}
+{{- get (dict "direct" "direct" "nodefeature" "nfd-object" "file" "nfd-file") (include "tonnage.publish" .) -}}
 {{- end }}
 
 {{/* The key of config.map that nodes without the label run; empty when there is none. */}}
@@ -204,7 +204,9 @@ default
 {{- define "tonnage.cdi" -}}
 {{- $texts := append (values (.Values.config.map | default dict)) (toString .Values.deviceListStrategy) | join "\n" -}}
 {{- $auto := and .Values.nvidiaDriverRoot (or (regexMatch `^\[?auto\]?$` (toString .Values.deviceListStrategy)) (regexMatch `deviceListStrategy:[\s\["'-]*auto\b` $texts)) -}}
-{{- if or (dig "enabled" false (.Values.cdi | default dict)) .Values.claims.enabled (regexMatch "cdi-(annotations|cri)" $texts) $auto }}yes{{ end -}}
+{{- /* Of a ClusterPolicy cdi.enabled asks for RuntimeClasses; specs need to know where the driver is. */ -}}
+{{- $asked := and (dig "enabled" false (.Values.cdi | default dict)) (or .Values.nvidiaDriverRoot (not (include "tonnage.writesPolicy" .))) -}}
+{{- if or $asked .Values.claims.enabled (regexMatch "cdi-(annotations|cri)" $texts) $auto }}yes{{ end -}}
 {{- end }}
 
 {{- /* What pods of the chart may ask: the API server, and DNS where that is named. */ -}}

@@ -38,6 +38,8 @@ class Order:
     namespace: str = ""
     fallback: str = ""
     kinds: tuple[CapturedKind, ...] = CAPTURED
+    needed: frozenset[str] = frozenset({"Node", "Pod"})
+    """Without one of these kinds there is nothing to capture; empty: whatever can be read is worth it."""
 
 
 @dataclass(slots=True)
@@ -64,7 +66,7 @@ async def capture(
     """Write the lines of a snapshot. Raises ClusterError: the cluster is gone, or lets nothing be read."""
     captured = Captured()
     readable = [kind async for kind in _readable(api, order, captured)]
-    if not any(kind.kind in ("Node", "Pod") for kind, _ in readable):
+    if order.needed and not any(kind.kind in order.needed for kind, _ in readable):
         raise ApiError(403, "Forbidden", captured.refusal)
     header = Header(
         server_version=await server_version(api),

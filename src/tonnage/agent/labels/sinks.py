@@ -12,6 +12,7 @@ from tonnage.model.actions.labels import WriteLabels
 from tonnage.model.actions.subjects import node_feature_subject
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.names import AGENTS_LABELS
 from tonnage.model.node.plugin_settings import FeatureSettings, LabelPlace
 from tonnage.ports.kubernetes import KubernetesReader
 from tonnage.wire.kinds import NODE, NODE_FEATURE, POD
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from tonnage.agent.context import AgentWorld
     from tonnage.agent.options import AgentOptions
 
-OWNED: Final = "tonnage.dev/labels"
-"""Annotation of a Node: the keys of labels that its agent wrote, with commas between."""
 FEATURES: Final = "nvidia-features-for-"
 """Before a node's name in the name of its NodeFeature, as GPU feature discovery has it."""
 _NODE_OF: Final = "nfd.node.kubernetes.io/node-name"
@@ -70,7 +69,7 @@ class NodeLabels:
         if not nodes.items:
             raise ApiError(404, "NotFound", f'nodes "{self._node}" not found')
         meta = nodes.items[0].metadata
-        noted = meta.annotations.get(OWNED, "")
+        noted = meta.annotations.get(AGENTS_LABELS, "")
         owned = {key for key in noted.split(",")[:_MOST_OWNED] if key in meta.labels}
         own_keys = {key for key, value in labels.items() if key in owned or meta.labels.get(key) != value}
         changes: dict[str, JsonValue] = dict.fromkeys(sorted(owned - set(labels)))
@@ -78,7 +77,7 @@ class NodeLabels:
         note = ",".join(sorted(own_keys))
         if not changes and note == noted:
             return
-        metadata: JsonObject = {"annotations": {OWNED: note or None}}
+        metadata: JsonObject = {"annotations": {AGENTS_LABELS: note or None}}
         if changes:
             metadata["labels"] = changes
         await self._performer.perform(PatchNode(self._node, {"metadata": metadata}))

@@ -13,6 +13,7 @@ import click
 
 from tonnage.cli.cluster import connected
 from tonnage.cli.operator.adopt import adopt, release
+from tonnage.cli.operator.bundle import bundle
 from tonnage.cli.operator.drivers import (
     installs_drivers,
     rollback,
@@ -47,6 +48,7 @@ def command() -> None:
 command.add_command(rollback)
 command.add_command(adopt)
 command.add_command(release)
+command.add_command(bundle)
 
 
 def _namespaces(wrapped: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.diagnose.lint.finding import TextPlace
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, pods_of, resources_of, wordless_documents
 from tonnage.diagnose.lint.rule_inputs import LintWorld
-from tonnage.diagnose.lint.rules import device_plugin, mig_parted
+from tonnage.diagnose.lint.rules import cluster_policy, device_plugin, mig_parted
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.missing_kinds import unread_text
 from tonnage.model.json import JsonObject
@@ -111,6 +111,7 @@ def is_configuration(manifest: ManifestObject, world: LintWorld) -> bool:
         device_plugin.is_config(manifest.value)
         or mig_parted.is_config(manifest, world)
         or device_plugin.holds_config(manifest.value)
+        or cluster_policy.is_values(manifest)
         or any(inner.sheet.host is manifest.sheet for inner in world.items)
     )
 

@@ -74,6 +74,13 @@ class UnwrapEntry(TextRepair):
 
 
 @dataclass(frozen=True, slots=True)
+class AddEmptyEntries(TextRepair):
+    """Add the entries `keys` to the mapping, each an empty mapping."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MoveToLimits(TextRepair):
     """Ask for a resource of the mapping `resources` under `limits`."""
 

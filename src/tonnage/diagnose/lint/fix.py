@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.diagnose.lint.finding import (
+    AddEmptyEntries,
     MoveToLimits,
     QuoteText,
     RenameKey,
@@ -100,6 +101,8 @@ def _edits(located: LocatedFinding) -> tuple[TextEdit, ...]:
             inner = wrap_edits(change, manifest)
         case UnwrapEntry():
             inner = _unwrapped(change, manifest)
+        case AddEmptyEntries():
+            inner = _with_empty(change, manifest)
         case MoveToLimits():
             inner = _limited(change, manifest)
         case _:
@@ -168,6 +171,23 @@ def _unwrapped(change: UnwrapEntry, manifest: ManifestObject) -> list[TextEdit]:
     if not re.fullmatch(r"\s*:\s*\{?\s*", before) or not re.fullmatch(r"\s*\}?", after):
         return []  # a comment between
     return [TextEdit(part.key.start, key.start, ""), TextEdit(value.end, part.value.end, "")]
+
+
+def _with_empty(change: AddEmptyEntries, manifest: ManifestObject) -> list[TextEdit]:
+    """Before the entries that are there; a mapping without any is written in its place."""
+    part, sheet = _part(manifest, change), manifest.sheet
+    entries = sheet.parts.entries(manifest.document, change.path)
+    if part.style == "flow":
+        new = "".join(f"{key}: {{}}, " for key in change.keys)
+        start = part.value.start + 1
+        return [TextEdit(start, start, new if entries else new.rstrip(", "))]
+    if not entries:
+        return []
+    first = _key(entries[0][1])
+    line_end = "\r\n" if "\r\n" in sheet.text else "\n"
+    blanks = " " * (first.column - 1)
+    new = "".join(f"{key}: {{}}{line_end}{blanks}" for key in change.keys)
+    return [TextEdit(first.start, first.start, new)]
 
 
 def wrap_edits(change: WrapEntries, manifest: ManifestObject) -> list[TextEdit]:

@@ -1,14 +1,14 @@
-"""The fields of NVIDIA's ClusterPolicy out of `cluster_policy.toml`."""
+"""The fields of NVIDIA's ClusterPolicy, and the values of its chart, out of `cluster_policy.toml`."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Fields: TypeAlias = "Mapping[str, str | Fields]"
 """A field's fields, or what it holds in a word: bool, text, whole, any, or words allowed between bars."""
@@ -24,6 +24,10 @@ class PolicyFields:
     deprecated: Mapping[str, str]
     config_maps: Mapping[str, str]
     """Field that names a ConfigMap -> field that names a key of it, or empty."""
+    telling: tuple[str, ...] = ()
+    """Sections by which a values file is known as one."""
+    others: frozenset[str] = frozenset()
+    """Keys of Tonnage's chart that may stand beside them."""
 
 
 @cache
@@ -33,8 +37,7 @@ def policy_fields() -> PolicyFields:
     >>> policy_fields().fields["mig"]
     {'strategy': '|none|single|mixed|'}
     """
-    text = resources.files(__package__).joinpath("cluster_policy.toml").read_text(encoding="utf-8")
-    table = tomllib.loads(text)
+    table = _table()
     fields = {
         name: {**table["component"], **section} if name in table["components"] else section
         for name, section in table["spec"].items()
@@ -46,3 +49,48 @@ def policy_fields() -> PolicyFields:
         MappingProxyType(table["deprecated"]),
         MappingProxyType(table["config_maps"]),
     )
+
+
+@cache
+def operator_values() -> PolicyFields:
+    """The values of NVIDIA's gpu-operator chart; `renamed` are those that its object names otherwise.
+
+    >>> operator_values().fields["driver"]["nvidiaDriverCRD"]["enabled"]
+    'bool'
+    """
+    table = _table()
+    policy = policy_fields()
+    fields = _without(_merged(policy.fields, table["values"]), table["dropped"])
+    return replace(
+        policy,
+        fields=fields,
+        required=(),
+        renamed=MappingProxyType(table["dropped"]),
+        telling=tuple(table["telling"]),
+        others=frozenset(table["others"]),
+    )
+
+
+def _merged(fields: Fields, more: Fields) -> Fields:
+    merged = dict(fields)
+    for key, field in more.items():
+        there = merged.get(key)
+        merged[key] = (
+            _merged(there, field) if isinstance(field, Mapping) and isinstance(there, Mapping) else field
+        )
+    return merged
+
+
+def _without(fields: Fields, paths: Iterable[str], above: str = "") -> Fields:
+    """The fields but those at the paths."""
+    return {
+        key: field if isinstance(field, str) else _without(field, paths, f"{above}{key}.")
+        for key, field in fields.items()
+        if f"{above}{key}" not in paths
+    }
+
+
+@cache
+def _table() -> dict[str, Any]:
+    text = resources.files(__package__).joinpath("cluster_policy.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)

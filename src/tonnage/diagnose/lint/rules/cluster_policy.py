@@ -1,6 +1,7 @@
-"""OPR-1: NVIDIA's ClusterPolicy: fields that it has, values that it takes, what its parts need of each other.
+"""OPR-1, OPR-5: NVIDIA's ClusterPolicy, and values of its chart that mean one.
 
-What the operator accepts is accepted: a field of a later release than the table's is a warning, no error.
+Fields that it has, values that it takes, what its parts need of each other. What the operator accepts is
+accepted: a field of a later release than the table's is a warning, no error.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.lint.finding import Draft, QuoteText, RenameKey, SetBare, TextRepair
+from tonnage.diagnose.lint.finding import AddEmptyEntries, Draft, QuoteText, RenameKey, SetBare, TextRepair
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, at_path, mapping, mappings
 from tonnage.diagnose.lint.rule_inputs import LintWorld
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
-from tonnage.model.catalog.cluster_policy import Fields, policy_fields
+from tonnage.model.catalog.cluster_policy import Fields, PolicyFields, operator_values, policy_fields
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.reasons.lint.configurations import (
     ClusterPolicyDeprecated,
@@ -28,8 +29,20 @@ _FULL_VERSION: Final = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)+")
 _IMAGE: Final = re.compile(r"[A-Za-z0-9-]+")
 
 
+def is_values(manifest: ManifestObject) -> bool:
+    """Whether it is a values file for NVIDIA's gpu-operator chart: by its sections and its name."""
+    if manifest.kind or manifest.path or manifest.sheet.host is not None or "apiVersion" in manifest.value:
+        return False
+    sections = [key for key in operator_values().telling if isinstance(manifest.value.get(key), dict)]
+    file = manifest.sheet.name.rpartition("/")[2].lower()
+    return len(sections) > (0 if "values" in file else 1)
+
+
 def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
-    """Findings on a ClusterPolicy."""
+    """Findings on a ClusterPolicy, or on values."""
+    if is_values(manifest):
+        yield from _of_values(manifest, world)
+        return
     if manifest.kind != "ClusterPolicy" or manifest.group != "nvidia.com":
         return
     at: Path = (*manifest.path, "spec")
@@ -38,16 +51,37 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
         yield _invalid((*manifest.path, "apiVersion"), message, "write nvidia.com/v1")
     spec = mapping(manifest.value.get("spec"))
     crd = policy_fields()
-    yield from _Walk(at).of(spec, crd.fields, at)
+    yield from _Walk(at, crd).of(spec, crd.fields, at)
     missing = [name for name in crd.required if name not in spec]
     if missing and "spec" in manifest.value:  # without a spec at all the CRD requires nothing of it
         message = f"the ClusterPolicy lacks {', '.join(missing)}, which its CRD requires"
         remedy = f"add {', '.join(f'{name}: {{}}' for name in missing)}; {{}} takes every default"
         reason = ClusterPolicyIncomplete(message=message, remedy=remedy, missing=tuple(missing))
-        yield Draft(reason, at, "the API server refuses the object", on_key=True)
+        change = AddEmptyEntries(at, tuple(missing))
+        yield Draft(reason, at, "the API server refuses the object", change, on_key=True)
     yield from _nameless_variables(spec, at)
     yield from _together(spec, at)
     yield from _config_maps(manifest, spec, at, world)
+
+
+def _of_values(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+    table, values = operator_values(), manifest.value
+    sections = _without(values, table.others)
+    yield from _Walk(manifest.path, table, values=True).of(sections, table.fields, manifest.path)
+    yield from _nameless_variables(values, manifest.path)
+    yield from _together(values, manifest.path)
+    yield from _config_maps(manifest, values, manifest.path, world)
+
+
+def _without(values: JsonObject, others: frozenset[str]) -> JsonObject:
+    """The values but those at the paths, which are at most two steps long."""
+    return {
+        key: {name: inner for name, inner in value.items() if f"{key}.{name}" not in others}
+        if isinstance(value, dict)
+        else value
+        for key, value in values.items()
+        if key not in others
+    }
 
 
 def _nameless_variables(value: JsonValue, at: Path) -> Iterator[Draft]:
@@ -65,11 +99,13 @@ def _nameless_variables(value: JsonValue, at: Path) -> Iterator[Draft]:
 class _Walk:
     """Looks at a spec along the table of its fields."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, table: PolicyFields, *, values: bool = False) -> None:
         self._base = base
+        self._table = table
+        self._values = values
 
     def of(self, value: JsonObject, fields: Fields, path: Path) -> Iterator[Draft]:
-        crd = policy_fields()
+        crd = self._table
         for key, child in value.items():
             at: Path = (*path, key)
             dotted = ".".join(str(step) for step in at[len(self._base) :])
@@ -90,13 +126,17 @@ class _Walk:
                 yield _invalid(at, "a mapping is expected", f"write {key}: {{}} or the fields below it")
 
     def _unknown(self, key: str, dotted: str, value: JsonObject, fields: Fields, at: Path) -> Draft:
-        right = policy_fields().renamed.get(dotted, "")
+        right = self._table.renamed.get(dotted, "")
         same = next((name for name in fields if name.lower() == key.lower()), right)
         change = RenameKey(at, same) if same and same not in value else None
-        remedy = f"write {right}; Helm's value has the other name" if right else nearest(key, list(fields))
-        message = f"ClusterPolicy has no {dotted[:200]}"
+        other = "the object's field" if self._values else "Helm's value"
+        remedy = f"write {right}; {other} has the other name" if right else nearest(key, list(fields))
+        owner = "NVIDIA's gpu-operator chart has no value" if self._values else "ClusterPolicy has no"
+        message = f"{owner} {dotted[:200]}"
         reason = ClusterPolicyKeyUnknown(message=message, remedy=remedy, meant=same or None)
         why = "kubectl refuses it; through Helm it is dropped silently"
+        if self._values:
+            why = "NVIDIA's chart drops it silently, Tonnage's refuses it"
         return Draft(reason, at, why, change, on_key=True)
 
 

@@ -7,8 +7,15 @@ from __future__ import annotations
 
 import json
 from importlib import resources
+from typing import Final
 
 from tonnage.model.json import JsonObject
+
+DEFINITIONS: Final = ("clusterpolicies", "gpuclusters", "nvidiadrivers")
+SERIAL: Final = 1
+"""Of the definitions as they are here; one more with each change, so that an older one is known as such."""
+SERIAL_NOTE: Final = "tonnage.dev/definition"
+"""Annotation of a definition that Tonnage has installed: its serial."""
 
 
 def nvidia_definition(plural: str) -> JsonObject:
@@ -20,3 +27,14 @@ def nvidia_definition(plural: str) -> JsonObject:
         "metadata": {"name": f"{plural}.{spec['group']}"},
         "spec": spec,
     }
+
+
+def labelled_definition(plural: str) -> JsonObject:
+    """The definition as the chart installs it: it says whose it is, and which."""
+    definition = nvidia_definition(plural)
+    metadata: JsonObject = {
+        "name": f"{plural}.nvidia.com",
+        "labels": {"app.kubernetes.io/part-of": "tonnage"},
+        "annotations": {SERIAL_NOTE: str(SERIAL)},
+    }
+    return {**definition, "metadata": metadata}

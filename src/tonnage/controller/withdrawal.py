@@ -1,0 +1,180 @@
+"""The end of a release: what controller and agents have left in the cluster is taken away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from tonnage.controller.context import ControllerWorld
+from tonnage.controller.options import ControllerOptions
+from tonnage.decide.cluster.operate.claimed_devices import TEMPLATE
+from tonnage.decide.cluster.operate.node_pod import OF_NODE
+from tonnage.decide.cluster.operate.probe import PROBE
+from tonnage.decide.cluster.operate.validation import APP
+from tonnage.decide.cluster.operate.withdrawal import is_adopted, left_metadata
+from tonnage.decide.node.mig.pause import NodeNow, restore
+from tonnage.loop.performer import ActionRecord, Phase
+from tonnage.loop.refusals import passing_over
+from tonnage.model.actions.cluster import DeleteObject, PatchNode
+from tonnage.model.errors import ApiError, ClusterError, Problem
+from tonnage.model.operands import OPERAND_LABEL
+from tonnage.ports.kubernetes import KubernetesReader, Listing, WatchEvent
+from tonnage.wire.kinds import (
+    CLUSTER_POLICY,
+    GPU_CLUSTER,
+    NODE,
+    NVIDIA_DRIVER,
+    POD,
+    RESOURCE_CLAIM_TEMPLATE,
+    Kind,
+)
+from tonnage.wire.objects import Object
+
+T = TypeVar("T", bound=Object)
+_POLICIES: Final = frozenset(kind.plural for kind in (CLUSTER_POLICY, NVIDIA_DRIVER, GPU_CLUSTER))
+_NOWHERE: Final = "0"
+"""Version of a list that no server has made."""
+_WRITERS: Final = "app.kubernetes.io/name in (tonnage-agent,tonnage-controller,tonnage-exporter)"
+_PATIENCE_S: Final = 120.0
+_LOOK_S: Final = 2.0
+_MOST_PASSES: Final = 20
+_LOG: Final = logging.getLogger(__name__)
+
+
+class ActionCounter:
+    """How many actions were performed; each record is passed on."""
+
+    def __init__(self, record: Callable[[ActionRecord], None]) -> None:
+        self._record = record
+        self.done = 0
+
+    def __call__(self, action: ActionRecord) -> None:
+        self._record(action)
+        self.done += action.phase is Phase.DONE
+
+
+async def withdraw(
+    options: ControllerOptions,
+    world: ControllerWorld,
+    look_once: Callable[[], Awaitable[None]],
+    actions: ActionCounter,
+) -> None:
+    """Return once nothing of ours is left in the cluster, as if no policy had ever been there.
+
+    `look_once` has the controller's loops look at a cluster without policies; `actions` counts what they
+    do. In a dry run there is one pass.
+
+    Raises ClusterError: agents or controllers are still there, or there is always more to take away.
+    """
+    if not options.dry_run:
+        await _writers_gone(world)
+    for _ in range(_MOST_PASSES):
+        before = actions.done
+        await look_once()
+        for app in (APP, PROBE.app):
+            await _delete_pods(app, world)
+        await _delete_template(world)
+        await _clean_nodes(world, divides=options.agents_divide)
+        if actions.done == before:
+            return
+        await world.clock.sleep(_LOOK_S)
+    why = f"in each of {_MOST_PASSES} passes there was something to take away"
+    raise ClusterError(
+        Problem("not all of it is taken away", why=why, remedy="look for what writes it again")
+    )
+
+
+async def _clean_nodes(world: ControllerWorld, *, divides: bool) -> None:
+    """Take away what the agents have left in the metadata of nodes."""
+    for node in (await world.api.list(NODE)).items:
+        meta = node.metadata
+        if is_adopted(meta.annotations):
+            _LOG.warning("node is still adopted, tonnage operator release gives it back: node=%s", meta.name)
+            continue
+        patch = restore(
+            NodeNow(meta.resource_version, meta.labels, meta.annotations, node.spec.unschedulable)
+        )
+        if patch is None:
+            metadata = left_metadata(meta.labels, meta.annotations, divides=divides)
+            patch = {"metadata": {**metadata, "resourceVersion": meta.resource_version}} if metadata else None
+        if patch is not None:
+            with passing_over(404, 409):  # it is gone, or looked at again in the next pass
+                await world.performer.perform(PatchNode(meta.name, patch))
+
+
+async def _delete_pods(app: str, world: ControllerWorld) -> None:
+    """Pods of an app that the controller ran once at nodes."""
+    namespace, performer = world.operator_namespace, world.performer
+    for pod in (await world.api.list(POD, namespace=namespace, label_selector=f"app={app}")).items:
+        if OF_NODE in pod.metadata.annotations and not pod.metadata.deletion_timestamp:
+            gone = DeleteObject("Pod", pod.metadata.name, pod.metadata.uid, namespace)
+            with passing_over(404, 409):
+                reading = world.api.get(POD, pod.metadata.name, namespace)
+                _, sight = await performer.look(gone.subject, reading)
+                await performer.perform(gone, sight)
+
+
+async def _delete_template(world: ControllerWorld) -> None:
+    """Of the claims by which nodes were validated; a cluster without claims has none."""
+    namespace = world.operator_namespace
+    gone = DeleteObject("ResourceClaimTemplate", TEMPLATE, "", namespace)
+    with passing_over(404, 409):
+        reading = world.api.get(RESOURCE_CLAIM_TEMPLATE, TEMPLATE, namespace)
+        template, sight = await world.performer.look(gone.subject, reading)
+        if OPERAND_LABEL in template.metadata.labels:
+            await world.performer.perform(replace(gone, uid=template.metadata.uid), sight)
+
+
+async def _writers_gone(world: ControllerWorld) -> None:
+    """Wait for the pods that would write again what is taken away. Raises ClusterError."""
+    clock, namespace = world.clock, world.namespace
+    deadline = clock.monotonic() + _PATIENCE_S
+    while True:
+        pods = (await world.api.list(POD, namespace=namespace, label_selector=_WRITERS)).items
+        if not pods:
+            return
+        if clock.monotonic() >= deadline:
+            names = ", ".join(pod.metadata.name for pod in pods[:5])
+            problem = f"{len(pods)} pods of agents or controllers are still there"
+            remedy = "uninstall the release first, or delete those pods"
+            raise ClusterError(Problem(problem, namespace, names, remedy))
+        await clock.sleep(_LOOK_S)
+
+
+class PolicylessReader:
+    """The API server without policies; kinds that it does not serve have no object."""
+
+    def __init__(self, api: KubernetesReader) -> None:
+        self._api = api
+
+    @property
+    def server_ahead_s(self) -> float:
+        """As the server's."""
+        return self._api.server_ahead_s
+
+    async def get(self, kind: Kind[T], name: str, namespace: str | None = None) -> T:
+        """The object. Raises ApiError 404."""
+        return await self._api.get(kind, name, namespace)
+
+    async def list(self, kind: Kind[T], **options: Any) -> Listing[T]:
+        """All objects, of policies none."""
+        if kind.plural in _POLICIES:
+            return Listing([], _NOWHERE)
+        try:
+            return await self._api.list(kind, **options)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return Listing([], _NOWHERE)
+
+    async def watch(
+        self, kind: Kind[T], *, resource_version: str, **options: Any
+    ) -> AsyncIterator[WatchEvent[T]]:
+        """Every change; none of what was not listed."""
+        if resource_version == _NOWHERE:
+            await asyncio.Event().wait()
+        async for event in self._api.watch(kind, resource_version=resource_version, **options):
+            yield event

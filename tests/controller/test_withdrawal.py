@@ -1,0 +1,195 @@
+"""The end of a release: what its programs left in the cluster is taken away, whatever policy stays."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.test_operator import OPTIONS, Bench
+from controller.test_rights import Recorder
+from support.helm import Helm
+from support.rights import granted, needed
+from tonnage.controller.main import run_controller
+from tonnage.loop.performer import ActionRecord
+from tonnage.model.catalog.nvidia_kinds import DEFINITIONS, nvidia_definition
+from tonnage.model.errors import ClusterError
+from tonnage.model.names import AGENTS_LABELS
+from tonnage.wire.kinds import (
+    CLUSTER_POLICY,
+    CUSTOM_RESOURCE,
+    DAEMON_SET,
+    NODE,
+    POD,
+    PRIORITY_CLASS,
+    RESOURCE_CLAIM_TEMPLATE,
+    RUNTIME_CLASS,
+)
+
+WITH_PODS = replace(OPTIONS, operand_image="registry.example.com/tonnage:1")
+WITHDRAW = replace(WITH_PODS, withdraw=True, agents_divide=True, drivers=True)
+HOOKS = "controller: {enabled: true, operatorNamespace: gpu-operator, drivers: {enabled: true}}"
+
+
+@pytest.fixture
+async def left() -> Bench:
+    """A cluster whose controller and agents are gone without a farewell, and whose policy is there."""
+    bench = Bench()
+    await bench.install()
+    await bench.api.create(CUSTOM_RESOURCE, nvidia_definition("nvidiadrivers"))
+    await bench.api.create(PRIORITY_CLASS, {"metadata": {"name": "tonnage-validation"}, "value": -1})
+    own: Any = {"nvidia.com/gpu.deploy.dcgm": "false", "nvidia.com/gpu.count": "1"}
+    await bench.node("a", **own)
+    gpu = {"name": "nvidia.com/gpu", "devices": 1, "replicas": 1, "capacity": 1, "allocatable": 1}
+    await bench.report("a", resources=[{**gpu, "allocated": 0}])
+    await bench.node("bare", gpus=0)
+    boot: Any = {"status": {"nodeInfo": {"bootID": "boot 1"}}}
+    await bench.api.patch(NODE, "bare", boot, subresource="status")
+    await bench.configs("sharing", any="version: v1")
+    await bench.policy(devicePlugin={"config": {"name": "sharing", "default": "any"}})
+    running = asyncio.create_task(run_controller(WITH_PODS, api=bench.api, clock=bench.clock))
+    await bench.clock.advance(8)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    requests: Any = [{"name": "device", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]
+    template: Any = {
+        "metadata": {"name": "nvidia-cuda-validator", "labels": {"tonnage.dev/operand": "workload"}},
+        "spec": {"spec": {"devices": {"requests": requests}}},
+    }
+    await bench.api.create(RESOURCE_CLAIM_TEMPLATE, template, namespace="gpu-operator")
+    published: Any = {
+        "labels": {"nvidia.com/gpu.product": "T4", "nvidia.com/mig.config.state": "success"},
+        "annotations": {AGENTS_LABELS: "nvidia.com/gpu.product,kubernetes.io/hostname"},
+    }
+    await bench.api.patch(NODE, "a", {"metadata": published})
+    return bench
+
+
+async def ended(bench: Bench, api: Any = None, **more: Any) -> None:
+    """Run until it ends by itself."""
+    options = more.pop("options", WITHDRAW)
+    running = asyncio.create_task(run_controller(options, api=api or bench.api, clock=bench.clock, **more))
+    for _ in range(400):
+        if running.done():
+            break
+        await bench.clock.advance(1)
+    assert running.done()
+    await running
+
+
+async def test_nothing_of_ours_stays_and_all_of_the_users_does(left: Bench) -> None:
+    before = await left.labels("a")
+    assert before["nvidia.com/gpu.present"] == "true"
+    await ended(left)
+    node = await left.api.get(NODE, "a")
+    assert node.metadata.labels == {
+        "feature.node.kubernetes.io/pci-10de.present": "true",
+        "nvidia.com/gpu.deploy.dcgm": "false",
+        "nvidia.com/gpu.count": "1",
+    }
+    bare = await left.api.get(NODE, "bare")
+    for metadata in (node.metadata, bare.metadata):
+        assert not [key for key in (*metadata.labels, *metadata.annotations) if "tonnage" in key]
+        assert not metadata.finalizers
+    assert not (await left.api.list(DAEMON_SET)).items
+    assert not (await left.api.list(RUNTIME_CLASS)).items
+    assert not (await left.api.list(POD, namespace="gpu-operator")).items
+    assert not (await left.api.list(RESOURCE_CLAIM_TEMPLATE)).items
+    assert not await left.agents_configs()
+    assert (await left.api.get(CLUSTER_POLICY, "cluster-policy")).spec["devicePlugin"]
+
+
+async def test_once_more_changes_nothing(left: Bench) -> None:
+    await ended(left)
+    told: list[ActionRecord] = []
+    await ended(left, options=replace(WITHDRAW, dry_run=True), withheld=told.append)
+    assert not told
+
+
+async def test_a_dry_run_tells_what_would_go(left: Bench) -> None:
+    before = (await left.api.get(NODE, "a")).metadata.resource_version
+    told: list[ActionRecord] = []
+    await ended(left, options=replace(WITHDRAW, dry_run=True), withheld=told.append)
+    assert {type(record.action).__name__ for record in told} >= {"PatchNode", "DeleteObject"}
+    assert (await left.api.get(NODE, "a")).metadata.resource_version == before
+
+
+async def test_it_works_where_the_definitions_are_gone(left: Bench) -> None:
+    for plural in DEFINITIONS:
+        await left.api.delete(CUSTOM_RESOURCE, f"{plural}.nvidia.com")
+    await left.clock.advance(2)
+    await ended(left)
+    assert "nvidia.com/gpu.present" not in await left.labels("a")
+
+
+async def test_it_waits_for_agents_and_says_which_stay(left: Bench) -> None:
+    labels = {"app.kubernetes.io/name": "tonnage-agent"}
+    pod: Any = {
+        "metadata": {"name": "tonnage-agent-x", "labels": labels},
+        "spec": {"containers": [{"name": "agent", "image": "a:1"}]},
+    }
+    await left.api.create(POD, pod, namespace="tonnage-system")
+    with pytest.raises(ClusterError, match="tonnage-agent-x"):
+        await ended(left)
+    assert "nvidia.com/gpu.present" in await left.labels("a"), "they would write it again"
+
+
+async def test_an_adopted_node_keeps_its_way_back(left: Bench) -> None:
+    note: Any = {"metadata": {"annotations": {"tonnage.dev/adoption": "{}"}}}
+    await left.api.patch(NODE, "a", note)
+    await ended(left)
+    assert (await left.api.get(NODE, "a")).metadata.annotations["tonnage.dev/adoption"] == "{}"
+
+
+async def test_what_a_layout_paused_is_given_back(left: Bench) -> None:
+    paused = '{"cordoned": true, "labels": {"nvidia.com/gpu.deploy.nvsm": "true"}}'
+    patch: Any = {
+        "metadata": {
+            "annotations": {"tonnage.dev/mig-paused": paused},
+            "labels": {"nvidia.com/gpu.deploy.nvsm": "paused-for-mig-change"},
+        },
+        "spec": {"unschedulable": True},
+    }
+    await left.api.patch(NODE, "a", patch)
+    await ended(left)
+    node = await left.api.get(NODE, "a")
+    assert node.metadata.labels["nvidia.com/gpu.deploy.nvsm"] == "true"
+    assert not node.spec.unschedulable
+
+
+async def test_the_hooks_roles_grant_what_it_asks(left: Bench, tmp_path: Path) -> None:
+    roles = [
+        found
+        for found in Helm(4, tmp_path).rendered(HOOKS)
+        if found["metadata"].get("annotations", {}).get("helm.sh/hook") == "post-delete"
+    ]
+    recorder: Any = Recorder(left.api)
+    await ended(left, api=recorder)
+    rights = granted(roles)
+    assert needed(recorder.rights, rights) - rights == set()
+
+
+async def test_definitions_of_ours_are_raised_and_no_others_touched(left: Bench, tmp_path: Path) -> None:
+    roles = [
+        found
+        for found in Helm(4, tmp_path).rendered(HOOKS)
+        if found["metadata"].get("annotations", {}).get("helm.sh/hook") == "pre-upgrade"
+    ]
+    ours: Any = {"labels": {"app.kubernetes.io/part-of": "tonnage"}}
+    await left.api.patch(CUSTOM_RESOURCE, "clusterpolicies.nvidia.com", {"metadata": ours})
+    await left.api.delete(CUSTOM_RESOURCE, "gpuclusters.nvidia.com")
+    await left.clock.advance(2)
+    recorder: Any = Recorder(left.api)
+    await ended(left, options=replace(OPTIONS, definitions=True), api=recorder)
+    serials = {
+        found.metadata.name: found.metadata.annotations.get("tonnage.dev/definition", "")
+        for found in (await left.api.list(CUSTOM_RESOURCE)).items
+    }
+    assert serials["clusterpolicies.nvidia.com"] == "1"
+    assert serials["gpuclusters.nvidia.com"] == "1"
+    assert serials["nvidiadrivers.nvidia.com"] == "", "NVIDIA's chart has installed that one"
+    rights = granted(roles)
+    assert needed(recorder.rights, rights) - rights == set()
