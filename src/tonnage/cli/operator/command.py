@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tonnage.adapters.kubernetes.http import HttpKubernetes
     from tonnage.diagnose.operated import OperatedCluster, OperatedView
     from tonnage.diagnose.operated_drivers import OperatedDrivers
+    from tonnage.diagnose.policy_admission import PolicyAdmission
+    from tonnage.model.json import JsonObject
     from tonnage.wire.nvidia import ClusterPolicy
     from tonnage.wire.objects import Node, NodeGPUStatus
 
@@ -86,13 +88,37 @@ def status(common: Common, operator_namespace: str, agents_namespace: str) -> in
 @_namespaces
 @common_options(output=("text", "wide", "json", "yaml"), cluster=True)
 def plan(common: Common, file: str, operator_namespace: str, agents_namespace: str) -> int:
-    """Exit status 1 where the policy would not be ready."""
+    """Exit status 1 where the policy would be refused, or not be ready."""
+    from tonnage.diagnose.policy_admission import policy_admission
+
     policy = _policy_in(file)
+    admission = policy_admission(policy.spec)
+    policy.spec = admission.kept
     shown = asyncio.run(_view(common, (policy,), operator_namespace, agents_namespace))
     assert shown is not None  # there is at least the one in the file
     view, drivers = shown
-    _show(view, drivers, common, planned=True)
-    return 0 if view.judgement.state == "ready" else 1
+    if common.output in ("text", "wide"):
+        _show_admission(admission, file, common)
+    _show(view, drivers, common, planned=True, more={"admission": admission.to_json()})
+    return 0 if view.judgement.state == "ready" and not admission.missing else 1
+
+
+def _show_admission(admission: PolicyAdmission, file: str, common: Common) -> None:
+    """What becomes of the file before it is a policy."""
+    if admission.missing:
+        missing = ", ".join(admission.missing)
+        say(line(f"The API server refuses this ClusterPolicy, since it lacks {missing}."))
+        say(line(f"  what to do: tonnage lint --fix {file}"))
+    if admission.unknown:
+        few = len(admission.unknown) <= _FEW_FIELDS or common.output == "wide" or common.verbose
+        names = admission.unknown if few else admission.unknown[:_FEW_FIELDS]
+        more = "" if few else f" and {len(admission.unknown) - _FEW_FIELDS} more"
+        what = "kubectl refuses fields that ClusterPolicy does not have, and Helm drops them"
+        say(line(f"{what}: {', '.join(names)}{more}."))
+        say(line(f"  what to do: tonnage lint {file}"))
+    if admission.missing or admission.unknown:
+        say("Without that it comes to this:")
+        say()
 
 
 def _policy_in(file: str) -> ClusterPolicy:
@@ -201,13 +227,20 @@ async def _objects(
     return _OperatorObjects(cluster, by_name, nodes, reports, drivers)
 
 
-def _show(view: OperatedView, drivers: OperatedDrivers, common: Common, *, planned: bool) -> None:
+def _show(
+    view: OperatedView,
+    drivers: OperatedDrivers,
+    common: Common,
+    *,
+    planned: bool,
+    more: JsonObject | None = None,
+) -> None:
     if common.output in ("json", "yaml"):
-        emit({**view.to_json(), "drivers": drivers.to_json()}, common.output)
+        emit({**view.to_json(), "drivers": drivers.to_json(), **(more or {})}, common.output)
         return
-    state, *more = view.judgement.message.split("\n")
+    state, *lines = view.judgement.message.split("\n")
     say(line(f"ClusterPolicy {view.policy.name}: {view.judgement.state}, {state}"))
-    for text in () if view.nodes else more:
+    for text in () if view.nodes else lines:
         say(line(f"  {text}"))
     for name in view.ignored:
         say(line(f"ClusterPolicy {name}: ignored, an older one is in force"))
