@@ -30,6 +30,7 @@ from tonnage.wire import kinds
 NODE = "n"
 GPUS = 16
 CLAIMS = 100
+CHANGES = 4
 
 
 def measure(rounds: int) -> dict[str, list[float]]:
@@ -52,13 +53,42 @@ async def _measured() -> dict[str, list[float]]:
             claims = [await allocated_claim(api, f"many-{n}", NODE, n) for n in range(GPUS)]
             began = time.perf_counter()
             await asyncio.gather(*(kubelet.prepare(claim) for claim in claims))
-            figures[f"  {GPUS} claims at once, the last, ms"] = [_ms(began)]
+            figures[f"  {GPUS} claims at once, the last, ms (kubelet waits 45000)"] = [_ms(began)]
+            figures["a GPU that turns unhealthy, until its slice says so, ms (wanted: 1000 at most)"] = [
+                await _until_published(Path(folder), api, sick) for sick in range(1, CHANGES + 1)
+            ]
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
         async with _floor(Path(folder)) as (kubelet, api):
             prepared, returned = await _times(kubelet, api)
             figures["the floor: fetch, two synced files, answer, ms"] = prepared
             figures["  its way back: one synced file, ms"] = returned
     return figures
+
+
+async def _until_published(root: Path, api: Any, sick: int) -> float:
+    """Milliseconds from one more GPU that is unhealthy until the API server has it.
+
+    One that becomes healthy again is offered later, on purpose, and later still when it keeps changing.
+    """
+    _write_hardware(root, sick)
+    began = time.perf_counter()
+
+    async def published() -> bool:  # a server of 1.35 drops taints, so the GPUs are left out
+        slices = (await api.list(kinds.RESOURCE_SLICE)).items
+        return sum(len(each.spec.get("devices", ())) for each in slices) == GPUS - sick
+
+    await eventually(published)
+    return _ms(began)
+
+
+def _write_hardware(root: Path, sick: int = 0) -> None:
+    """`sick` GPUs of them are unhealthy."""
+    devices: list[dict[str, str]] = [{"uuid": f"GPU-{n}", "model": "H100-80"} for n in range(GPUS)]
+    for device in devices[:sick]:
+        device |= {"health": "unhealthy", "reason": "smoke"}
+    fresh = root / "hardware.new"
+    fresh.write_text(json.dumps({"devices": devices}))
+    fresh.replace(root / "hardware.yaml")
 
 
 async def _times(kubelet: ClaimKubelet, api: Any) -> tuple[list[float], list[float]]:
@@ -104,8 +134,7 @@ async def _agent(root: Path) -> AsyncIterator[tuple[ClaimKubelet, Any]]:
     config = {"version": "v1", "claims": {"devices": "all"}}
     body = {"metadata": {"name": "device-plugin-config"}, "data": {"default": json.dumps(config)}}
     await api.create(kinds.CONFIG_MAP, body, namespace="tonnage-system")
-    devices = [{"uuid": f"GPU-{n}", "model": "H100-80"} for n in range(GPUS)]
-    (root / "hardware.yaml").write_text(json.dumps({"devices": devices}))
+    _write_hardware(root)
     kubelet = ClaimKubelet(root)
     options = AgentOptions(NODE, f"scenario:{root / 'hardware.yaml'}", root, kubelet_socket="", claims=True)
     running = asyncio.create_task(run_agent(options, api=api, clock=SystemClock()))

@@ -26,14 +26,23 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
+class HistogramSeries:
+    """`counts` are of each bucket alone, the last of what is above all; `values` those of the labels."""
+
+    counts: tuple[int, ...]
+    sum: float
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Histogram:
-    """A metric family of one histogram; `counts` are of each bucket alone, the last of what is above all."""
+    """A metric family of histograms with the same bounds, one for each combination of labels."""
 
     name: str
     help: str
     bounds: tuple[float, ...]
-    counts: tuple[int, ...]
-    sum: float
+    series: tuple[HistogramSeries, ...]
+    labels: tuple[str, ...] = ()
 
 
 MetricFamily = Metric | Histogram

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,12 +20,14 @@ CLASS: Final = "gpu.nvidia.com"
 ALL: Final = "version: v1\nclaims: {devices: all}\n"
 ONE: Final = "version: v1\nclaims: {devices: [0]}\n"
 STATE: Final = "/var/lib/kubelet/dra_manager_state"
+SURGE: Final = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+VALUES: Final[Mapping[str, object]] = {"claims": {"enabled": True}, "updateStrategy": SURGE}
 
 
 @pytest.fixture(scope="module")
 def agent(cluster: GenuineCluster, agent_version: str) -> Iterator[InstalledAgent]:
     """With two GPUs, which are offered as claims."""
-    with installed_agent(cluster, agent_version, values={"claims": {"enabled": True}}) as agent:
+    with installed_agent(cluster, agent_version, values=VALUES) as agent:
         assert agent.configure(ALL) == ""
         until(lambda: devices(cluster) == ["gpu-0", "gpu-1"])
         yield agent
@@ -175,3 +178,46 @@ def test_a_configuration_that_is_not_honoured_keeps_the_pod_waiting_with_the_rea
     until(lambda: told in cluster.kubectl("describe", "pod", "a"))
     assert "sharing by MPS needs flags.mpsRoot" in cluster.kubectl("describe", "pod", "a")
     assert cluster.get("pod", "a")["spec"]["nodeName"] == NODE_NAME
+
+
+def test_pods_with_claims_start_while_one_agent_replaces_the_other(
+    cluster: GenuineCluster, agent: InstalledAgent, agent_version: str
+) -> None:
+    """Two agents overlap, and kubelet asks the newer one while the older one still has the node."""
+    cluster.apply(obj("ResourceClaim", "mine", spec_of()), obj("ResourceClaimTemplate", "one", spec_of()))
+    start(cluster, claiming("a", claim="mine"))
+    held, before, slices = own(cluster, "a"), agent.pod()["metadata"]["uid"], slice_uids(cluster)
+    rounds = 0
+    with ThreadPoolExecutor(1) as pool:
+        values = {**VALUES, "podAnnotations": {"example.com/round": "two"}}
+        upgrade = pool.submit(agent.upgrade, agent_version, values)
+        while rounds == 0 or not upgrade.done():
+            start(cluster, claiming("during", template="one"))
+            assert own(cluster, "during").isdisjoint(held)
+            cluster.kubectl("delete", "pod", "during", "--now")
+            rounds += 1
+        upgrade.result()
+    assert agent.pod()["metadata"]["uid"] != before
+    refused = "involvedObject.name=during,reason=FailedPrepareDynamicResources"
+    assert cluster.kubectl("get", "events", "--field-selector", refused, "-o", "name").strip() == ""
+    assert slice_uids(cluster) == slices
+    assert own(cluster, "a") == held
+    until(lambda: {pod for _, pod in agent.holders()} == {"a"})
+
+
+def test_a_gpu_whose_claim_was_deleted_by_force_is_given_out_once_its_pod_has_ended(
+    cluster: GenuineCluster,
+) -> None:
+    """The scheduler believes that it is free; the node knows better."""
+    cluster.apply(obj("ResourceClaim", "mine", spec_of()), obj("ResourceClaim", "next", spec_of(2)))
+    start(cluster, claiming("a", claim="mine"))
+    held = own(cluster, "a")
+    cluster.kubectl("delete", "resourceclaim", "mine", "--wait=false")
+    freed = '{"metadata":{"finalizers":null}}'
+    cluster.kubectl("patch", "resourceclaim", "mine", "--type=merge", "-p", freed)
+    cluster.apply(claiming("b", claim="next"))
+    until(lambda: "is held as claim default/mine" in cluster.kubectl("describe", "pod", "b"))
+    assert own(cluster, "a") == held
+    cluster.kubectl("delete", "pod", "a", "--now")
+    cluster.kubectl("wait", "pod/b", "--for=condition=Ready", "--timeout=180s")
+    assert own(cluster, "b") == {0, 1}

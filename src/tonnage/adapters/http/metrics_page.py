@@ -65,9 +65,11 @@ class FamilyCollector(Collector):
 def _library_metric(family: MetricFamily) -> LibraryMetric:
     if isinstance(family, Histogram):
         bounds = [*map(str, family.bounds), "+Inf"]
-        totals = map(float, accumulate(family.counts))
-        buckets = list(zip(bounds, totals, strict=True))
-        return HistogramMetricFamily(family.name, family.help, buckets=buckets, sum_value=family.sum)
+        made = HistogramMetricFamily(family.name, family.help, labels=family.labels)
+        for series in family.series:
+            buckets = list(zip(bounds, map(float, accumulate(series.counts)), strict=True))
+            made.add_metric(series.values, buckets, series.sum)
+        return made
     return _labelled(family)
 
 

@@ -16,6 +16,7 @@ from tonnage.agent.claims.sharing import ClaimSharing
 from tonnage.agent.context import AgentWorld
 from tonnage.agent.holds.claim_book import ClaimBook
 from tonnage.agent.holds.hold_ledger import HoldLedger
+from tonnage.agent.metrics.claim_counters import PREPARE, UNPREPARE, ClaimMetrics
 from tonnage.decide.node.claims.claim_spec import cdi_name
 from tonnage.decide.node.claims.prepare import prepare
 from tonnage.decide.node.claims.sharing import ClaimGround
@@ -65,20 +66,30 @@ class ClaimPreparation:
         self._sharing = ways.sharing
         self._partitions = ways.partitions
         self._complaints: dict[str, str] = {}
+        self._metrics = ClaimMetrics(world.node, world.clock)
+        self._metrics.holds(book.current_claims())
+        world.metrics.claims = self._metrics
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimAnswer]:
-        answers = await asyncio.gather(*map(self._answer, claims))
+        with self._metrics.request(PREPARE):
+            answers = await asyncio.gather(*map(self._answer, claims))
+        self._metrics.holds(self.book.current_claims())
         return {claim.uid: answer for claim, answer in zip(claims, answers, strict=True)}
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
-        return {claim.uid: await self._unprepare(claim) for claim in claims}
+        with self._metrics.request(UNPREPARE):
+            answers = {claim.uid: await self._unprepare(claim) for claim in claims}
+        self._metrics.holds(self.book.current_claims())
+        return answers
 
     async def _answer(self, claim: ClaimRef) -> ClaimAnswer:
         try:
             decided = await self._decided(claim)
         except TonnageError as error:
+            self._metrics.failed(PREPARE, type(error).__name__)
             return self._refused(claim, str(error))
         if isinstance(decided, Reason):
+            self._metrics.failed(PREPARE, decided.code)
             return self._refused(claim, decided.message)
         self._complaints.pop(claim.uid, None)
         names = [cdi_name(decided, device) for device in decided.devices]
@@ -158,6 +169,7 @@ class ClaimPreparation:
                 await self.book.forget(claim.uid)
             self._sharing.over(claim.uid)
         except HardwareError as error:
+            self._metrics.failed(UNPREPARE, type(error).__name__)
             return self._refused(claim, str(error))
         _LOG.info("claim unprepared: node=%s claim=%s", self._node, claim)
         return ""

@@ -48,6 +48,10 @@ class ClaimBook:
         noted = self._claims.get(uid)
         return noted if noted is not None and noted.boot == self.boot else None
 
+    def current_claims(self) -> tuple[PreparedClaim, ...]:
+        """Those that were prepared in this boot, or are being."""
+        return tuple(noted for noted in self._claims.values() if noted.boot == self.boot)
+
     def uids(self) -> dict[str, str]:
         """By `namespace/name`, the uid of the claim that holds devices under it."""
         return {str(noted.claim): uid for uid, noted in self._claims.items() if noted.boot == self.boot}

@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.agent.metrics.counters import ALLOCATE_BUCKETS_S, AgentMetrics
 from tonnage.agent.metrics.probes import ProbeFacts
 from tonnage.model.devices.mps import MpsState
-from tonnage.model.metric_families import Histogram, Metric, MetricFamily, MetricKind
+from tonnage.model.metric_families import Histogram, HistogramSeries, Metric, MetricFamily, MetricKind
 from tonnage.model.names import ResourceName
 
 _PREFIX: Final = "tonnage_agent_"
@@ -35,6 +35,8 @@ def agent_families(
     yield from _config(metrics, facts)
     yield from _plugin(metrics)
     yield from _loops(metrics)
+    if metrics.claims is not None:
+        yield from metrics.claims.families()
 
 
 def _devices(facts: ProbeFacts) -> Iterator[MetricFamily]:
@@ -91,8 +93,7 @@ def _plugin(metrics: AgentMetrics) -> Iterator[MetricFamily]:
         f"{_PREFIX}allocate_duration_seconds",
         "Duration of Allocate calls.",
         ALLOCATE_BUCKETS_S,
-        tuple(metrics.allocate_counts),
-        metrics.allocate_sum_s,
+        (HistogramSeries(tuple(metrics.allocate_counts), metrics.allocate_sum_s),),
     )
 
 

@@ -1,0 +1,89 @@
+"""What the driver for claims counts, under the names of NVIDIA's driver, so that its dashboards fit.
+
+Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.5, pkg/metrics.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from tonnage.model.devices.claims import DRIVER, PreparedClaim
+from tonnage.model.metric_families import Histogram, HistogramSeries, Metric, MetricFamily, MetricKind
+from tonnage.ports.clock import Clock
+
+_PREFIX: Final = "nvidia_dra_"
+_BUCKETS_S: Final = tuple(0.05 * 2**n for n in range(9))
+PREPARE: Final = "prepare"
+UNPREPARE: Final = "unprepare"
+_OPERATIONS: Final = (PREPARE, UNPREPARE)
+_TYPES: Final = ("gpu", "mig")
+
+
+class ClaimMetrics:
+    """Counts since the driver was made; every change is made on the event loop."""
+
+    def __init__(self, node: str, clock: Clock) -> None:
+        self._node = node
+        self._clock = clock
+        self._counts = {operation: [0] * (len(_BUCKETS_S) + 1) for operation in _OPERATIONS}
+        self._sums_s = dict.fromkeys(_OPERATIONS, 0.0)
+        self._inflight = dict.fromkeys(_OPERATIONS, 0)
+        self._errors: Counter[tuple[str, str]] = Counter()
+        self._prepared = dict.fromkeys(_TYPES, 0)
+
+    @contextmanager
+    def request(self, operation: str) -> Iterator[None]:
+        """A call of kubelet is answered within."""
+        began = self._clock.monotonic()
+        self._inflight[operation] += 1
+        try:
+            yield
+        finally:
+            self._inflight[operation] -= 1
+            took_s = self._clock.monotonic() - began
+            self._counts[operation][bisect_left(_BUCKETS_S, took_s)] += 1
+            self._sums_s[operation] += took_s
+
+    def failed(self, operation: str, kind: str) -> None:
+        """A claim of a call was refused; `kind` is a reason's code, or the class of an error."""
+        self._errors[operation, kind] += 1
+
+    def holds(self, claims: Iterable[PreparedClaim]) -> None:
+        """These are prepared now."""
+        names = [device.device for claim in claims for device in claim.devices]
+        parts = sum("-mig-" in name for name in names)
+        self._prepared = {"gpu": len(names) - parts, "mig": parts}
+
+    def families(self) -> Iterator[MetricFamily]:
+        """All of it, in the order of the page."""
+        labels = ("driver", "operation")
+        totals = [((DRIVER, operation), float(sum(self._counts[operation]))) for operation in _OPERATIONS]
+        text = "DRA prepare and unprepare requests."
+        yield Metric(MetricKind.COUNTER, f"{_PREFIX}requests", text, labels, tuple(totals))
+        series = (
+            HistogramSeries(tuple(self._counts[operation]), self._sums_s[operation], (DRIVER, operation))
+            for operation in _OPERATIONS
+        )
+        text = "Duration of DRA prepare and unprepare requests."
+        name = f"{_PREFIX}request_duration_seconds"
+        yield Histogram(name, text, _BUCKETS_S, tuple(series), labels)
+        inflight = tuple(((DRIVER, operation), float(self._inflight[operation])) for operation in _OPERATIONS)
+        text = "DRA prepare and unprepare requests that are not answered yet."
+        yield Metric(MetricKind.GAUGE, f"{_PREFIX}requests_inflight", text, labels, inflight)
+        prepared = tuple(((self._node, DRIVER, kind), float(count)) for kind, count in self._prepared.items())
+        owners = ("node", "driver", "device_type")
+        text = "Devices that claims of this node have."
+        yield Metric(MetricKind.GAUGE, f"{_PREFIX}prepared_devices", text, owners, prepared)
+        for operation in _OPERATIONS:
+            errors = (
+                ((DRIVER, kind), float(count))
+                for (failed, kind), count in self._errors.items()
+                if failed == operation
+            )
+            text = f"Claims that could not be {operation}d, by cause."
+            name = f"{_PREFIX}node_{operation}_errors"
+            yield Metric(MetricKind.COUNTER, name, text, ("driver", "error_type"), tuple(errors))
