@@ -22,19 +22,21 @@ from tonnage.controller.operator.gpu_clusters import GpuClusterLoop
 from tonnage.controller.operator.node_labels import NodeLabelLoop
 from tonnage.controller.operator.policies import PolicyLoop
 from tonnage.controller.operator.probes import ProbeLoop
+from tonnage.controller.operator.readiness_book import ReadinessBook
 from tonnage.controller.operator.validations import ValidationLoop
 from tonnage.controller.options import ControllerOptions
+from tonnage.controller.refused_writes import RefusedWrites
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Informer, Informers, following
 from tonnage.loop.leadership import Leadership, LeaseName
 from tonnage.loop.performer import ActionRecord, Performer, log_record
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.operands import OperandImage
+from tonnage.model.operands import NODE_POD, OPERAND_LABEL, OperandImage
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.ports.registry import ImageRegistry
-from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER, POD
+from tonnage.wire.kinds import CLUSTER_POLICY, LEAN_NODE, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER, POD
 
 if TYPE_CHECKING:
     from tonnage.controller.operator.drivers import DriverLoop
@@ -116,7 +118,11 @@ class _Controller:
         drivers = self._driver_loop(world)
         rejected = self._rejected_pods(world)
         policies = PolicyLoop(world, drivers, rejected)
-        pods = Informer(world.api, POD, world.clock, namespace=world.operator_namespace)
+        pods = Informer(
+            *(world.api, POD, world.clock),
+            namespace=world.operator_namespace,
+            label_selector=f"{OPERAND_LABEL}={NODE_POD}",
+        )
         loops: list[_Loop] = [
             NodeLabelLoop(world),
             *(loop for loop in (drivers, rejected) if loop is not None),
@@ -129,6 +135,7 @@ class _Controller:
         self._unlisted = tuple(copy.kind.plural for copy in followed)
         own: list[Informer[Any]] = [*policies.copies, *(() if drivers is None else drivers.copies)]
         own += [pods] if world.operand_image else []
+        world.refused.watch((*followed, *own))
         async with following(*followed, *own) as group:
             self._unlisted = ()
             if not self._options.once:
@@ -158,19 +165,24 @@ class _Controller:
 
     def _world(self) -> ControllerWorld:
         options, leadership = self._options, self._leadership
+        refused = RefusedWrites(self._clock)
         performer = Performer(
             ActionPorts(api=self._api),
             dry_run=options.dry_run,
-            record=self._withheld if options.dry_run else log_record,
+            record=self._withheld if options.dry_run else refused.record,
             may_act=None if leadership is None else lambda: leadership.held,
         )
+        copies = Informers(self._api, self._clock)
+        copies.of(LEAN_NODE)  # which all who ask for Nodes share
         return ControllerWorld(
             api=self._api,
             clock=self._clock,
-            copies=Informers(self._api, self._clock),
+            copies=copies,
             performer=performer,
             events=EventRecorder(performer, self._clock, "tonnage-controller", options.identity),
             counters=self._counters,
+            readiness=ReadinessBook(copies),
+            refused=refused,
             namespace=options.namespace,
             operator_namespace=options.operator_namespace,
             operand_image=(
