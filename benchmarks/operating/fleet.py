@@ -22,7 +22,7 @@ from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
 from tonnage.wire.nvidia import ClusterPolicy
 from tonnage.wire.objects import Node
 
-Plane = Callable[[], AbstractContextManager[Path]]
+Plane = Callable[[bool], AbstractContextManager[Path]]
 LABEL: Final = "nvidia.com/gpu.deploy.device-plugin"
 _MANAGER_RATE: Final = 20.0
 """Requests a second of each of the controller manager's loops (--kube-api-qps); the scheduler binds 50."""
@@ -35,7 +35,7 @@ _THOUSAND: Final = 1_000
 
 def measure(side: str, plane: Plane, nodes: int, at_rest: bool, _rounds: int) -> dict[str, list[float]]:
     """The figures of one side; the units are in the names."""
-    with plane() as kubeconfig:
+    with plane(not at_rest) as kubeconfig:
         return asyncio.run(_measured(side, kubeconfig, nodes, at_rest))
 
 

@@ -43,11 +43,12 @@ _REQUESTS: Final = re.compile(rb"^tonnage_controller_api_requests_total\{.*\} ([
 
 
 @contextmanager
-def twin_plane() -> Iterator[Path]:
-    """The kubeconfig of a twin without nodes."""
+def twin_plane(loops: bool) -> Iterator[Path]:
+    """The kubeconfig of a twin without nodes; without `loops` nobody makes pods for DaemonSets."""
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     kubeconfig = folder / "kubeconfig"
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.operating.twin_plane", str(kubeconfig)])
+    command = [sys.executable, "-m", "benchmarks.operating.twin_plane", str(kubeconfig)]
+    process = subprocess.Popen([*command, *(["loops"] if loops else [])])
     try:
         deadline = time.monotonic() + _COMES_UP_S
         while not kubeconfig.exists():
@@ -62,8 +63,8 @@ def twin_plane() -> Iterator[Path]:
 
 
 @contextmanager
-def genuine_plane(binaries: Path) -> Iterator[Path]:
-    """The kubeconfig of etcd, API server, controller manager and scheduler, with their default rates."""
+def genuine_plane(binaries: Path, loops: bool) -> Iterator[Path]:
+    """The kubeconfig of etcd, API server and, with `loops`, the two others, at their default rates."""
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     files = ControlPlaneFolder(folder / "control-plane")
     plane = ControlPlane(binaries, files, os.environ)
@@ -74,7 +75,9 @@ def genuine_plane(binaries: Path) -> Iterator[Path]:
     try:
         asyncio.run(plane.serve("--disable-admission-plugins=TaintNodesByCondition"))
         # Nobody sends the nodes' heartbeats, so nobody may miss them.
-        plane.run_loops(of_manager=["--controllers=*,-node-lifecycle-controller,-taint-eviction-controller"])
+        if loops:
+            left_out = "-node-lifecycle-controller,-taint-eviction-controller"
+            plane.run_loops(of_manager=[f"--controllers=*,{left_out}"])
         yield kubeconfig
     finally:
         asyncio.run(plane.stop())

@@ -18,7 +18,7 @@ from tonnage.twin.controllers.controller_manager import run_controllers
 from tonnage.twin.scheduler.loop import Scheduler
 
 
-async def main(kubeconfig: Path) -> None:
+async def main(kubeconfig: Path, loops: bool) -> None:
     """Serve until the process is ended. The kubeconfig is written once the server answers."""
     clock = SystemClock()
     server = ApiServer(clock)
@@ -27,11 +27,13 @@ async def main(kubeconfig: Path) -> None:
     informers = Informers(server.local(), clock)
     scheduler = Scheduler(server.local("kube-scheduler", SCHEDULER), clock, informers)
     async with asyncio.TaskGroup() as group:
+        group.create_task(compact(server.store, clock))
+        if not loops:
+            return
         # The nodes' heartbeats are kubelets' business, and nobody's here.
         group.create_task(run_controllers(server.of_controller, clock, informers, vouched=lambda _node: True))
         group.create_task(scheduler.run())
-        group.create_task(compact(server.store, clock))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run(main(Path(sys.argv[1]), "loops" in sys.argv))
