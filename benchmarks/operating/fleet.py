@@ -10,19 +10,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.operating.planes import Controller, controller, install, policy
-from benchmarks.operating.pretended_nodes import PretendedNodes
+from benchmarks.operating.planes import Controller, controller, install
+from benchmarks.operating.pretended_nodes import NAMESPACE, PretendedNodes, policy_body
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.kubernetes.client import connect
 from tonnage.loop.informer import Delta, Informer
+from tonnage.loop.refusals import or_none
 from tonnage.model.json_access import text
 from tonnage.model.operands import OPERANDS
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
+from tonnage.wire.kinds import NAMESPACE as NAMESPACE_KIND
 from tonnage.wire.nvidia import ClusterPolicy
 from tonnage.wire.objects import Node
 
-Plane = Callable[[bool], AbstractContextManager[Path]]
+Plane = Callable[[bool, int], AbstractContextManager[Path]]
 LABEL: Final = "nvidia.com/gpu.deploy.device-plugin"
 _MANAGER_RATE: Final = 20.0
 """Requests a second of each of the controller manager's loops (--kube-api-qps); the scheduler binds 50."""
@@ -35,15 +37,18 @@ _THOUSAND: Final = 1_000
 
 def measure(side: str, plane: Plane, nodes: int, at_rest: bool, _rounds: int) -> dict[str, list[float]]:
     """The figures of one side; the units are in the names."""
-    with plane(not at_rest) as kubeconfig:
+    with plane(not at_rest, nodes if at_rest else 0) as kubeconfig:
         return asyncio.run(_measured(side, kubeconfig, nodes, at_rest))
 
 
 async def _measured(side: str, kubeconfig: Path, count: int, at_rest: bool) -> dict[str, list[float]]:
     async with connect(kubeconfig, program="benchmark") as api:
         fleet = PretendedNodes(api, SystemClock(), count)
-        await install(api)
-        await fleet.make(at_rest=at_rest)
+        if await or_none(api.get(NAMESPACE_KIND, NAMESPACE)) is None:
+            await install(api)
+            await fleet.make(at_rest=at_rest)
+        else:
+            fleet.found()
         policies: Informer[ClusterPolicy] = Informer(api, CLUSTER_POLICY, SystemClock())
         pretending = asyncio.gather(fleet.run(), fleet.beat(), policies.run())
         measuring = asyncio.create_task(_figures(fleet, policies, api, kubeconfig, at_rest))
@@ -84,7 +89,7 @@ async def _to_ready(
     at_rest: bool,
 ) -> dict[str, list[float]]:
     began = time.monotonic()
-    await api.create(CLUSTER_POLICY, policy())
+    await api.create(CLUSTER_POLICY, policy_body())
     async with asyncio.timeout(_PATIENCE_S):
         await fleet.nodes.wait_for(lambda copy: sum(map(_labelled, copy)) == fleet.count)
         labelled = time.monotonic()

@@ -19,8 +19,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from benchmarks.cluster import TONNAGE
 from benchmarks.operating.pretended_nodes import NAMESPACE
 from tonnage.adapters.certificates import Authority
@@ -37,22 +35,21 @@ from tonnage.wire.kinds import CLUSTER_POLICY, CUSTOM_RESOURCE, NODE_GPU_STATUS
 from tonnage.wire.kinds import NAMESPACE as NAMESPACE_KIND
 from tonnage.wire.kinds import PRIORITY_CLASS as PRIORITY_CLASS_KIND
 
-POLICY: Final = Path(__file__).parents[2] / "tests/data/cluster-policy-26.7.yaml"
-_COMES_UP_S: Final = 60.0
+_COMES_UP_S: Final = 300.0
 _REQUESTS: Final = re.compile(rb"^tonnage_controller_api_requests_total\{.*\} ([0-9.]+)$", re.MULTILINE)
 
 
 @contextmanager
-def twin_plane(loops: bool) -> Iterator[Path]:
-    """The kubeconfig of a twin without nodes; without `loops` nobody makes pods for DaemonSets."""
+def twin_plane(loops: bool, at_rest: int) -> Iterator[Path]:
+    """The kubeconfig of a twin with nodes `at_rest`; without `loops` nobody makes pods for DaemonSets."""
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     kubeconfig = folder / "kubeconfig"
     command = [sys.executable, "-m", "benchmarks.operating.twin_plane", str(kubeconfig)]
-    process = subprocess.Popen([*command, *(["loops"] if loops else [])])
+    process = subprocess.Popen([*command, str(at_rest), *(["loops"] if loops else [])])
     try:
         deadline = time.monotonic() + _COMES_UP_S
         while not kubeconfig.exists():
-            if time.monotonic() > deadline:
+            if process.poll() is not None or time.monotonic() > deadline:
                 raise TimeoutError("the twin did not come up")
             time.sleep(0.05)
         yield kubeconfig
@@ -63,7 +60,7 @@ def twin_plane(loops: bool) -> Iterator[Path]:
 
 
 @contextmanager
-def genuine_plane(binaries: Path, loops: bool) -> Iterator[Path]:
+def genuine_plane(binaries: Path, loops: bool, _at_rest: int) -> Iterator[Path]:
     """The kubeconfig of etcd, API server and, with `loops`, the two others, at their default rates."""
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     files = ControlPlaneFolder(folder / "control-plane")
@@ -105,13 +102,6 @@ async def _is_served(api: KubernetesApi, kind: Any) -> bool:
     except ApiError:
         return False
     return True
-
-
-def policy() -> Any:
-    """The policy that NVIDIA's chart renders, with every operand on."""
-    document: Any = yaml.safe_load(POLICY.read_text(encoding="utf-8"))
-    document["spec"]["nodeStatusExporter"] = {"enabled": True}
-    return {"metadata": {"name": "cluster-policy"}, "spec": document["spec"]}
 
 
 @dataclass

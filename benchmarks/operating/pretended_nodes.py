@@ -11,21 +11,30 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import msgspec
+import yaml
+
+from tonnage.decide.cluster.operate.node_metadata import metadata_changes
 from tonnage.decide.cluster.operate.validation import APP, subject_of, validation_json
 from tonnage.loop.informer import Delta, Informer
 from tonnage.loop.refusals import passing_over
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.kubernetes.timestamps import timestamp
+from tonnage.model.names import VALIDATED
 from tonnage.model.validation import NodeStage, NodeValidation, Outcome, StageResult
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.reading.gpu_policy import operated_node_from
+from tonnage.reading.gpu_policy import gpu_policy_from, operated_node_from
 from tonnage.wire.kinds import NODE, NODE_GPU_STATUS, POD
+from tonnage.wire.nvidia import ClusterPolicy
 from tonnage.wire.objects import Node, NodeGPUStatus, NodeStatus, ObjectMeta, Pod
 
+POLICY: Final = Path(__file__).parents[2] / "tests/data/cluster-policy-26.7.yaml"
 NAMESPACE: Final = "gpu-operator"
 GPUS: Final = 8
 AGENT_COMES_S: Final = (5.0, 20.0)
@@ -104,16 +113,47 @@ def _image(number: int) -> dict[str, Any]:
     return {"names": [f"{path}@sha256:{number:064x}", f"{path}:v1.{number}"], "sizeBytes": 1 << 28}
 
 
-def validated(number: int) -> dict[str, Any]:
-    """What stands in the report of a node that was validated."""
-    name = f"gpu-{number}"
-    metadata = ObjectMeta(name=name)
-    status = NodeStatus(node_info={"bootID": f"boot-{number}"})
+def node_body(number: int, *, at_rest: bool) -> dict[str, Any]:
+    """The Node; `at_rest` as a controller has left it that wants nothing more of it."""
+    amounts = {"cpu": "128", "memory": "2Ti", "pods": "110"}
+    labels: dict[str, Any] = {"kubernetes.io/hostname": f"gpu-{number}", "kubernetes.io/os": "linux"}
+    annotations: dict[str, Any] = {}
+    if at_rest:
+        amounts["nvidia.com/gpu"] = str(GPUS)
+        policy = gpu_policy_from(msgspec.convert(policy_body(), ClusterPolicy))
+        changes: Any = metadata_changes(labels, {}, policy, devices=GPUS, divided=False)
+        labels |= {label: value for label, value in changes["labels"].items() if value is not None}
+        annotations = {**changes["annotations"], VALIDATED: "true"}
+    status: Any = {
+        "capacity": amounts,
+        "allocatable": amounts,
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "nodeInfo": {"bootID": f"boot-{number}", "containerRuntimeVersion": "containerd://2.1"},
+        "images": [_image(index) for index in range(_IMAGES)],
+    }
+    metadata = {"name": f"gpu-{number}", "labels": labels, "annotations": annotations}
+    return {"metadata": metadata, "status": status}
+
+
+def report_body(number: int) -> dict[str, Any]:
+    """The NodeGPUStatus of a node that was validated."""
+    metadata = ObjectMeta(name=f"gpu-{number}")
+    status = report(number)
     operated = operated_node_from(
-        Node(metadata=metadata, status=status), NodeGPUStatus(metadata=metadata, status=report(number))
+        Node(metadata=metadata, status=NodeStatus(node_info={"bootID": f"boot-{number}"})),
+        NodeGPUStatus(metadata=metadata, status=status),
     )
     stages = tuple(StageResult(stage, Outcome.PASSED) for stage in NodeStage)
-    return dict(validation_json(NodeValidation(subject_of(operated), stages, datetime.now(UTC))))
+    validation = validation_json(NodeValidation(subject_of(operated), stages, datetime.now(UTC)))
+    return {"metadata": {"name": metadata.name}, "status": {**status, "validation": validation}}
+
+
+@cache
+def policy_body() -> Any:
+    """The policy that NVIDIA's chart renders, with every operand on."""
+    document: Any = yaml.safe_load(POLICY.read_text(encoding="utf-8"))
+    document["spec"]["nodeStatusExporter"] = {"enabled": True}
+    return {"metadata": {"name": "cluster-policy"}, "spec": document["spec"]}
 
 
 async def _answered(deed: Callable[[], Awaitable[None]]) -> bool:
@@ -169,28 +209,21 @@ class PretendedNodes:
                 await asyncio.sleep(max(HEARTBEAT_S / self.count - (time.monotonic() - began), 0))
 
     async def _make(self, number: int, at_rest: bool) -> None:
-        amounts = {"cpu": "128", "memory": "2Ti", "pods": "110"}
-        if at_rest:
-            amounts["nvidia.com/gpu"] = str(GPUS)
-        status: Any = {
-            "capacity": amounts,
-            "allocatable": amounts,
-            "conditions": [{"type": "Ready", "status": "True"}],
-            "nodeInfo": {"bootID": f"boot-{number}", "containerRuntimeVersion": "containerd://2.1"},
-            "images": [_image(index) for index in range(_IMAGES)],
-        }
-        labels: Any = {"kubernetes.io/hostname": f"gpu-{number}", "kubernetes.io/os": "linux"}
+        node = node_body(number, at_rest=at_rest)
         async with self._some:
-            body: Any = {"metadata": {"name": f"gpu-{number}", "labels": labels}}
-            await self._api.create(NODE, body)
-            await self._api.patch(NODE, f"gpu-{number}", {"status": status}, subresource="status")
+            await self._api.create(NODE, {"metadata": node["metadata"]})
+            await self._api.patch(NODE, f"gpu-{number}", {"status": node["status"]}, subresource="status")
             if at_rest:
-                await self._publish(number, {"validation": validated(number)})
+                await self._publish(number, report_body(number)["status"])
 
-    async def _publish(self, number: int, more: dict[str, Any]) -> None:
+    def found(self) -> None:
+        """The nodes are there and at rest: somebody else has made them."""
+        self._seen |= {("reported", f"gpu-{number}") for number in range(self.count)}
+
+    async def _publish(self, number: int, status: dict[str, Any]) -> None:
         name = f"gpu-{number}"
         await self._api.create(NODE_GPU_STATUS, {"metadata": {"name": name}})
-        body: Any = {"status": {**report(number), **more}}
+        body: Any = {"status": status}
         await self._api.patch(NODE_GPU_STATUS, name, body, subresource="status")
         self._seen.add(("reported", name))
         self._note("reported")
@@ -224,7 +257,8 @@ class PretendedNodes:
             self._later(AGENT_COMES_S, lambda: self._agent(name))
 
     async def _agent(self, name: str) -> None:
-        await self._publish(int(name.removeprefix("gpu-")), {})
+        number = int(name.removeprefix("gpu-"))
+        await self._publish(number, report(number))
         amounts = {"nvidia.com/gpu": str(GPUS)}
         body: Any = {"status": {"capacity": amounts, "allocatable": amounts}}
         await self._api.patch(NODE, name, body, subresource="status")
