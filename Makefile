@@ -13,7 +13,7 @@ BIN := .venv/bin
 # What builds Tonnage is a part of the environment, out of uv.lock: built apart it would be the index's newest.
 SYNC = VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --no-build-isolation-package tonnage
 
-.PHONY: help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz fuzz-gate golden lint format bench profile bench-kubernetes pictures monitoring check check-all programs clean
+.PHONY: bench-operator help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz fuzz-gate golden lint format bench profile bench-kubernetes pictures monitoring check check-all programs clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -128,6 +128,9 @@ bench: .venv/ready ## Print the figures that the README quotes
 profile: .venv/ready ## Show where the start of `tonnage --help` and `tonnage up` spends its time, and its memory
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/python -m benchmarks.start_profile
+
+bench-operator: .venv/ready ## Print what the controller costs on 1,000 nodes (OPERATOR_OPTIONS="--nodes 10000 --at-rest", --genuine)
+	@$(BIN)/python -m benchmarks.operating $(OPERATOR_OPTIONS)
 
 bench-kubernetes: kubernetes-binaries ## Print the figures that need a genuine Kubernetes (root, half an hour)
 	@$(BIN)/python -m benchmarks.kubernetes

@@ -46,6 +46,17 @@ class DriverBench(Bench):
         )
         self.tasks.append(asyncio.create_task(self._pretend()))
 
+    async def let_policies_have_any_field(self) -> None:
+        """As where the definition is that of another release, or an old one that prunes nothing."""
+        definition: Any = nvidia_definition("clusterpolicies")
+        [version] = definition["spec"]["versions"]
+        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        driver = spec["properties"]["driver"]["properties"]
+        for section in (spec, driver["upgradePolicy"]):
+            section["x-kubernetes-preserve-unknown-fields"] = True
+        body: Any = {"spec": {"versions": [version]}}
+        await self.api.patch(CUSTOM_RESOURCE, "clusterpolicies.nvidia.com", body)
+
     async def machine(
         self,
         name: str,
@@ -86,6 +97,11 @@ class DriverBench(Bench):
     async def driver(self, name: str, **spec: Any) -> None:
         body: Any = {"metadata": {"name": name}, "spec": {"driverType": "gpu", **spec}}
         await self.api.create(NVIDIA_DRIVER, body)
+
+    async def driver_condition(self, kind: str, name: str) -> dict[str, Any]:
+        """A condition of an NVIDIADriver."""
+        conditions = (await self.api.get(NVIDIA_DRIVER, name)).status["conditions"]
+        return next(condition for condition in conditions if condition["type"] == kind)
 
     async def sets(self) -> list[DaemonSet]:
         return (await self.api.list(DAEMON_SET, namespace="gpu-operator")).items

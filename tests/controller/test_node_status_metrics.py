@@ -11,6 +11,8 @@ from controller.test_operator import Bench
 from tonnage.adapters.http.metrics_page import families_text
 from tonnage.controller.context import ControllerWorld
 from tonnage.controller.operator.node_status_metrics import NodeStatusMetrics
+from tonnage.controller.operator.readiness_book import ReadinessBook
+from tonnage.controller.refused_writes import RefusedWrites
 from tonnage.loop.informer import Informers
 from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
 
@@ -29,10 +31,13 @@ def stages(*outcomes: str) -> dict[str, Any]:
 
 async def lines_of(bench: Bench) -> dict[str, float]:
     """What the page has, by name and node, without the prefix."""
+    copied = Informers(bench.api, bench.clock)
     world: Any = ControllerWorld(
         api=bench.api,
         clock=bench.clock,
-        copies=Informers(bench.api, bench.clock),
+        copies=copied,
+        readiness=ReadinessBook(copied),
+        refused=RefusedWrites(bench.clock),
         **dict.fromkeys(("performer", "events", "counters", "namespace", "operator_namespace")),  # type: ignore[arg-type]
     )
     metrics = NodeStatusMetrics(world)

@@ -371,3 +371,20 @@ async def test_a_gpu_cluster_says_what_waits(bench: Bench) -> None:
     [error] = [c for c in cluster.status["conditions"] if c["type"] == "Error"]
     assert (error["status"], error["reason"]) == ("True", "ReconcileFailed")
     assert "ClusterPolicy cluster-policy is there" in error["message"]
+
+
+async def test_an_agent_that_falls_silent_and_comes_back(bench: Bench) -> None:
+    """Heartbeats alone are no change of a report, but their end is one, and so is the next."""
+    await bench.node("a")
+    await bench.report("a")
+    await bench.policy()
+    bench.start()
+    for _ in range(5):
+        await bench.clock.advance(60)
+        await bench.report("a")
+        assert (await bench.status())["state"] == "ready"
+    await bench.clock.advance(240)
+    assert "a: its agent has been silent for" in (await bench.condition("Ready"))["message"]
+    await bench.report("a")
+    await bench.clock.advance(2)
+    assert (await bench.status())["state"] == "ready"

@@ -37,6 +37,14 @@ class AuditLog:
                     yield _right(event), event["responseStatus"]["code"]
 
 
+def requests_of(log: Path, user: str) -> Iterator[tuple[Right, str]]:
+    """Every request of a user that has been answered, and by which role it was allowed; empty: by none."""
+    for line in log.read_bytes().splitlines():
+        event: dict[str, Any] = json.loads(line)
+        if event["user"]["username"] == user:
+            yield _right(event), event["annotations"].get("authorization.k8s.io/reason", "")
+
+
 def _right(event: dict[str, Any]) -> Right:
     asked = event.get("objectRef", {})
     resource = "/".join(filter(None, (asked.get("resource", event["requestURI"]), asked.get("subresource"))))

@@ -121,13 +121,13 @@ class ControlPlane:
         except httpx2.TransportError:
             return False
 
-    def run_loops(self, *extra: str) -> None:
-        """Start controller manager and scheduler, with `extra` flags.
+    def run_loops(self, *extra: str, of_manager: Sequence[str] = ()) -> None:
+        """Start controller manager and scheduler, with `extra` flags, those `of_manager` for the first alone.
 
         Both retry until their first call is answered.
         """
-        for program in ("kube-controller-manager", "kube-scheduler"):
-            self._start(program, [*loop_flags(self._folder, program), *extra])
+        for program, own in (("kube-controller-manager", of_manager), ("kube-scheduler", ())):
+            self._start(program, [*loop_flags(self._folder, program), *extra, *own])
 
     async def end(self, program: str, grace_s: float = _GRACE_S) -> None:
         """End one of them; the others go on, and wait for it."""

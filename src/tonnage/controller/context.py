@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tonnage.controller.counters import ControllerCounters
+from tonnage.controller.operator.readiness_book import ReadinessBook
+from tonnage.controller.refused_writes import RefusedWrites
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Informers
 from tonnage.loop.performer import Performer
@@ -23,6 +25,8 @@ class ControllerWorld:
     performer: Performer
     events: EventRecorder
     counters: ControllerCounters
+    readiness: ReadinessBook
+    refused: RefusedWrites
     namespace: str
     operator_namespace: str
     operand_image: OperandImage | None = None

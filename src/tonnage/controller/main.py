@@ -24,8 +24,10 @@ from tonnage.controller.operator.node_labels import NodeLabelLoop
 from tonnage.controller.operator.node_status_metrics import NodeStatusMetrics
 from tonnage.controller.operator.policies import PolicyLoop
 from tonnage.controller.operator.probes import ProbeLoop
+from tonnage.controller.operator.readiness_book import ReadinessBook
 from tonnage.controller.operator.validations import ValidationLoop
 from tonnage.controller.options import ControllerOptions
+from tonnage.controller.refused_writes import RefusedWrites
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Informer, Informers, following
@@ -34,11 +36,11 @@ from tonnage.loop.performer import ActionRecord, Performer, log_record
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.metric_families import MetricFamily
-from tonnage.model.operands import OperandImage
+from tonnage.model.operands import NODE_POD, OPERAND_LABEL, OperandImage
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi, KubernetesReader
 from tonnage.ports.registry import ImageRegistry
-from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER, POD
+from tonnage.wire.kinds import CLUSTER_POLICY, LEAN_NODE, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER, POD
 
 if TYPE_CHECKING:
     from tonnage.controller.cluster_metrics import ClusterCollector
@@ -173,7 +175,11 @@ class _Controller:
         rejected = self._rejected_pods(world)
         policies = PolicyLoop(world, drivers, rejected)
         self._node_status = NodeStatusMetrics(world)
-        pods = Informer(world.api, POD, world.clock, namespace=world.operator_namespace)
+        pods = Informer(
+            *(world.api, POD, world.clock),
+            namespace=world.operator_namespace,
+            label_selector=f"{OPERAND_LABEL}={NODE_POD}",
+        )
         loops: list[_Loop] = [
             NodeLabelLoop(world),
             *(loop for loop in (drivers, rejected) if loop is not None),
@@ -186,6 +192,7 @@ class _Controller:
         self._unlisted = tuple(copy.kind.plural for copy in followed)
         own: list[Informer[Any]] = [*policies.copies, *(() if drivers is None else drivers.copies)]
         own += [pods] if world.operand_image else []
+        world.refused.watch((*followed, *own))
         async with following(*followed, *own) as group:
             self._unlisted = ()
             if not self._options.once:
@@ -208,7 +215,8 @@ class _Controller:
         from tonnage.controller.cluster_metrics import ClusterCollector, FollowedCluster
         from tonnage.reading.command_kinds import CLUSTER_METRICS_KINDS
 
-        shared = tuple(copy for copy in copies if copy.kind in CLUSTER_METRICS_KINDS)
+        kinds = {(kind.group, kind.plural) for kind in CLUSTER_METRICS_KINDS}
+        shared = tuple(copy for copy in copies if (copy.kind.group, copy.kind.plural) in kinds)
         source = FollowedCluster(world.api, host.server_version, world.namespace, shared)
         return ClusterCollector(source, world.clock, interval_s, host.cluster_families)
 
@@ -247,19 +255,24 @@ class _Controller:
     def world(self) -> ControllerWorld:
         """What every loop is given, new at each turn of leading."""
         options, leadership = self._options, self._leadership
+        refused = RefusedWrites(self._clock)
         performer = Performer(
             ActionPorts(api=self._api),
             dry_run=options.dry_run,
-            record=self._withheld if options.dry_run or options.once else log_record,
+            record=self._withheld if options.dry_run or options.once else refused.record,
             may_act=None if leadership is None else lambda: leadership.held,
         )
+        copies = Informers(self._reader, self._clock)
+        copies.of(LEAN_NODE)  # which all who ask for Nodes share
         return ControllerWorld(
             api=self._reader,
             clock=self._clock,
-            copies=Informers(self._reader, self._clock),
+            copies=copies,
             performer=performer,
             events=EventRecorder(performer, self._clock, "tonnage-controller", options.identity),
             counters=self._counters,
+            readiness=ReadinessBook(copies),
+            refused=refused,
             namespace=options.namespace,
             operator_namespace=options.operator_namespace,
             operand_image=(

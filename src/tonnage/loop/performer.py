@@ -12,7 +12,7 @@ from tonnage.loop.effects import ActionPorts, have_effect
 from tonnage.model.actions.action import Action
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.actions.retry import LooksFirst, Retry
-from tonnage.model.errors import Bug, ClusterError, Problem
+from tonnage.model.errors import ApiError, Bug, ClusterError, Problem
 
 _LOG: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -34,11 +34,12 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ActionRecord:
-    """An action before it, and after it; `why` it failed."""
+    """An action before it, and after it; `why` it failed, with the code of an API server's refusal."""
 
     action: Action
     phase: Phase
     why: str = ""
+    code: int = 0
 
 
 class Sight:
@@ -127,7 +128,8 @@ class Performer:
         try:
             done = await have_effect(self._ports, action)
         except BaseException as error:
-            self._record(ActionRecord(action, Phase.FAILED, str(error) or type(error).__name__))
+            code = error.code if isinstance(error, ApiError) else 0
+            self._record(ActionRecord(action, Phase.FAILED, str(error) or type(error).__name__, code))
             raise
         self._record(ActionRecord(action, Phase.DONE if done else Phase.DECLINED))
         return done

@@ -14,6 +14,8 @@ from tonnage.model.json import JsonObject, JsonValue
 
 OPERAND_LABEL: Final = "tonnage.dev/operand"
 """On DaemonSets and pods that follow a part of the agent: the part."""
+NODE_POD: Final = "workload"
+"""Of pods that the controller runs once at nodes."""
 APPLIED_HASH: Final = "tonnage.dev/applied-hash"
 """Annotation: what the object was made of, so that nothing is written that stands already."""
 DEPLOY: Final = "nvidia.com/gpu.deploy."

@@ -29,7 +29,7 @@ from tonnage.reading.gpu_status import gpu_status_from
 from tonnage.reading.object_parts import moment
 from tonnage.wire.kinds import CLUSTER_POLICY
 from tonnage.wire.nvidia import ClusterPolicy, GpuCluster
-from tonnage.wire.objects import ConfigMap, Node, NodeGPUStatus, Object, Pod
+from tonnage.wire.objects import ConfigMap, DaemonSet, Node, NodeGPUStatus, Object, Pod
 
 _DEEPEST: Final = 8
 _MOST_FIELDS: Final = 2000
@@ -101,6 +101,13 @@ def seen_object(obj: Object) -> SeenObject:
     meta = obj.metadata
     part = meta.labels.get(OPERAND_LABEL, "")
     return SeenObject(meta.name, meta.uid, part, meta.annotations.get(APPLIED_HASH, ""))
+
+
+def pods_not_made(daemons: DaemonSet) -> str:
+    """How many pods of a DaemonSet have not been made, in words; empty: all have."""
+    scheduled = daemons.status.desired_number_scheduled
+    missing = scheduled - daemons.status.current_number_scheduled
+    return f"{missing} of {scheduled} pods have not been made" if missing > 0 else ""
 
 
 def rejected_pod_from(pod: Pod) -> RejectedPod:

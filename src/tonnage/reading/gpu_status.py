@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Final
 
 from tonnage.model.devices.links import PCI_WORDS
 from tonnage.model.node.gpu_status import (
+    SILENT_AFTER,
     ClaimReport,
     DeviceHolder,
     DeviceLinks,
@@ -24,6 +26,7 @@ _SWITCHES: Final = {switch.value: switch for switch in Switch}
 _STAGES: Final = frozenset(stage.value for stage in NodeStage)
 _OUTCOMES: Final = frozenset(outcome.value for outcome in Outcome)
 _MOST_NVLINKS: Final = 64
+_BEATS: Final = frozenset({"heartbeatAt", "updatedAt"})
 
 
 def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
@@ -49,6 +52,28 @@ def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
         cuda=_text(body.get("cudaVersion")),
         claims=claims_from(body.get("claims")),
     )
+
+
+def heartbeat_of(report: w.NodeGPUStatus) -> datetime | None:
+    """When the agent last looked; None: it does not say."""
+    return moment(_text(report.status.get("heartbeatAt")))
+
+
+def is_news(before: w.NodeGPUStatus | None, after: w.NodeGPUStatus | None) -> bool:
+    """Whether a change says more than that the agent lives: a fleet's heartbeats never end.
+
+    One that comes after a silence is news.
+    """
+    if before is None or after is None:
+        return True
+    last, now = heartbeat_of(before), heartbeat_of(after)
+    if last is None or now is None or now - last > SILENT_AFTER:
+        return True
+    return _without_beats(before.status) != _without_beats(after.status)
+
+
+def _without_beats(status: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in status.items() if name not in _BEATS}
 
 
 def claims_from(value: object) -> ClaimReport | None:

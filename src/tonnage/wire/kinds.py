@@ -49,6 +49,7 @@ class Kind(Generic[T_co]):
 
 POD = Kind("", "v1", "Pod", "pods", True, o.Pod)
 NODE = Kind("", "v1", "Node", "nodes", False, o.Node)
+LEAN_NODE = Kind("", "v1", "Node", "nodes", False, o.LeanNode)
 NODE_WRITERS = Kind("", "v1", "Node", "nodes", False, n.OwnedNode)
 NAMESPACE = Kind("", "v1", "Namespace", "namespaces", False, o.Namespace)
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", True, o.ConfigMap)

@@ -251,6 +251,18 @@ class Node(Object):
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
 
+class LeanNodeStatus(NodeStatus):
+    """Without the images that a node has: they are most of a Node."""
+
+    images: list[ContainerImage] = msgspec.field(default_factory=list, name="left out")
+
+
+class LeanNode(Node):
+    """For those who keep a copy of every Node and look at no image."""
+
+    status: LeanNodeStatus = msgspec.field(default_factory=LeanNodeStatus)
+
+
 class Namespace(Object):
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from tonnage.controller.context import ControllerWorld
 from tonnage.controller.operator.cordons import with_cordon
 from tonnage.controller.operator.driver_images import ImageBook
 from tonnage.controller.operator.leaving_pods import LeavingPods
-from tonnage.controller.operator.node_loop import policy_in_force
+from tonnage.controller.operator.node_loop import PolicyInForce
 from tonnage.decide.cluster.operate.drivers.daemon_set import (
     COMPONENT,
     DRIVER_COMPONENT,
@@ -30,8 +30,7 @@ from tonnage.decide.cluster.operate.drivers.rollout import (
 )
 from tonnage.decide.cluster.operate.drivers.states import FAILURE, UNDER_WAY, UpgradeState
 from tonnage.decide.cluster.operate.drivers.upgrade import left_paused, upgrade_steps
-from tonnage.decide.cluster.operate.node_readiness import gpu_nodes, readiness
-from tonnage.loop.informer import Informer, Key
+from tonnage.loop.informer import Delta, Informer, Key
 from tonnage.loop.refusals import passing_over
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.actions.cluster import PatchDriverStatus, PatchNode
@@ -45,9 +44,9 @@ from tonnage.reading.driver_policy import (
     nvidia_driver_policy,
     standing_daemon_set,
 )
-from tonnage.reading.gpu_policy import operated_node_from
+from tonnage.reading.gpu_status import is_news
 from tonnage.wire.kinds import CLUSTER_POLICY, DAEMON_SET, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER, POD
-from tonnage.wire.objects import DaemonSet, Pod
+from tonnage.wire.objects import DaemonSet, NodeGPUStatus, Pod
 
 _ALL: Final = "all"
 _SOON_S: Final = 0.25
@@ -65,9 +64,11 @@ class DriverLoop:
         self._images = images
         self._queue: WorkQueue[str] = WorkQueue(world.clock)
         self._cluster_policies = world.copies.of(CLUSTER_POLICY, self._changed)
+        self._policy = PolicyInForce(self._cluster_policies)
         self._drivers = world.copies.of(NVIDIA_DRIVER, self._changed)
         self._nodes = world.copies.of(NODE, self._changed)
-        self._reports = world.copies.of(NODE_GPU_STATUS, self._changed)
+        self._reports = world.copies.of(NODE_GPU_STATUS)
+        self._reports.subscribe(self._report_changed)
         namespace = world.operator_namespace
         self._sets: Informer[DaemonSet] = Informer(
             *(world.api, DAEMON_SET, world.clock),
@@ -109,10 +110,14 @@ class DriverLoop:
     def _changed(self, _key: Key) -> None:
         self._queue.add_after(_ALL, _SOON_S)
 
+    def _report_changed(self, change: Delta[NodeGPUStatus]) -> None:
+        if is_news(change.before, change.after):
+            self._queue.add_after(_ALL, _SOON_S)
+
     async def _reconcile(self, _key: str) -> float:
         self._world.counters.turned("drivers")
         disabled = ""
-        winner = policy_in_force(self._cluster_policies)
+        winner = self._policy()
         policies: list[DriverPolicy] = []
         current = None if winner is None else self._cluster_policies.get(winner.name)
         if current is not None:
@@ -132,14 +137,11 @@ class DriverLoop:
         return _UNDER_WAY_S if under_way else _AT_REST_S
 
     def _cluster(self, policies: list[DriverPolicy]) -> DriverCluster:
-        now = self._world.clock.now()
         nodes = []
-        operated = (operated_node_from(node, self._reports.get(node.metadata.name)) for node in self._nodes)
-        for operated_node in gpu_nodes(operated):
-            node = self._nodes.get(operated_node.name)
+        for judged in self._world.readiness.nodes(self._world.clock.now()):
+            node = self._nodes.get(judged.node)
             assert node is not None  # it was just read of the same copy
-            judged = readiness(operated_node, now)
-            nodes.append(driver_node_from(node, self._reports.get(operated_node.name), judged.why))
+            nodes.append(driver_node_from(node, self._reports.get(judged.node), judged.why))
         pods = [driver_pod_from(pod) for pod in self._pods]
         # Of two on a node, one of which ends, the other counts.
         ordered = sorted(pods, key=lambda pod: not pod.terminating)

@@ -6,17 +6,19 @@ import asyncio
 from typing import Final
 
 from tonnage.controller.context import ControllerWorld
-from tonnage.controller.operator.node_loop import policy_in_force
+from tonnage.controller.operator.node_loop import PolicyInForce
 from tonnage.decide.cluster.operate.gpu_cluster import gpu_cluster_status
 from tonnage.decide.cluster.operate.node_readiness import gpu_nodes
-from tonnage.loop.informer import Informer, Key
+from tonnage.loop.informer import Delta, Informer, Key
 from tonnage.loop.refusals import or_none
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.actions.cluster import PatchGpuClusterStatus
 from tonnage.model.json import JsonObject
 from tonnage.reading.gpu_policy import gpu_cluster_from, operated_node_from
+from tonnage.reading.gpu_status import is_news
 from tonnage.wire.kinds import CLUSTER_POLICY, GPU_CLUSTER, NODE, NODE_GPU_STATUS
 from tonnage.wire.nvidia import GpuCluster
+from tonnage.wire.objects import NodeGPUStatus
 
 _ALL: Final = "all"
 _SOON_S: Final = 1.0
@@ -29,9 +31,10 @@ class GpuClusterLoop:
     def __init__(self, world: ControllerWorld) -> None:
         self._world = world
         self._queue: WorkQueue[str] = WorkQueue(world.clock)
-        self._policies = world.copies.of(CLUSTER_POLICY, self._changed)
+        self._policy = PolicyInForce(world.copies.of(CLUSTER_POLICY, self._changed))
         self._nodes = world.copies.of(NODE, self._changed)
-        self._reports = world.copies.of(NODE_GPU_STATUS, self._changed)
+        self._reports = world.copies.of(NODE_GPU_STATUS)
+        self._reports.subscribe(self._report_changed)
         self._clusters: Informer[GpuCluster] = Informer(
             world.api, GPU_CLUSTER, world.clock, on_change=self._changed
         )
@@ -54,6 +57,10 @@ class GpuClusterLoop:
         if len(self._clusters):
             self._queue.add_after(_ALL, _SOON_S)
 
+    def _report_changed(self, change: Delta[NodeGPUStatus]) -> None:
+        if len(self._clusters) and is_news(change.before, change.after):
+            self._queue.add_after(_ALL, _SOON_S)
+
     async def _reconcile(self, _key: str) -> float:
         self._world.counters.turned("gpu-clusters")
         for cluster in self._clusters:
@@ -62,7 +69,7 @@ class GpuClusterLoop:
 
     async def _look(self, cluster: GpuCluster) -> None:
         world, name = self._world, cluster.metadata.name
-        policy = policy_in_force(self._policies)
+        policy = self._policy()
         nodes = gpu_nodes(
             operated_node_from(node, self._reports.get(node.metadata.name)) for node in self._nodes
         )

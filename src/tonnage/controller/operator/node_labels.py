@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tonnage.controller.context import ControllerWorld
-from tonnage.controller.operator.node_loop import NodeLoop, policy_in_force
+from tonnage.controller.operator.node_loop import NodeLoop
 from tonnage.decide.cluster.operate.node_metadata import metadata_changes
 from tonnage.loop.informer import Delta, key_of
 from tonnage.model.actions.cluster import PatchNode
@@ -29,7 +29,7 @@ class NodeLabelLoop(NodeLoop):
     async def _reconcile(self, name: str) -> float | None:
         self._world.counters.turned("node-labels")
         node = self._nodes.get(name)
-        policy = policy_in_force(self._policies)
+        policy = self._policy()
         if node is None:
             return None
         report = self._reports.get(name)

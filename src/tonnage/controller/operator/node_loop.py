@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from typing import Final
 
 from tonnage.controller.context import ControllerWorld
 from tonnage.decide.cluster.operate.policy_status import in_force
-from tonnage.loop.informer import Key
+from tonnage.loop.informer import Delta, Informer, Key, key_of
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.reading.gpu_policy import gpu_policy_from
+from tonnage.reading.gpu_status import is_news
 from tonnage.wire.kinds import CLUSTER_POLICY, NODE
 from tonnage.wire.nvidia import ClusterPolicy
+from tonnage.wire.objects import NodeGPUStatus
 
 _WORKERS: Final = 4
 
 
-def policy_in_force(policies: Iterable[ClusterPolicy]) -> GpuPolicy | None:
-    """The policy that counts, as it is read; None: there is none."""
-    return in_force(gpu_policy_from(policy) for policy in policies)
+class PolicyInForce:
+    """The policy that counts, read again once a policy has changed; None: there is none."""
+
+    def __init__(self, policies: Informer[ClusterPolicy]) -> None:
+        self._policies = policies
+        self._versions: tuple[str, ...] = ()
+        self._policy: GpuPolicy | None = None
+
+    def __call__(self) -> GpuPolicy | None:
+        versions = tuple(policy.metadata.resource_version for policy in self._policies)
+        if versions != self._versions:
+            self._versions = versions
+            self._policy = in_force(gpu_policy_from(policy) for policy in self._policies)
+        return self._policy
 
 
 class NodeLoop(ABC):
@@ -30,7 +42,8 @@ class NodeLoop(ABC):
         self._world = world
         self._queue: WorkQueue[str] = WorkQueue(world.clock)
         self._nodes = world.copies.of(NODE, self._node_changed)
-        self._policies = world.copies.of(CLUSTER_POLICY, self._policy_changed)
+        self._policy = PolicyInForce(world.copies.of(CLUSTER_POLICY, self._policy_changed))
+        """Called, it is the policy that counts."""
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -43,8 +56,13 @@ class NodeLoop(ABC):
             await self._reconcile(node.metadata.name)
 
     def _node_changed(self, key: Key) -> None:
-        """Also for copies of objects that are named after their nodes."""
         self._queue.add(key[1])
+
+    def _report_changed(self, change: Delta[NodeGPUStatus]) -> None:
+        """A heartbeat is no change."""
+        report = change.after or change.before
+        if report is not None and is_news(change.before, change.after):
+            self._queue.add(key_of(report)[1])
 
     def _policy_changed(self, _key: Key) -> None:
         self._add_all()

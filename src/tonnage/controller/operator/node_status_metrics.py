@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.controller.context import ControllerWorld
-from tonnage.controller.operator.node_loop import policy_in_force
+from tonnage.controller.operator.node_loop import PolicyInForce
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.metric_families import Metric, MetricKind
 from tonnage.model.operands import DEPLOY
@@ -73,7 +73,7 @@ class NodeStatusMetrics:
     def __init__(self, world: ControllerWorld) -> None:
         self._nodes = world.copies.of(NODE)
         self._reports = world.copies.of(NODE_GPU_STATUS)
-        self._policies = world.copies.of(CLUSTER_POLICY)
+        self._policy = PolicyInForce(world.copies.of(CLUSTER_POLICY))
         self._clock = world.clock
         self._since = world.clock.now().timestamp()
         self._driver_passed: dict[str, float] = {}
@@ -81,7 +81,7 @@ class NodeStatusMetrics:
 
     def families(self) -> Iterator[Metric]:
         """As the copies are now."""
-        policy = policy_in_force(self._policies)
+        policy = self._policy()
         if policy is None or _PART not in policy.operands.parts:
             return
         nodes = [node for node in self._nodes if node.metadata.labels.get(f"{DEPLOY}{_PART}") == "true"]

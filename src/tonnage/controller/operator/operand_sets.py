@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tonnage.controller.context import ControllerWorld
 from tonnage.decide.cluster.operate.operand_sets import (
@@ -13,14 +13,16 @@ from tonnage.decide.cluster.operate.operand_sets import (
     remaining_sets,
     runtime_classes,
 )
+from tonnage.decide.cluster.operate.refusals import RefusedRequest
 from tonnage.loop.informer import Informer, Key
 from tonnage.model.errors import ApiError
 from tonnage.model.gpu_policy import GpuPolicy
-from tonnage.reading.gpu_policy import seen_object
+from tonnage.reading.gpu_policy import pods_not_made, seen_object
 from tonnage.wire.kinds import DAEMON_SET, RUNTIME_CLASS, Kind
 from tonnage.wire.objects import Object
 
 T = TypeVar("T", bound=Object)
+_PATIENCE_S: Final = 60.0
 
 
 class OperandLoop:
@@ -31,6 +33,7 @@ class OperandLoop:
         self._sets = Informer(
             world.api, DAEMON_SET, world.clock, namespace=world.operator_namespace, on_change=changed
         )
+        self._incomplete_since: dict[str, float] = {}
         self._classes = Informer(world.api, RUNTIME_CLASS, world.clock, on_change=changed)
 
     @property
@@ -49,6 +52,21 @@ class OperandLoop:
         sets = operand_sets(policy, world.operand_image, namespace, map(seen_object, self._sets))
         refused = await self._perform(sets, DAEMON_SET, f"DaemonSets in {namespace}")
         return problem or refused or sets.problem
+
+    def without_pods(self) -> list[RefusedRequest]:
+        """DaemonSets of ours whose pods have not been made for a minute: something forbids them."""
+        now, since = self._world.clock.monotonic(), self._incomplete_since
+        missing = {
+            daemons.metadata.name: missing
+            for daemons in self._sets
+            if seen_object(daemons).part and (missing := pods_not_made(daemons))
+        }
+        self._incomplete_since = {name: since.get(name, now) for name in missing}
+        return [
+            RefusedRequest(f"DaemonSet {self._world.operator_namespace}/{name}", words, pods=True)
+            for name, words in sorted(missing.items())
+            if now - self._incomplete_since[name] >= _PATIENCE_S
+        ]
 
     async def leave(self) -> None:
         """Without a policy: those that are still there go, as after a deletion that leaves orphans."""

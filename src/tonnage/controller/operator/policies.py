@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tonnage.controller.context import ControllerWorld
 from tonnage.controller.operator.operand_sets import OperandLoop
-from tonnage.decide.cluster.operate.node_readiness import NodeReadiness, gpu_nodes, readiness
 from tonnage.decide.cluster.operate.plugin_configs import (
     ConfigCopy,
     config_copy,
@@ -17,16 +16,19 @@ from tonnage.decide.cluster.operate.plugin_configs import (
     released,
 )
 from tonnage.decide.cluster.operate.policy_status import in_force, judged, status_of
-from tonnage.loop.informer import Informer, Key
+from tonnage.decide.cluster.operate.refusals import is_refusal, refusal_conditions
+from tonnage.loop.informer import Delta, Informer, Key
 from tonnage.loop.work_queue import WorkQueue, work
-from tonnage.model.actions.cluster import PatchPolicyStatus
+from tonnage.model.actions.cluster import ApplyConfigMap, PatchPolicyStatus
+from tonnage.model.errors import ApiError
 from tonnage.model.gpu_policy import ConfigMapChoice, GpuPolicy, PolicyState, SeenConfigMap
 from tonnage.model.json import JsonObject
 from tonnage.model.names import AGENTS_CONFIG, AGENTS_COUNTERS, AGENTS_LAYOUTS
-from tonnage.reading.gpu_policy import config_map_from, gpu_policy_from, operated_node_from
+from tonnage.reading.gpu_policy import config_map_from, gpu_policy_from
+from tonnage.reading.gpu_status import is_news
 from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, NODE, NODE_GPU_STATUS
 from tonnage.wire.nvidia import ClusterPolicy
-from tonnage.wire.objects import ConfigMap
+from tonnage.wire.objects import ConfigMap, NodeGPUStatus
 
 if TYPE_CHECKING:
     from tonnage.controller.operator.drivers import DriverLoop
@@ -53,10 +55,11 @@ class PolicyLoop:
         for reporting in (drivers, rejected):
             if reporting is not None:
                 reporting.on_report = lambda: self._queue.add_after(_ALL, _SOON_S)
+        world.refused.on_change = lambda: self._queue.add_after(_ALL, _SOON_S)
         self._queue: WorkQueue[str] = WorkQueue(world.clock)
         self._policies = world.copies.of(CLUSTER_POLICY, self._changed)
-        self._nodes = world.copies.of(NODE, self._changed)
-        self._reports = world.copies.of(NODE_GPU_STATUS, self._changed)
+        world.copies.of(NODE, self._changed)
+        world.copies.of(NODE_GPU_STATUS).subscribe(self._report_changed)
         self._named = self._config_maps(world.operator_namespace)
         self._agents = (
             self._named if world.namespace == world.operator_namespace else self._config_maps(world.namespace)
@@ -85,10 +88,14 @@ class PolicyLoop:
     def _changed(self, _key: Key) -> None:
         self._queue.add_after(_ALL, _SOON_S)
 
+    def _report_changed(self, change: Delta[NodeGPUStatus]) -> None:
+        if is_news(change.before, change.after):
+            self._queue.add_after(_ALL, _SOON_S)
+
     async def _reconcile(self, _key: str) -> float:
         world = self._world
         world.counters.turned("policies")
-        nodes = self.nodes()
+        nodes = world.readiness.nodes(world.clock.now())
         world.counters.judged(nodes)
         drivers = self._drivers is not None
         read = {p.metadata.name: gpu_policy_from(p, drivers=drivers) for p in self._policies}
@@ -115,17 +122,18 @@ class PolicyLoop:
         for name in (AGENTS_CONFIG, AGENTS_LAYOUTS, AGENTS_COUNTERS):
             action = released(self._agents_own(name))
             if action is not None:
-                await self._world.performer.perform(action)
+                await self._perform(action)
 
     def _more_conditions(self, policy: GpuPolicy) -> Sequence[JsonObject]:
-        """Those of the drivers that it asks for, and of pods that nobody replaces."""
+        """Those of the drivers that it asks for, of pods that nobody replaces, and of refused requests."""
         of_drivers = [] if self._drivers is None else self._drivers.conditions(policy.name)
         of_pods = [] if self._rejected is None else self._rejected.conditions(policy.status)
-        return [*of_drivers, *of_pods]
+        refused = [*self._world.refused.current(), *self._operands.without_pods()]
+        return [*of_drivers, *of_pods, *refusal_conditions(refused, policy.status)]
 
     async def _configure(self, policy: GpuPolicy) -> ConfigCopy:
         """Have the agents' ConfigMaps follow the policy; what is without effect, or why they cannot."""
-        world, operator = self._world, self._world.operator_namespace
+        operator = self._world.operator_namespace
         copies = (
             config_copy(
                 policy, self._source(policy.plugin_config), self._agents_own(AGENTS_CONFIG), operator
@@ -135,9 +143,17 @@ class PolicyLoop:
         )
         for copy in copies:
             if copy.action is not None:
-                await world.performer.perform(copy.action)
+                await self._perform(copy.action)
         refusal = next((copy.refusal for copy in copies if copy.refusal), None)
         return ConfigCopy(refusal=refusal, without_effect=copies[0].without_effect)
+
+    async def _perform(self, action: ApplyConfigMap) -> None:
+        """A refusal keeps nothing else from being done; a condition speaks of it."""
+        try:
+            await self._world.performer.perform(action)
+        except ApiError as error:
+            if not is_refusal(error.code):
+                raise
 
     def _source(self, choice: ConfigMapChoice) -> SeenConfigMap | None:
         named = self._named.get(choice.name, self._world.operator_namespace)
@@ -166,9 +182,3 @@ class PolicyLoop:
         await self._world.events.emit(
             policy, "Normal" if normal else "Warning", str(ready["reason"]), str(ready["message"])
         )
-
-    def nodes(self) -> list[NodeReadiness]:
-        """Every node with a GPU, by name, and what it waits for."""
-        now = self._world.clock.now()
-        operated = (operated_node_from(node, self._reports.get(node.metadata.name)) for node in self._nodes)
-        return [readiness(node, now) for node in gpu_nodes(operated)]

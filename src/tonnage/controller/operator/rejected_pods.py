@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from tonnage.controller.context import ControllerWorld
-from tonnage.controller.operator.node_loop import policy_in_force
+from tonnage.controller.operator.node_loop import PolicyInForce
 from tonnage.decide.cluster.operate.rejected_pods import (
     CONDITION,
     bare_pods_condition,
@@ -39,7 +39,7 @@ class RejectedPodLoop:
     def __init__(self, world: ControllerWorld) -> None:
         self._world = world
         self._queue: WorkQueue[str] = WorkQueue(world.clock)
-        self._policies = world.copies.of(CLUSTER_POLICY, self._changed)
+        self._policy = PolicyInForce(world.copies.of(CLUSTER_POLICY, self._changed))
         self._nodes = world.copies.of(NODE, self._changed)
         self._reports = world.copies.of(NODE_GPU_STATUS, self._changed)
         self._failed: Informer[Pod] = Informer(
@@ -82,7 +82,7 @@ class RejectedPodLoop:
 
     async def _look(self, pods: Iterable[Pod]) -> None:
         world = self._world
-        if policy_in_force(self._policies) is None:
+        if self._policy() is None:
             return
         uids: Mapping[tuple[str, str], str] = {
             (pod.metadata.namespace, pod.metadata.name): pod.metadata.uid for pod in pods

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.controller.context import ControllerWorld
-from tonnage.controller.operator.node_loop import NodeLoop, policy_in_force
+from tonnage.controller.operator.node_loop import NodeLoop
 from tonnage.controller.operator.node_pods import delete_pod, is_full, seen_pod, tell_nodes
 from tonnage.decide.cluster.operate.claimed_devices import claim_template
 from tonnage.decide.cluster.operate.node_pod import node_pod, pod_name
@@ -39,12 +39,13 @@ class ValidationLoop(NodeLoop):
 
     def __init__(self, world: ControllerWorld, pods: Informer[Pod]) -> None:
         super().__init__(world)
-        self._reports = world.copies.of(NODE_GPU_STATUS, self._node_changed)
+        self._reports = world.copies.of(NODE_GPU_STATUS)
+        self._reports.subscribe(self._report_changed)
         self._pods = pods
         tell_nodes(pods, APP, self._queue.add)
 
     async def _reconcile(self, name: str) -> float | None:
-        node, policy = self._nodes.get(name), policy_in_force(self._policies)
+        node, policy = self._nodes.get(name), self._policy()
         if not self._world.operand_image or node is None:
             return None
         operated = operated_node_from(node, self._reports.get(name))

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.operands import OPERAND_LABEL, OperandImage
+from tonnage.model.operands import NODE_POD, OPERAND_LABEL, OperandImage
 
 OF_NODE: Final = "tonnage.dev/node"
 """Annotation of the pod: the node that it is for."""
@@ -62,7 +62,7 @@ def node_pod(
     plan: NodePodPlan, node: str, policy: GpuPolicy, image: OperandImage, namespace: str
 ) -> JsonObject:
     """The pod; where the node has no room it waits."""
-    labels: JsonObject = {"app": plan.app, OPERAND_LABEL: "workload"}
+    labels: JsonObject = {"app": plan.app, OPERAND_LABEL: NODE_POD}
     field: JsonObject = {"key": "metadata.name", "operator": "In", "values": [node]}
     required: JsonObject = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     tolerations: list[JsonValue] = [{"operator": "Exists"}]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tonnage.decide.cluster.operate.drivers.images import driver_image, system_tag
+from tonnage.decide.cluster.operate.drivers.images import driver_image, problem_of, system_tag
 from tonnage.decide.kubernetes.matching import requirement_holds
 from tonnage.model.drivers.node import DEPLOY_DRIVER, DriverNode
 from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy
@@ -48,11 +48,11 @@ class DriverAssignment:
 
 
 def assignment(policies: Sequence[DriverPolicy], nodes: Iterable[DriverNode]) -> DriverAssignment:
-    """Every node's group. Of a node that two policies select nothing is said but the problem."""
-    active = [policy for policy in policies if policy.enabled and not policy.problem]
+    """Every node's group. Of a node whose policy has a problem nothing is said but that: its driver stays."""
+    active = [policy for policy in policies if policy.enabled]
     special = [policy for policy in active if not policy.default]
     general = [policy for policy in active if policy.default]
-    problems: dict[str, str] = {}
+    problems = {policy.owner.name: problem for policy in active if (problem := problem_of(policy))}
     if len(general) > 1:
         names = " and ".join(sorted(policy.owner.name for policy in general))
         for policy in general:
@@ -72,7 +72,9 @@ def assignment(policies: Sequence[DriverPolicy], nodes: Iterable[DriverNode]) ->
         elif selecting or len(general) == 1:
             policy = (selecting or general)[0]
             group = _group(policy, node)
-            if group is None:
+            if problem := problem_of(policy):
+                unknown[node.name] = problem
+            elif group is None:
                 unknown[node.name] = NAMELESS
                 nameless[node.name] = policy
             else:

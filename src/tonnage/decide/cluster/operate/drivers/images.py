@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.model.catalog.gpu_operator import operator_releases
 from tonnage.model.drivers.node import DriverNode
-from tonnage.model.drivers.policy import DriverPolicy, ImageFields
+from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy, ImageFields
 
 _ID: Final = "feature.node.kubernetes.io/system-os_release.ID"
 _VERSION_ID: Final = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
@@ -80,6 +80,17 @@ def driver_fields(policy: DriverPolicy) -> ImageFields:
         return fields
     newest = list(operator_releases().values())[-1]
     return ImageFields(_NVCR, "driver", newest.driver)
+
+
+def problem_of(policy: DriverPolicy) -> str:
+    """What is wrong with a policy itself, such as an image that names no version; empty: nothing."""
+    if policy.problem:
+        return policy.problem
+    path = image_path(driver_fields(policy))
+    if "@" in path or ":" in path.rpartition("/")[2]:
+        return ""
+    where = "spec.driver" if policy.owner.kind is DriverOwnerKind.CLUSTER_POLICY else "spec"
+    return f"{where}.version: the image {path} has neither a tag nor a digest; set version"
 
 
 def driver_image(policy: DriverPolicy, system: str, kernel: str) -> str:

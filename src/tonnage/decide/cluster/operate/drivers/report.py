@@ -67,6 +67,8 @@ def _preflight(report: DriverReport) -> JsonObject:
 
 
 def _upgrade(report: DriverReport) -> JsonObject:
+    if report.problem:
+        return _condition(UPGRADE, "False", "InvalidPolicy", f"{report.problem}; drivers stay as they are")
     head = f"{report.done} of {report.expected} nodes run the driver that is asked for"
     states = {member.state for member in report.members}
     reason = next((state for state in _STANDS if state in states), None)
