@@ -15,7 +15,8 @@ import pytest
 from controller.test_operator import OPTIONS, Bench
 from controller.test_rejected_pods import rejected
 from support.rights import Right, granted, needed
-from tonnage.controller.main import run_controller
+from tonnage.controller.main import ControllerHost, run_controller
+from tonnage.diagnose.monitoring.cluster_families import cluster_families
 from tonnage.model.errors import ApiError
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.wire.kinds import CLUSTER_POLICY, GPU_CLUSTER, NODE, POD, PRIORITY_CLASS
@@ -76,6 +77,10 @@ async def _end_pods(bench: Bench, code: int) -> None:
             )
 
 
+async def _version() -> str:
+    return "v1.35.0"
+
+
 @pytest.fixture
 async def recorded() -> set[Right]:
     """The rights that a controller needs which does everything that it does."""
@@ -105,8 +110,14 @@ async def recorded() -> set[Right]:
     recorder: Any = Recorder(bench.api)
     await bench.api.create(GPU_CLUSTER, {"metadata": {"name": "gpu-cluster"}, "spec": {"draDriver": {}}})
     await rejected(bench, "replaced", owner="ReplicaSet")
-    options = replace(OPTIONS, operand_image="registry.example.com/tonnage:1", rejected_pods=True)
-    running = asyncio.create_task(run_controller(options, api=recorder, clock=bench.clock))
+    options = replace(
+        OPTIONS,
+        operand_image="registry.example.com/tonnage:1",
+        rejected_pods=True,
+        cluster_metrics_s=5,
+    )
+    host = ControllerHost(None, _version, cluster_families)
+    running = asyncio.create_task(run_controller(options, api=recorder, clock=bench.clock, host=host))
     await bench.clock.advance(3)
     await _end_pods(bench, 0)
     await bench.clock.advance(8)
