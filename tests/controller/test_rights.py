@@ -18,7 +18,8 @@ from controller.test_operator import OPTIONS, Bench
 from controller.test_rejected_pods import rejected
 from support.audit import requests_of
 from support.rights import Right, granted, needed
-from tonnage.controller.main import run_controller
+from tonnage.controller.main import ControllerHost, run_controller
+from tonnage.diagnose.monitoring.cluster_families import cluster_families
 from tonnage.model.errors import ApiError
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.twin.apiserver.audit import AuditLog
@@ -95,6 +96,10 @@ async def _end_pods(bench: Bench, code: int) -> None:
             )
 
 
+async def _version() -> str:
+    return "v1.35.0"
+
+
 async def _do_everything(bench: Bench, api: Any) -> None:
     """Have a controller do all that it does, but for drivers."""
     gpu = {"name": "nvidia.com/gpu", "devices": 1, "replicas": 1, "capacity": 1, "allocatable": 1}
@@ -120,8 +125,14 @@ async def _do_everything(bench: Bench, api: Any) -> None:
     )
     await bench.api.create(GPU_CLUSTER, {"metadata": {"name": "gpu-cluster"}, "spec": {"draDriver": {}}})
     await rejected(bench, "replaced", owner="ReplicaSet")
-    options = replace(OPTIONS, operand_image="registry.example.com/tonnage:1", rejected_pods=True)
-    running = asyncio.create_task(run_controller(options, api=api, clock=bench.clock))
+    options = replace(
+        OPTIONS,
+        operand_image="registry.example.com/tonnage:1",
+        rejected_pods=True,
+        cluster_metrics_s=5,
+    )
+    host = ControllerHost(None, _version, cluster_families)
+    running = asyncio.create_task(run_controller(options, api=api, clock=bench.clock, host=host))
     await bench.clock.advance(3)
     await _end_pods(bench, 0)
     await bench.clock.advance(8)
