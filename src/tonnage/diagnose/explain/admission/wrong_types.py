@@ -28,7 +28,7 @@ WrongTypes = Mapping[Named, tuple[ObjectRefused, ...]]
 def undecoded(explanations: Iterable[Explanation]) -> frozenset[Named]:
     """Every object that cannot be decoded, of those whose explanation has no place in a file."""
     return frozenset(
-        _named(explanation.subject)
+        _key_of(explanation.subject)
         for explanation in explanations
         if explanation.layer is Layer.ADMISSION
         and explanation.reasons
@@ -54,7 +54,7 @@ def wrong_types(sheet: Sheet, subjects: Collection[Named], namespace: str, shape
     return by_object
 
 
-def _named(subject: Subject) -> Named:
+def _key_of(subject: Subject) -> Named:
     return subject.kind, subject.namespace, subject.name
 
 
@@ -68,7 +68,7 @@ def _undecodable(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
 def with_places(explanations: Sequence[Explanation], types: WrongTypes) -> Iterator[Explanation]:
     """The explanations, of which those that cannot be decoded say where and why."""
     for explanation in explanations:
-        reasons = types.get(_named(explanation.subject), ())
+        reasons = types.get(_key_of(explanation.subject), ())
         if not reasons:
             yield explanation
             continue
