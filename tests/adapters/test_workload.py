@@ -35,8 +35,9 @@ def test_without_the_driver_s_library(
 class Driver:
     """A driver that refuses one call."""
 
-    def __init__(self, refused: str) -> None:
+    def __init__(self, refused: str, code: int = 999) -> None:
         self._refused = refused
+        self._code = code
 
     def __getattr__(self, name: str) -> Any:
         def call(*arguments: Any) -> int:
@@ -44,7 +45,7 @@ class Driver:
                 arguments[1]._obj.value = b"CUDA_ERROR_UNKNOWN"
             if name == "cuDeviceGetCount":
                 arguments[0]._obj.value = 1
-            return 999 if name == self._refused else 0
+            return self._code if name == self._refused else 0
 
         return call
 
@@ -54,6 +55,14 @@ def test_what_the_driver_refuses_is_named(call: str) -> None:
     driver: Any = Driver(call)
     with pytest.raises(HardwareError, match=f"{call}: CUDA_ERROR_UNKNOWN"):
         add_vectors(driver)
+
+
+def test_a_board_whose_fabric_is_not_set_up_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: Driver("cuInit", 802))
+    code, text = judged(["nvidia0"], "")
+    assert code == 1
+    assert "Fabric Manager" in text
+    assert "systemctl status nvidia-fabricmanager" in text
 
 
 def test_a_device_that_adds_wrongly_is_found() -> None:

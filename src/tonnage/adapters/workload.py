@@ -17,6 +17,12 @@ from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.validation import FAILED, INJECTED, PASSED
 
 _LIBRARY: Final = "libcuda.so.1"
+_SYSTEM_NOT_READY: Final = 802
+"""CUDA_ERROR_SYSTEM_NOT_READY: so a board with NVSwitches answers while its fabric is not set up."""
+_NO_FABRIC: Final = (
+    "the driver waits for Fabric Manager, which sets up the NVSwitches of a board",
+    "see on the node: systemctl status nvidia-fabricmanager",
+)
 _MESSAGE: Final = "/dev/termination-log"
 _COUNT: Final = 50_000
 _THREADS: Final = 256
@@ -68,7 +74,8 @@ class _Cuda:
             name = ctypes.c_char_p()
             self._library.cuGetErrorName(code, ctypes.byref(name))
             word = name.value.decode() if name.value else f"error {code}"
-            raise HardwareError(Problem(f"{function}: {word}"))
+            why, remedy = _NO_FABRIC if code == _SYSTEM_NOT_READY else ("", "")
+            raise HardwareError(Problem(f"{function}: {word}", why=why, remedy=remedy))
 
 
 def device_nodes(dev: Path = Path("/dev")) -> list[str]:

@@ -145,8 +145,11 @@ async def test_a_definition_of_another_release_is_taken_over_when_asked(cluster:
 async def test_the_notes_say_when_the_namespace_refuses_the_pods(cluster: Cluster) -> None:
     labels: Any = {"pod-security.kubernetes.io/enforce": "baseline"}
     await cluster.api.create(NAMESPACE_KIND, {"metadata": {"name": NAMESPACE, "labels": labels}})
-    notes = await cluster.helm("install", RELEASE, CHART, *IN)
-    assert "pod-security.kubernetes.io/enforce=privileged" in notes
+    await cluster.api.create(NAMESPACE_KIND, {"metadata": {"name": "gpu-operator", "labels": labels}})
+    values = "controller: {enabled: true, operatorNamespace: gpu-operator}"
+    notes = await cluster.helm("install", RELEASE, CHART, *IN, values=values)
+    for name in (NAMESPACE, "gpu-operator"):
+        assert f"namespace {name} pod-security.kubernetes.io/enforce=privileged" in notes
 
 
 OPERATOR_VALUES = (Path(__file__).resolve().parents[2] / "data/documents/operator-values.yaml").read_text(
