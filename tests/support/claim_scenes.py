@@ -43,9 +43,12 @@ from tonnage.model.actions.mps import StartDaemon, StopDaemon
 from tonnage.model.devices.claims import DRIVER, ClaimRef, PublishedDevice
 from tonnage.model.devices.inventory import Device
 from tonnage.model.devices.sharing import PluginConfig
+from tonnage.model.errors import ClusterError, Problem
 from tonnage.wire.kinds import NODE, RESOURCE_CLAIM, RESOURCE_SLICE
 from tonnage.wire.objects import Node, ObjectMeta
 
+_AWAY: Final = "the API server is away"
+_REFUSALS: Final = 2
 CLAIMS: Final = (ClaimRef("ml", "a", "uid-a"), ClaimRef("ml", "b", "uid-b"))
 _DEVICES: Final = tuple(Device(f"GPU-{n}", n, "Tesla T4", 15360, minor=n) for n in range(2))
 _SHARING: Final = (
@@ -68,11 +71,36 @@ def claimed(place: Place) -> None:
         )
 
 
+class AwayAtFirst:
+    """The cluster, whose API server does not answer what is read until it was asked some times."""
+
+    def __init__(self, cluster: Any) -> None:
+        self._cluster = cluster
+        self._left = _REFUSALS
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+    async def get(self, *arguments: Any, **options: Any) -> Any:
+        self._refuse()
+        return await self._cluster.get(*arguments, **options)
+
+    async def list(self, *arguments: Any, **options: Any) -> Any:
+        self._refuse()
+        return await self._cluster.list(*arguments, **options)
+
+    def _refuse(self) -> None:
+        if self._left:
+            self._left -= 1
+            raise ClusterError(Problem(_AWAY))
+
+
 @asynccontextmanager
-async def _begun(place: Place) -> AsyncIterator[tuple[ClaimPreparation, NodeBoard]]:
+async def _begun(place: Place, cluster: Any = None) -> AsyncIterator[tuple[ClaimPreparation, NodeBoard]]:
     """An agent that has just started; what an earlier one answered is held, whatever became of the claims."""
     world = world_of(
-        *("n", place.cluster, place.clock, FolderCheckpoints(place.root / "var/lib/tonnage")),
+        *("n", cluster or place.cluster, place.clock),
+        FolderCheckpoints(place.root / "var/lib/tonnage"),
         specs=FolderCdi(place.root),
         devices=Driver(place),
         daemons=place,
@@ -125,6 +153,23 @@ async def prepares(place: Place) -> None:
     """kubelet asks for one claim after the other, and again until each is answered."""
     async with _begun(place) as (preparation, _):
         await _prepare(place, preparation)
+        await asyncio.Event().wait()
+
+
+async def prepares_without_the_api_server(place: Place) -> None:
+    """The same, while the API server is away: what an earlier agent noted is answered without it."""
+    noted = _noted(place)
+    async with _begun(place, AwayAtFirst(place.cluster)) as (preparation, _):
+        for claim in CLAIMS:
+            while isinstance(answer := (await preparation.prepare([claim]))[claim.uid], str):
+                if place.fuse.blown:
+                    raise KilledError
+                assert _AWAY in answer
+                assert claim.uid not in noted
+            if place.fuse.blown:
+                raise KilledError
+            for device in answer[0].devices:
+                place.answered[device.uuid] = "prepared"
         await asyncio.Event().wait()
 
 
@@ -198,9 +243,14 @@ def _shared(place: Place) -> tuple[list[str], dict[str, int], dict[str, int]]:
     )
 
 
-async def publishes(place: Place) -> None:
+async def publishes_once_the_api_server_answers(place: Place) -> None:
+    """The same, while the API server is away when the agent starts."""
+    await publishes(place, AwayAtFirst(place.cluster))
+
+
+async def publishes(place: Place, cluster: Any = None) -> None:
     """Has slices say how many devices `place.answered` has."""
-    world = world_of("n", place.cluster, place.clock, FolderCheckpoints(place.root))
+    world = world_of("n", cluster or place.cluster, place.clock, FolderCheckpoints(place.root))
     board = NodeBoard.blank(place.clock)
     board.node.publish(Node(metadata=ObjectMeta(name="n", uid="uid-n")))
     publisher = SlicePublisher(world, board, lambda: None)
@@ -246,6 +296,12 @@ CLAIM_SCENES: Final = (
         life=prepares,
     ),
     Scene(
+        "claims prepared, the API server away at each start",
+        (SaveCheckpoint,),
+        *(claimed, prepared),
+        life=prepares_without_the_api_server,
+    ),
+    Scene(
         "claims given back",
         (SaveCheckpoint, RemoveSpec, SetComputeMode, SetTimeSlice, StopDaemon),
         *(claimed, given_back),
@@ -274,5 +330,13 @@ CLAIM_SCENES: Final = (
             (published(3), shows(0)),
         ),
         life=publishes,
+    ),
+    Scene(
+        "slices published, the API server away at each start",
+        (CreateSlice,),
+        with_node,
+        published(64, 36),
+        ((published(1), shows(100)),),
+        life=publishes_once_the_api_server_answers,
     ),
 )

@@ -40,7 +40,8 @@ _ENDPOINTS: Final = "tonnage"
 _HOLDER: Final = "tonnage.sock"
 """The socket of the agent that has the node, or a link to it: who else is asked passes calls on to that."""
 _VERSIONS: Final = (methods.V1, methods.V1BETA1, *methods.HEALTH_SERVICES)
-_DIGITS: Final = 12
+_DIGITS: Final = 4
+"""No more, so that the sockets fit wherever those of the device plugin do."""
 
 
 class ClaimFolder:
