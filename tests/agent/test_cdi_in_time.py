@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, cast
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from support.driver_root import LIBRARIES, Driver
 from support.nvml.state import DriverState, FakeGpu, FakeMig
 from tonnage.adapters.cdi.device_nodes import NodesBeside
@@ -159,12 +159,12 @@ async def running(folder: Path) -> AsyncIterator[Node]:
     node = Node(folder)
     clock, root = node.clock, node.driver.root
     specs = FolderCdi(root, root)
-    world = world_of("n", None, clock, FolderCheckpoints(folder / "state"), specs=specs)
+    context = context_of("n", None, clock, FolderCheckpoints(folder / "state"), specs=specs)
     backend = NodesBeside(cast(DeviceBackend, node.told), clock, root=root, driver_root=root)
     board = NodeBoard.blank(clock)
     board.configuration.publish(ConfigInForce(CDI, ConfigChoice("", "built-in")))
-    devices = NodeDevices(world, board, backend)
-    cdi = NodeCdi(world, board, CdiSpecs(world, board, specs))
+    devices = NodeDevices(context, board, backend)
+    cdi = NodeCdi(context, board, CdiSpecs(context, board, specs))
     tasks = [asyncio.create_task(each.run()) for each in (devices, cdi)]
     try:
         await node.start()

@@ -14,7 +14,7 @@ import pytest
 
 from agent.conftest import FastClock
 from controller.test_crash import ACTIONS_OF_THE_CONTROLLER
-from support.agent_context import world_of
+from support.agent_context import context_of
 from support.agent_scenes import Driver, KillPoint, Place, Scene, lives, refuses_2g, refuses_resets
 from support.claim_scenes import CLAIM_SCENES
 from support.sampling import Sampler
@@ -233,8 +233,8 @@ def well(place: Place) -> str:
 
 
 async def evicts(place: Place) -> None:
-    world = world_of("n", place.cluster, place.clock, FolderCheckpoints(place.root))
-    await PodEvictions(world).evict("ml", "train")
+    context = context_of("n", place.cluster, place.clock, FolderCheckpoints(place.root))
+    await PodEvictions(context).evict("ml", "train")
 
 
 def with_pod(place: Place) -> None:
@@ -254,10 +254,10 @@ class Kubelet:
 
 async def answers(place: Place) -> None:
     """Give out two devices that nobody holds, one after another."""
-    world = world_of("n", None, place.clock, FolderCheckpoints(place.root / "var/lib/tonnage"))
+    context = context_of("n", None, place.clock, FolderCheckpoints(place.root / "var/lib/tonnage"))
     board = NodeBoard.blank(place.clock)
-    ledger = HoldLedger(world, board)
-    holders = Holders(world, board, cast(Any, Kubelet()), ledger)
+    ledger = HoldLedger(context, board)
+    holders = Holders(context, board, cast(Any, Kubelet()), ledger)
     await ledger.restore()
     lost = {*place.answered} - {slot for _, slot in board.holds.value.by_id}
     assert not lost, f"{lost} is held, and nobody knows"

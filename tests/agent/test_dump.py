@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from scripts.dump_schema import FILE, dump_schema
-from support.agent_context import world_of
+from support.agent_context import context_of
 from tonnage.adapters.agent_socket import SOCKET, ask_agent
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
@@ -57,8 +57,8 @@ def root() -> Iterator[Path]:
 
 async def hold(root: Path, clock: Any) -> None:
     """An agent before this one gave GPU-0 out as a whole."""
-    world = world_of("node-1", None, clock, FolderCheckpoints(root / STATE))
-    await HoldLedger(world, NodeBoard.blank(clock)).take(lambda: [LedgerEntry(GPU, "GPU-0", 1, 0.0)])
+    context = context_of("node-1", None, clock, FolderCheckpoints(root / STATE))
+    await HoldLedger(context, NodeBoard.blank(clock)).take(lambda: [LedgerEntry(GPU, "GPU-0", 1, 0.0)])
 
 
 async def dumped(root: Path) -> NodeDump | None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.events import NodeEvents
@@ -124,7 +124,7 @@ class Agent:
 
     def __init__(self, machine: Machine, clock: Any, api: Any = None) -> None:
         events = NodeEvents("n", None if api is None else Performer(ActionPorts(api=api)), clock)
-        world = world_of(
+        context = context_of(
             *("n", None, clock, cast(Any, machine), events),
             devices=cast(Any, machine),
             daemons=cast(Any, machine),
@@ -132,7 +132,7 @@ class Agent:
         self.board = NodeBoard.blank(clock)
         self.hold()
         self.board.mps.subscribe(lambda: self.whys.append(self.why()))
-        self.loop = NodeMps(world, self.board, cast(Any, machine))
+        self.loop = NodeMps(context, self.board, cast(Any, machine))
         self.whys: list[str | None] = []
         """All that was ever said of the resource's daemon."""
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from support.dying_loops import KilledError, killed_at
 from tonnage.adapters.cdi.files import MAX_BYTES, FolderCdi
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.cdi import CdiSpecs, NodeCdi
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.events import NodeEvents
 from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.loop.effects import ActionPorts
@@ -47,13 +47,13 @@ CDI = PluginConfig(device_list=(DeviceListStrategy.CDI_CRI,), mig_strategy=MigSt
 class Node:
     """A node whose devices and configuration the test sets."""
 
-    def __init__(self, root: Path, world: AgentWorld, fuse: int = 1 << 30) -> None:
+    def __init__(self, root: Path, context: AgentContext, fuse: int = 1 << 30) -> None:
         self.root = root
-        self.board = NodeBoard.blank(world.clock)
+        self.board = NodeBoard.blank(context.clock)
         files = FolderCdi(root)
-        world = replace(world, performer=killed_at(fuse, ActionPorts(specs=files)))
-        self.specs = CdiSpecs(world, self.board, files)
-        self.loop = NodeCdi(world, self.board, self.specs)
+        context = replace(context, performer=killed_at(fuse, ActionPorts(specs=files)))
+        self.specs = CdiSpecs(context, self.board, files)
+        self.loop = NodeCdi(context, self.board, self.specs)
 
     def become(self, inventory: Inventory, config: PluginConfig = CDI) -> None:
         self.board.inventory.publish(inventory)
@@ -93,7 +93,7 @@ class Node:
 async def running(tmp_path: Path, fast_clock: Any) -> AsyncIterator[Node]:
     events = NodeEvents("n", None, fast_clock)
     checkpoints = FolderCheckpoints(tmp_path / "state")
-    node = Node(tmp_path, world_of("n", None, fast_clock, checkpoints, events))
+    node = Node(tmp_path, context_of("n", None, fast_clock, checkpoints, events))
     node.driver("1.1")
     task = asyncio.create_task(node.loop.run())
     yield node
@@ -119,15 +119,15 @@ async def test_killed_around_any_write_or_removal_the_next_agent_has_the_specs_r
         while killed:
             root = tmp_path / f"{place}-{fuse}"
             checkpoints = FolderCheckpoints(root / "state")
-            world = world_of("n", None, clock, checkpoints)
+            context = context_of("n", None, clock, checkpoints)
             for before, asked, named in turns[:place]:
-                node = Node(root, world)
+                node = Node(root, context)
                 node.driver("1.1")
                 node.become(before, asked)
                 assert await node.refusal(named) == ""
             killed = False
             for life in (fuse, 1 << 30):
-                node = Node(root, world, life)
+                node = Node(root, context, life)
                 node.driver("1.1")
                 node.become(inventory, config)
                 try:

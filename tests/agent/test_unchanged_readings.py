@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.container_runtime import RuntimeFiles
 from tonnage.agent.board import NodeBoard
@@ -93,9 +93,9 @@ class QuietFile:
 
 
 def config_of(folder: Path, board: NodeBoard, clock: Any, file: Any) -> NodeConfig:
-    world = world_of("n", None, clock, FolderCheckpoints(folder))
-    lists = DeviceLists(world, RuntimeFiles(folder / "node"))
-    return NodeConfig(world, board, Reading(Wishes("ns/map")), lists, file=file)
+    context = context_of("n", None, clock, FolderCheckpoints(folder))
+    lists = DeviceLists(context, RuntimeFiles(folder / "node"))
+    return NodeConfig(context, board, Reading(Wishes("ns/map")), lists, file=file)
 
 
 async def test_a_configuration_that_is_read_again_is_the_same_object(tmp_path: Path, clock: Any) -> None:
@@ -125,7 +125,7 @@ async def test_devices_that_are_read_again_are_the_same_object(tmp_path: Path, c
     board = NodeBoard.blank(clock)
     board.configuration.publish(ConfigInForce(PluginConfig(), ConfigChoice("", "built-in")))
     board.inventory.subscribe(lambda: seen.append(board.inventory.value))
-    loop = NodeDevices(world_of("n", None, clock, FolderCheckpoints(tmp_path)), board, backend)  # type: ignore[arg-type]
+    loop = NodeDevices(context_of("n", None, clock, FolderCheckpoints(tmp_path)), board, backend)  # type: ignore[arg-type]
     await until(loop, backend.enough)
     assert len(seen) == 1
     assert board.inventory.value is seen[0]

@@ -9,7 +9,7 @@ import pytest
 
 from controller.test_operator import Bench
 from tonnage.adapters.http.metrics_page import families_text
-from tonnage.controller.context import ControllerWorld
+from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.node_status_metrics import NodeStatusMetrics
 from tonnage.controller.operator.readiness_book import ReadinessBook
 from tonnage.controller.refused_writes import RefusedWrites
@@ -32,7 +32,7 @@ def stages(*outcomes: str) -> dict[str, Any]:
 async def lines_of(bench: Bench) -> dict[str, float]:
     """What the page has, by name and node, without the prefix."""
     copied = Informers(bench.api, bench.clock)
-    world: Any = ControllerWorld(
+    context: Any = ControllerContext(
         api=bench.api,
         clock=bench.clock,
         copies=copied,
@@ -40,8 +40,8 @@ async def lines_of(bench: Bench) -> dict[str, float]:
         refused=RefusedWrites(bench.clock),
         **dict.fromkeys(("performer", "events", "counters", "namespace", "operator_namespace")),  # type: ignore[arg-type]
     )
-    metrics = NodeStatusMetrics(world)
-    copies = [world.copies.of(kind) for kind in (NODE, NODE_GPU_STATUS, CLUSTER_POLICY)]
+    metrics = NodeStatusMetrics(context)
+    copies = [context.copies.of(kind) for kind in (NODE, NODE_GPU_STATUS, CLUSTER_POLICY)]
     running = [asyncio.create_task(copy.run()) for copy in copies]
     async with asyncio.timeout(20):
         for copy in copies:

@@ -13,7 +13,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from fuzz.documents import INVENTORY
-from support.agent_context import world_of
+from support.agent_context import context_of
 from support.kubelet_side import FastClock
 from tonnage.adapters.kubelet.checkpoint_file import holds_in
 from tonnage.adapters.kubelet.device_holders import shown_of
@@ -140,15 +140,15 @@ class Node:
     @classmethod
     async def started(cls) -> Node:
         clock = FastClock()
-        world = world_of("n", None, clock, Memory())
+        context = context_of("n", None, clock, Memory())
         board = NodeBoard.blank(clock)
         board.inventory.publish(INVENTORY)
         board.configuration.publish(ConfigInForce(CONFIG, ConfigChoice("", "built-in")))
-        ledger = HoldLedger(world, board)
-        holders = Holders(world, board, NoKubelet(), ledger)
+        ledger = HoldLedger(context, board)
+        holders = Holders(context, board, NoKubelet(), ledger)
         await holders._ask()
         sockets = cast("PluginSockets", Sockets())
-        made = DevicePlugin(world, board, sockets, ledger, holders, None)
+        made = DevicePlugin(context, board, sockets, ledger, holders, None)
         made._look()
         assert board.offer.value is not None
         await made._act(board.offer.value)

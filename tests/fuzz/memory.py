@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from support.kubelet_side import FastClock
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.process_table import ProcFiles
@@ -131,22 +131,22 @@ def agent_dump(data: bytes) -> None:
 def agent_memory() -> Iterator[Target]:
     """What every loop of the agent finds in its checkpoint when it begins."""
     clock, found = FastClock(), Found()
-    world = world_of("n", None, clock, found)
+    context = context_of("n", None, clock, found)
     board, reading = NodeBoard.blank(clock), Reading(Wishes("d/c"))
     nothing = cast("Any", None)
 
     async def restored() -> None:
         with suppress(ValueError):  # what it says it raises
-            await MigJournal(world).restore()
-        await MigHost(world, board, nothing)._recall()
-        await NodeMps(world, board, nothing)._restore()
-        await NodeConditions(world, board)._restore()
-        await DeviceMemory(world).restored()
-        await UsageMeter(world, board, nothing, replicas=dict).restore()
-        await DeviceLists(world, nothing)._recalled()
-        lists = DeviceLists(world, cast("Any", NoFiles()))
+            await MigJournal(context).restore()
+        await MigHost(context, board, nothing)._recall()
+        await NodeMps(context, board, nothing)._restore()
+        await NodeConditions(context, board)._restore()
+        await DeviceMemory(context).restored()
+        await UsageMeter(context, board, nothing, replicas=dict).restore()
+        await DeviceLists(context, nothing)._recalled()
+        lists = DeviceLists(context, cast("Any", NoFiles()))
         with suppress(ConfigError):
-            await NodeConfig(world, board, reading, lists)._recall()
+            await NodeConfig(context, board, reading, lists)._recall()
 
     with asyncio.Runner() as runner:
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.loop.effects import ActionPorts
@@ -15,7 +15,7 @@ from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.ports.node import Checkpoints
 
 
-def world_of(
+def context_of(
     node: str,
     api: KubernetesApi | None,
     clock: Clock,
@@ -24,14 +24,14 @@ def world_of(
     *,
     started: asyncio.Event | None = None,
     **ports: Any,
-) -> AgentWorld:
+) -> AgentContext:
     """A world in which actions change these, and `ports` besides; without `events` nobody is told of any."""
     if started is None:
         started = asyncio.Event()
         started.set()
     performer = Performer(ActionPorts(checkpoints=checkpoints, api=api, **ports))
     news = events or NodeEvents(node, None, clock)
-    return AgentWorld(node, api, clock, checkpoints, news, AgentMetrics(clock), performer, started)
+    return AgentContext(node, api, clock, checkpoints, news, AgentMetrics(clock), performer, started)
 
 
 def events_in(node: str, api: KubernetesApi, clock: Clock) -> NodeEvents:

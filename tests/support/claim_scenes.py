@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, cast
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from support.agent_scenes import Driver, Place, Scene
 from support.dying_loops import KilledError
 from tonnage.adapters.cdi.files import FolderCdi
@@ -98,7 +98,7 @@ class AwayAtFirst:
 @asynccontextmanager
 async def _begun(place: Place, cluster: Any = None) -> AsyncIterator[tuple[ClaimPreparation, NodeBoard]]:
     """An agent that has just started; what an earlier one answered is held, whatever became of the claims."""
-    world = world_of(
+    context = context_of(
         *("n", cluster or place.cluster, place.clock),
         FolderCheckpoints(place.root / "var/lib/tonnage"),
         specs=FolderCdi(place.root),
@@ -109,27 +109,27 @@ async def _begun(place: Place, cluster: Any = None) -> AsyncIterator[tuple[Claim
     board.inventory.publish(await Driver(place).scan())
     config = PluginConfig(claimed=("all",), partitioned=True, mps_root="/mps")
     board.configuration.publish(ConfigInForce(config, ConfigChoice("", "test")))
-    ledger = HoldLedger(world, board)
+    ledger = HoldLedger(context, board)
     await ledger.restore()
-    book = ClaimBook(world, ledger, boot="")
+    book = ClaimBook(context, ledger, boot="")
     await book.restore()
     holds = board.holds.value
     board.holds.publish(DeviceHolds.of(holds.holds))
     lost = {uuid for uuid, state in place.answered.items() if state == "prepared"}
     lost -= {slot for _, slot in board.holds.value.by_id}
     assert not lost, f"{lost} was answered, and nobody knows"
-    devices = ClaimableDevices(world, board, lambda _: {}, book.partitions)
-    specs = ClaimSpecs(world, board, FolderCdi(place.root))
-    sharing = ClaimSharing(world, board, book)
+    devices = ClaimableDevices(context, board, lambda _: {}, book.partitions)
+    specs = ClaimSpecs(context, board, FolderCdi(place.root))
+    sharing = ClaimSharing(context, board, book)
     sharing.restore()
     driver = Driver(place)
 
     async def rescan() -> None:
         board.inventory.publish(await driver.scan())
 
-    ways = ClaimWays(specs, sharing, ClaimPartitions(world, board, book, driver, rescan))
-    preparation = ClaimPreparation(world, board, ledger, book, devices, ways)
-    running = asyncio.ensure_future(NodeMps(world, board, cast(Any, place)).run())
+    ways = ClaimWays(specs, sharing, ClaimPartitions(context, board, book, driver, rescan))
+    preparation = ClaimPreparation(context, board, ledger, book, devices, ways)
+    running = asyncio.ensure_future(NodeMps(context, board, cast(Any, place)).run())
     try:
         yield preparation, board
     finally:
@@ -250,10 +250,10 @@ async def publishes_once_the_api_server_answers(place: Place) -> None:
 
 async def publishes(place: Place, cluster: Any = None) -> None:
     """Has slices say how many devices `place.answered` has."""
-    world = world_of("n", cluster or place.cluster, place.clock, FolderCheckpoints(place.root))
+    context = context_of("n", cluster or place.cluster, place.clock, FolderCheckpoints(place.root))
     board = NodeBoard.blank(place.clock)
     board.node.publish(Node(metadata=ObjectMeta(name="n", uid="uid-n")))
-    publisher = SlicePublisher(world, board, lambda: None)
+    publisher = SlicePublisher(context, board, lambda: None)
     running = asyncio.ensure_future(publisher.run())
     try:
         while not running.done():

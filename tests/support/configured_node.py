@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from support.agent_context import events_in, world_of
+from support.agent_context import context_of, events_in
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.config_file import MountedConfigFile
 from tonnage.adapters.container_runtime import RuntimeFiles
@@ -56,13 +56,13 @@ class Watched:
         self.events = events_in("node-1", cluster, clock)
         self.saved = asyncio.Event()
         self.checkpoints = Told(folder, self.saved)
-        world = world_of("node-1", cluster, clock, self.checkpoints, self.events)
-        lists = DeviceLists(world, RuntimeFiles(folder / "node"))
+        context = context_of("node-1", cluster, clock, self.checkpoints, self.events)
+        lists = DeviceLists(context, RuntimeFiles(folder / "node"))
         host = HostPaths(folder / "node", driver_root)
         config_file = MountedConfigFile(file) if file else None
         self.board = NodeBoard.blank(clock)
         self.board.configuration.subscribe(self.changed.set)
-        self.loop = NodeConfig(world, self.board, reading, lists, host=host, file=config_file)
+        self.loop = NodeConfig(context, self.board, reading, lists, host=host, file=config_file)
 
     @property
     def current(self) -> ConfigInForce | None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from support.driver_root import Driver
 from support.nvml.state import FakeGpu, Rule
 from tonnage.adapters.checkpoints import FolderCheckpoints
@@ -166,12 +166,12 @@ class Agent:
         self.backend = machine.backend()
         self.events = Posted()
         self.changed = asyncio.Event()
-        world = world_of("n", None, clock, FolderCheckpoints(disk), self.events)
+        context = context_of("n", None, clock, FolderCheckpoints(disk), self.events)
         self.board = NodeBoard.blank(clock)
-        self.devices = NodeDevices(world, self.board, self.backend)
+        self.devices = NodeDevices(context, self.board, self.backend)
         self.board.inventory.subscribe(self.changed.set)
         self.judge_by(policy)
-        self.world = world
+        self.context = context
 
     def judge_by(self, policy: HealthPolicy | None) -> None:
         if policy is not None:
@@ -201,7 +201,7 @@ class Agent:
     async def until_kept(self, text: str) -> None:
         """Return once it is on disk."""
         async with asyncio.timeout(PATIENCE_S):
-            while text not in (await self.world.checkpoints.load(CHECKPOINT) or b"").decode():  # noqa: ASYNC110
+            while text not in (await self.context.checkpoints.load(CHECKPOINT) or b"").decode():  # noqa: ASYNC110
                 await asyncio.sleep(0)
 
 

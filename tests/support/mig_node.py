@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from tonnage.agent.board import NodeBoard, Topic
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holds.hold_ledger import HoldLedger
@@ -137,7 +137,7 @@ class Agent:
         reboots: bool = False,
         pause_and_wait: Callable[[], Awaitable[MigNodeNotPaused | None]] | None = None,
     ) -> None:
-        world = world_of(
+        context = context_of(
             *("n", None, clock, cast(Any, machine)), devices=cast(Any, machine), host=cast(Any, machine)
         )
         self.machine, self.clock = machine, clock
@@ -145,18 +145,18 @@ class Agent:
         self.board = replace(NodeBoard.blank(clock), mig_wish=self.asked_wishes)
         self.board.configuration.publish(ConfigInForce(PluginConfig(), ConfigChoice("", "built-in")))
         self.holds = ()
-        self.devices = NodeDevices(world, self.board, machine.backend)
+        self.devices = NodeDevices(context, self.board, machine.backend)
         self.host: MigHost | None = None
         if reboots or (wish is not None and not wish.host.nothing):
-            self.host = MigHost(world, self.board, cast(Any, machine))
-        self.ledger = HoldLedger(world, self.board)
+            self.host = MigHost(context, self.board, cast(Any, machine))
+        self.ledger = HoldLedger(context, self.board)
         self.said: list[tuple[str, str]] = []
         self.offered: list[dict[str, bool]] = []
         """Which devices were healthy, after every change."""
         ways = MigWays(
             self._evict if evicts else None, pause_and_wait, self.host, machine.boot if reboots else ""
         )
-        self.mig = NodeMig(world, self.board, cast(Any, machine), self.devices, self.ledger, ways)
+        self.mig = NodeMig(context, self.board, cast(Any, machine), self.devices, self.ledger, ways)
         self.board.mig_standing.subscribe(self._said)
         self.board.inventory.subscribe(self._changed)
         self.works: list[MigWork] = []

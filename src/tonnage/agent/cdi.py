@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.allocate import without_spec
 from tonnage.decide.node.cdi.spec import cdi_specs, management_spec, spec_bytes, spec_file, wants_cdi
 from tonnage.loop.ticks import next_beat
@@ -34,8 +34,8 @@ _KINDS: Final = (
 class NodeCdi:
     """Has the specs brought up to date when devices, configuration or the driver's files change."""
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, specs: CdiSpecs) -> None:
-        self._clock = world.clock
+    def __init__(self, context: AgentContext, board: NodeBoard, specs: CdiSpecs) -> None:
+        self._clock = context.clock
         self._specs = specs
         self._wake = asyncio.Event()
         for topic in (board.inventory, board.devices_error, board.configuration, board.restarts):
@@ -66,10 +66,10 @@ class CdiSpecs:
     A spec for management is kept fresh where a person made one, and comes back with the driver.
     """
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, files: CdiView) -> None:
-        self._node = world.node
-        self._events = world.events
-        self._performer = world.performer
+    def __init__(self, context: AgentContext, board: NodeBoard, files: CdiView) -> None:
+        self._node = context.node
+        self._events = context.events
+        self._performer = context.performer
         self._board = board
         self._files = files
         self._writing = asyncio.Lock()

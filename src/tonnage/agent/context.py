@@ -34,7 +34,7 @@ class MigPermits:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentWorld:
+class AgentContext:
     """The node's name and the outside; `api` is None where there is no cluster to talk to.
 
     `started` is set once kubelet knows the devices, or needs something first. What can wait waits for it:

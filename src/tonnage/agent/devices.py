@@ -8,7 +8,7 @@ import logging
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.health.checkpoint import health_from_json, health_json
 from tonnage.decide.node.health.device_health import (
     next_look_s,
@@ -43,16 +43,16 @@ class NodeDevices:
     Nothing is judged before there is a configuration: another policy than the node's would forget faults.
     """
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, backend: DeviceReader) -> None:
-        self._node = world.node
-        self._clock = world.clock
-        self._events = world.events
-        self._metrics = world.metrics
+    def __init__(self, context: AgentContext, board: NodeBoard, backend: DeviceReader) -> None:
+        self._node = context.node
+        self._clock = context.clock
+        self._events = context.events
+        self._metrics = context.metrics
         self._board = board
         self._backend = backend
         self._scanning = asyncio.Lock()
         self._judged_by: HealthPolicy | None = None
-        self._memory = DeviceMemory(world)
+        self._memory = DeviceMemory(context)
         self._state = HealthState()
         self._scanned: Inventory | None = None
         """The last scan, if it succeeded."""
@@ -178,14 +178,14 @@ class NodeDevices:
 class DeviceMemory:
     """What is known of the devices' health, on disk: a restart of the agent heals nobody."""
 
-    def __init__(self, world: AgentWorld) -> None:
-        self._node = world.node
-        self._clock = world.clock
-        self._checkpoints = world.checkpoints
-        self._performer = world.performer
-        self._events = world.events
+    def __init__(self, context: AgentContext) -> None:
+        self._node = context.node
+        self._clock = context.clock
+        self._checkpoints = context.checkpoints
+        self._performer = context.performer
+        self._events = context.events
         # Times on disk are wall times; one offset for the whole run keeps them the same from save to save.
-        self._epoch = world.clock.now().timestamp() - world.clock.monotonic()
+        self._epoch = context.clock.now().timestamp() - context.clock.monotonic()
         self._state = HealthState()
         self._saved = b""
         self._complaint = ""

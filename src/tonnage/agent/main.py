@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tonnage.adapters.http.server import HttpServer
     from tonnage.agent.board import NodeBoard
     from tonnage.agent.config.selection import NodeConfig
-    from tonnage.agent.context import AgentWorld, MigPermits
+    from tonnage.agent.context import AgentContext, MigPermits
     from tonnage.agent.events import NodeEvents
     from tonnage.agent.exporter.main import NodeSources
     from tonnage.agent.metrics.counters import AgentMetrics
@@ -101,15 +101,15 @@ async def run_agent(
             logged_by_part(options.root) if options.operands else nullcontext(),
         ):
             ports = _ports(options, backend, api, host)
-            world = _world(options, ports, clock, metrics, started or asyncio.Event())
+            context = _context(options, ports, clock, metrics, started or asyncio.Event())
             try:
                 if options.exporter.alone:
                     from tonnage.agent.exporter.main import run_exporter
 
                     assert exporting is not None
-                    await run_exporter(options.exporter, world, backend, exporting, options.root)
+                    await run_exporter(options.exporter, context, backend, exporting, options.root)
                 else:
-                    await _run(options, ports, world, (listening, exporting, early))
+                    await _run(options, ports, context, (listening, exporting, early))
             except BaseExceptionGroup as group:
                 from tonnage.agent.startup import first_error
 
@@ -153,14 +153,14 @@ def _ports(
     )
 
 
-def _world(
+def _context(
     options: AgentOptions,
     ports: ActionPorts,
     clock: Clock,
     metrics: AgentMetrics | None,
     started: asyncio.Event,
-) -> AgentWorld:
-    from tonnage.agent.context import AgentWorld
+) -> AgentContext:
+    from tonnage.agent.context import AgentContext
     from tonnage.agent.events import NodeEvents
     from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.loop.performer import Performer
@@ -169,12 +169,12 @@ def _world(
     events = NodeEvents(options.node_name, performer if ports.api is not None else None, clock)
     counters = metrics or AgentMetrics(clock)
     assert ports.checkpoints is not None
-    return AgentWorld(
+    return AgentContext(
         options.node_name, ports.api, clock, ports.checkpoints, events, counters, performer, started
     )
 
 
-async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, sockets_at: Listening) -> None:
+async def _run(options: AgentOptions, ports: ActionPorts, context: AgentContext, pages: Listening) -> None:
     """Make and run the loops; whatever ends them, let go of sockets, driver and connections."""
     from tonnage.adapters.boot import boot_id
     from tonnage.adapters.kubelet.device_holders import KubeletFiles
@@ -199,36 +199,36 @@ async def _run(options: AgentOptions, ports: ActionPorts, world: AgentWorld, soc
     assert backend is not None
     assert daemons is not None
     assert spec_folder is not None
-    board = NodeBoard.blank(world.clock)
+    board = NodeBoard.blank(context.clock)
     sockets = PluginFolder(options.root / "var/lib/kubelet/device-plugins", socket_of(options))
     kubelet_holds = KubeletFiles(options.root / "var/lib/kubelet")
 
     # Loops hear of a change in this order, as each subscribes when it is made: devices are judged by a new
     # policy before anybody offers them, and kubelet hears of the offer before anybody else spends time on it.
-    devices = NodeDevices(world, board, backend)
-    config = _node_config(options, world, board)
-    ledger = HoldLedger(world, board, boot=boot_id(options.root))
-    holders, specs = Holders(world, board, kubelet_holds, ledger), CdiSpecs(world, board, spec_folder)
-    plugin = DevicePlugin(world, board, sockets, ledger, holders, specs)
-    cdi, mps = NodeCdi(world, board, specs), NodeMps(world, board, daemons)
-    conditions, operands = NodeConditions(world, board), await operands_of(options, world, board)
-    features = NodeFeatures(world, board, MachineFiles(options.root), sinks_of(options, world))
-    layout = await layout_of(_mig_permits(options, ports), world, board, backend, devices, ledger)
+    devices, config = NodeDevices(context, board, backend), _node_config(options, context, board)
+    ledger = HoldLedger(context, board, boot=boot_id(options.root))
+    holders, specs = Holders(context, board, kubelet_holds, ledger), CdiSpecs(context, board, spec_folder)
+    plugin = DevicePlugin(context, board, sockets, ledger, holders, specs)
+    cdi, mps = NodeCdi(context, board, specs), NodeMps(context, board, daemons)
+    conditions, operands = NodeConditions(context, board), await operands_of(options, context, board)
+    features = NodeFeatures(context, board, MachineFiles(options.root), sinks_of(options, context))
+    layout = await layout_of(_mig_permits(options, ports), context, board, backend, devices, ledger)
     claims = await node_claims(
-        *(options, world, board, ledger), ClaimParts(sockets_at[2], spec_folder, backend, devices.rescan)
+        *(options, context, board, ledger), ClaimParts(pages[2], spec_folder, backend, devices.rescan)
     )
-    status, software = StatusPublisher(world, board, backend), _software(options, world, board)
-    loops = (world.events, devices, config, holders, plugin, cdi, mps, status, software, conditions, features)
+    status, software = StatusPublisher(context, board, backend), _software(options, context, board)
+    loops = (context.events, devices, config, holders, plugin, cdi, mps, status, software)
+    others = (conditions, features, layout, claims, operands)
     try:
         async with asyncio.TaskGroup() as group:
-            for loop in (*loops, *(part for part in (layout, claims, operands) if part is not None)):
+            for loop in (*loops, *(part for part in others if part is not None)):
                 group.create_task(loop.run())
-            group.create_task(end_without_devices(world.clock, board, options.overrides))
-            group.create_task(_begin(world))
-            group.create_task(_serve_dumps(options, world, board))
-            probes = Probes(world.metrics, board, backend, plugin.unregistered)
-            group.create_task(_answer(sockets_at[0], world, probes, sockets.streams))
-            group.create_task(_export(options, world, board, backend, sockets_at[1]))
+            group.create_task(end_without_devices(context.clock, board, options.overrides))
+            group.create_task(_begin(context))
+            group.create_task(_serve_dumps(options, context, board))
+            probes = Probes(context.metrics, board, backend, plugin.unregistered)
+            group.create_task(_answer(pages[0], context, probes, sockets.streams))
+            group.create_task(_export(options, context, board, backend, pages[1]))
     finally:
         # The driver last: kubelet gets no answer out of a closed one.
         for closing in (sockets, kubelet_holds, daemons, backend):
@@ -244,14 +244,14 @@ def _mig_permits(options: AgentOptions, ports: ActionPorts) -> MigPermits:
     return MigPermits(options.mig, ports.host, boot_id(options.root) if options.mig_reboot else "")
 
 
-async def _serve_dumps(options: AgentOptions, world: AgentWorld, board: NodeBoard) -> None:
+async def _serve_dumps(options: AgentOptions, context: AgentContext, board: NodeBoard) -> None:
     """Let root ask for the board, once kubelet knows the devices."""
-    await world.started.wait()
+    await context.started.wait()
     from tonnage.adapters.agent_socket import SOCKET, AgentSocket
 
     async def dump() -> bytes:
         make = await asyncio.to_thread(_dump_maker)
-        return make(board, world.clock, node=world.node, agent=__version__)
+        return make(board, context.clock, node=context.node, agent=__version__)
 
     await AgentSocket(options.root / STATE / SOCKET, dump).run()
 
@@ -262,12 +262,12 @@ def _dump_maker() -> Callable[..., bytes]:
     return dump_of
 
 
-async def _begin(world: AgentWorld) -> None:
-    await world.clock.sleep(_SERVE_S)
-    world.started.set()
+async def _begin(context: AgentContext) -> None:
+    await context.clock.sleep(_SERVE_S)
+    context.started.set()
 
 
-def _node_config(options: AgentOptions, world: AgentWorld, board: NodeBoard) -> NodeConfig:
+def _node_config(options: AgentOptions, context: AgentContext, board: NodeBoard) -> NodeConfig:
     from tonnage.adapters.config_file import MountedConfigFile
     from tonnage.adapters.container_runtime import RuntimeFiles
     from tonnage.adapters.host_paths import HostPaths
@@ -276,11 +276,11 @@ def _node_config(options: AgentOptions, world: AgentWorld, board: NodeBoard) -> 
     from tonnage.agent.config.selection import NodeConfig
     from tonnage.agent.plugin.device_list import DeviceLists
 
-    lists = DeviceLists(world, RuntimeFiles(options.root, options.driver_root))
+    lists = DeviceLists(context, RuntimeFiles(options.root, options.driver_root))
     host = HostPaths(options.root, options.driver_root)
     file = MountedConfigFile(options.config) if options.config else None
     reading = replace(options.reading, program=digest_of(READERS))
-    return NodeConfig(world, board, reading, lists, host=host, file=file)
+    return NodeConfig(context, board, reading, lists, host=host, file=file)
 
 
 def _spec_folder(options: AgentOptions) -> FolderCdi:
@@ -290,34 +290,34 @@ def _spec_folder(options: AgentOptions) -> FolderCdi:
     return FolderCdi(options.root, options.driver_root, own_hook=own_hook(options.reading))
 
 
-def _software(options: AgentOptions, world: AgentWorld, board: NodeBoard) -> SoftwareWatch:
+def _software(options: AgentOptions, context: AgentContext, board: NodeBoard) -> SoftwareWatch:
     from tonnage.adapters.container_runtime import RuntimeFiles
     from tonnage.agent.status.node_software import SoftwareWatch
 
-    return SoftwareWatch(world, board, RuntimeFiles(options.root, options.driver_root))
+    return SoftwareWatch(context, board, RuntimeFiles(options.root, options.driver_root))
 
 
 async def _answer(
     listening: socket.socket | None,
-    world: AgentWorld,
+    context: AgentContext,
     probes: Probes,
     streams: Callable[[], Mapping[ResourceName, int]],
 ) -> None:
     """Answer probes and show metrics, from the first registration on: nothing may make that one late."""
     if listening is None:
         return
-    until = world.clock.monotonic() + _SERVE_S
-    while not world.metrics.last_registration and world.clock.monotonic() < until:
-        await world.clock.sleep(_LOOK_S)
-    server = await asyncio.to_thread(_server, listening, world.metrics, probes, streams)
+    until = context.clock.monotonic() + _SERVE_S
+    while not context.metrics.last_registration and context.clock.monotonic() < until:
+        await context.clock.sleep(_LOOK_S)
+    server = await asyncio.to_thread(_server, listening, context.metrics, probes, streams)
     host, port = listening.getsockname()[:2]
-    _LOG.info("metrics served: node=%s address=%s", world.node, Address(host, port))
+    _LOG.info("metrics served: node=%s address=%s", context.node, Address(host, port))
     await server.run()
 
 
 async def _export(
     options: AgentOptions,
-    world: AgentWorld,
+    context: AgentContext,
     board: NodeBoard,
     backend: DeviceBackend,
     listening: socket.socket | None,
@@ -325,11 +325,11 @@ async def _export(
     """Sample the devices and serve their page, once kubelet knows them."""
     if listening is None:
         return
-    await world.started.wait()
+    await context.started.wait()
     if options.exporter.on_demand:
         await somebody_connects(listening)
     run, node = await asyncio.to_thread(_exporter, options.root, board)
-    await run(options.exporter, world, board, backend, listening, node)
+    await run(options.exporter, context, board, backend, listening, node)
 
 
 def _exporter(root: Path, board: NodeBoard) -> tuple[Callable[..., Awaitable[None]], NodeSources]:

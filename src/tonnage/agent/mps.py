@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.choose_config import ConfigInForce
 from tonnage.decide.node.mps.checkpoint import daemons_from_json, daemons_json
 from tonnage.decide.node.mps.daemons import daemons_of
@@ -53,12 +53,12 @@ class NodeMps:
     the agent that comes after one that was killed gives devices back that nobody wants to share any more.
     """
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, daemons: MpsView) -> None:
-        self._node = world.node
-        self._clock = world.clock
-        self._checkpoints = world.checkpoints
-        self._events = world.events
-        self._performer = world.performer
+    def __init__(self, context: AgentContext, board: NodeBoard, daemons: MpsView) -> None:
+        self._node = context.node
+        self._clock = context.clock
+        self._checkpoints = context.checkpoints
+        self._events = context.events
+        self._performer = context.performer
         self._board = board
         self._daemons = daemons
         self._wake = asyncio.Event()

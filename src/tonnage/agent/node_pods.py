@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.ledger import Census, Claim
 from tonnage.loop.informer import Informer, following, key_of
 from tonnage.model.errors import ClusterError
@@ -28,14 +28,14 @@ class NodePods:
     """The pods bound to the node. `on_change` is called when one came, ended or left."""
 
     def __init__(
-        self, world: AgentWorld, *, on_change: Callable[[], None], on_census: Callable[[], None]
+        self, context: AgentContext, *, on_change: Callable[[], None], on_census: Callable[[], None]
     ) -> None:
-        self._api = world.api
-        self._clock = world.clock
-        self._started = world.started
+        self._api = context.api
+        self._clock = context.clock
+        self._started = context.started
         self._on_change = on_change
         self._on_census = on_census
-        self._selector = f"spec.nodeName={world.node}"
+        self._selector = f"spec.nodeName={context.node}"
         self._over: frozenset[str] = frozenset()
         self._doubtful: frozenset[str] = frozenset()
         self._order = 0

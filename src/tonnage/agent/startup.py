@@ -14,7 +14,7 @@ from tonnage.ports.clock import Clock
 from tonnage.ports.node import DeviceReader
 
 if TYPE_CHECKING:
-    from tonnage.agent.context import AgentWorld, MigPermits
+    from tonnage.agent.context import AgentContext, MigPermits
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.holds.hold_ledger import HoldLedger
     from tonnage.agent.mig.layout import NodeMigLayout
@@ -50,23 +50,25 @@ async def end_without_devices(clock: Clock, board: NodeBoard, overrides: Iterabl
 
 async def layout_of(
     permits: MigPermits,
-    world: AgentWorld,
+    context: AgentContext,
     board: NodeBoard,
     hardware: DeviceReader,
     devices: NodeDevices,
     ledger: HoldLedger,
 ) -> NodeMigLayout | None:
     """What divides the GPUs, if the agent is told to; it knows what an earlier agent began."""
-    if not permits.options.config_map or world.api is None:
+    if not permits.options.config_map or context.api is None:
         return None
     from tonnage.agent.mig.layout import NodeMigLayout  # nobody else needs its modules
 
-    layout = NodeMigLayout(world, board, hardware, devices, ledger, permits)
+    layout = NodeMigLayout(context, board, hardware, devices, ledger, permits)
     await layout.restore()
     return layout
 
 
-async def operands_of(options: AgentOptions, world: AgentWorld, board: NodeBoard) -> OperandFollower | None:
+async def operands_of(
+    options: AgentOptions, context: AgentContext, board: NodeBoard
+) -> OperandFollower | None:
     """What tells them; it knows which parts were switched off last."""
     if options.wait_for_adoption:
         from tonnage.agent.operands.adoption import hold_until_adopted
@@ -77,7 +79,7 @@ async def operands_of(options: AgentOptions, world: AgentWorld, board: NodeBoard
         return None
     from tonnage.agent.operands.follower import OperandFollower
 
-    follower = OperandFollower(world, board)
+    follower = OperandFollower(context, board)
     await follower.restore()
     return follower
 

@@ -16,7 +16,7 @@ from tonnage.ports.kubernetes import KubernetesReader
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerWorld:
+class ControllerContext:
     """The outside; `operator_namespace` has what a ClusterPolicy names, `namespace` the agents."""
 
     api: KubernetesReader

@@ -16,7 +16,7 @@ from tonnage.adapters.http.address import Address, listen, parse_address
 from tonnage.adapters.http.metrics_page import MetricsPage
 from tonnage.adapters.http.pages import probe_page
 from tonnage.adapters.http.server import HttpServer, Route
-from tonnage.controller.context import ControllerWorld
+from tonnage.controller.context import ControllerContext
 from tonnage.controller.counters import ControllerCounters
 from tonnage.controller.families import controller_families
 from tonnage.controller.operator.gpu_clusters import GpuClusterLoop
@@ -124,7 +124,7 @@ async def _withdraw(
     def controller() -> _Controller:
         return _Controller(once, api, clock, ControllerCounters(), actions, host)
 
-    await withdraw(options, controller().world(), lambda: _run(controller()), actions)
+    await withdraw(options, controller().context(), lambda: _run(controller()), actions)
 
 
 class _Loop(Protocol):
@@ -170,35 +170,35 @@ class _Controller:
 
     async def _lead(self) -> None:
         """Run the loops, from fresh copies on: the leader before has written since."""
-        world = self.world()
-        drivers = self._driver_loop(world)
-        rejected = self._rejected_pods(world)
-        policies = PolicyLoop(world, drivers, rejected)
-        self._node_status = NodeStatusMetrics(world)
+        context = self.context()
+        drivers = self._driver_loop(context)
+        rejected = self._rejected_pods(context)
+        policies = PolicyLoop(context, drivers, rejected)
+        self._node_status = NodeStatusMetrics(context)
         pods = Informer(
-            *(world.api, POD, world.clock),
-            namespace=world.operator_namespace,
+            *(context.api, POD, context.clock),
+            namespace=context.operator_namespace,
             label_selector=f"{OPERAND_LABEL}={NODE_POD}",
         )
         loops: list[_Loop] = [
-            NodeLabelLoop(world),
+            NodeLabelLoop(context),
             *(loop for loop in (drivers, rejected) if loop is not None),
             policies,
-            GpuClusterLoop(world),
-            *(ValidationLoop(world, pods), ProbeLoop(world, pods)),
+            GpuClusterLoop(context),
+            *(ValidationLoop(context, pods), ProbeLoop(context, pods)),
         ]
         kinds = [NODE, CLUSTER_POLICY, NODE_GPU_STATUS, *([] if drivers is None else [NVIDIA_DRIVER])]
-        followed: list[Informer[Any]] = [world.copies.of(kind) for kind in kinds]
+        followed: list[Informer[Any]] = [context.copies.of(kind) for kind in kinds]
         self._unlisted = tuple(copy.kind.plural for copy in followed)
         own: list[Informer[Any]] = [*policies.copies, *(() if drivers is None else drivers.copies)]
-        own += [pods] if world.operand_image else []
-        world.refused.watch((*followed, *own))
+        own += [pods] if context.operand_image else []
+        context.refused.watch((*followed, *own))
         async with following(*followed, *own) as group:
             self._unlisted = ()
             if not self._options.once:
                 for loop in loops:
                     group.create_task(loop.run())
-                if (collector := self._cluster_collector(world, followed)) is not None:
+                if (collector := self._cluster_collector(context, followed)) is not None:
                     group.create_task(self._collect(collector))
                 return
             for loop in loops:
@@ -206,7 +206,7 @@ class _Controller:
             raise _LookedOnceError
 
     def _cluster_collector(
-        self, world: ControllerWorld, copies: list[Informer[Any]]
+        self, context: ControllerContext, copies: list[Informer[Any]]
     ) -> ClusterCollector | None:
         """What reads the cluster for its metrics; of the kinds that it needs, `copies` are fresh already."""
         interval_s, host = self._options.cluster_metrics_s, self._host
@@ -217,8 +217,8 @@ class _Controller:
 
         kinds = {(kind.group, kind.plural) for kind in CLUSTER_METRICS_KINDS}
         shared = tuple(copy for copy in copies if (copy.kind.group, copy.kind.plural) in kinds)
-        source = FollowedCluster(world.api, host.server_version, world.namespace, shared)
-        return ClusterCollector(source, world.clock, interval_s, host.cluster_families)
+        source = FollowedCluster(context.api, host.server_version, context.namespace, shared)
+        return ClusterCollector(source, context.clock, interval_s, host.cluster_families)
 
     async def _collect(self, collector: ClusterCollector) -> None:
         """Have the page show the cluster while this process leads: two would count every pod twice."""
@@ -235,24 +235,24 @@ class _Controller:
                 if source is not None:
                     yield from source.families()
 
-    def _rejected_pods(self, world: ControllerWorld) -> RejectedPodLoop | None:
+    def _rejected_pods(self, context: ControllerContext) -> RejectedPodLoop | None:
         if not self._options.rejected_pods:
             return None
         from tonnage.controller.operator.rejected_pods import RejectedPodLoop
 
-        return RejectedPodLoop(world)
+        return RejectedPodLoop(context)
 
-    def _driver_loop(self, world: ControllerWorld) -> DriverLoop | None:
+    def _driver_loop(self, context: ControllerContext) -> DriverLoop | None:
         if not self._options.drivers:
             return None
         # Loaded where drivers are asked for, which is seldom.
         from tonnage.controller.operator.driver_images import ImageBook
         from tonnage.controller.operator.drivers import DriverLoop
 
-        images = ImageBook(self._host.registry, self._api, self._clock, world.operator_namespace)
-        return DriverLoop(world, images)
+        images = ImageBook(self._host.registry, self._api, self._clock, context.operator_namespace)
+        return DriverLoop(context, images)
 
-    def world(self) -> ControllerWorld:
+    def context(self) -> ControllerContext:
         """What every loop is given, new at each turn of leading."""
         options, leadership = self._options, self._leadership
         refused = RefusedWrites(self._clock)
@@ -264,7 +264,7 @@ class _Controller:
         )
         copies = Informers(self._reader, self._clock)
         copies.of(LEAN_NODE)  # which all who ask for Nodes share
-        return ControllerWorld(
+        return ControllerContext(
             api=self._reader,
             clock=self._clock,
             copies=copies,

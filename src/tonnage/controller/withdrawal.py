@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from tonnage.controller.context import ControllerWorld
+from tonnage.controller.context import ControllerContext
 from tonnage.controller.options import ControllerOptions
 from tonnage.decide.cluster.operate.claimed_devices import TEMPLATE
 from tonnage.decide.cluster.operate.node_pod import OF_NODE
@@ -58,7 +58,7 @@ class ActionCounter:
 
 async def withdraw(
     options: ControllerOptions,
-    world: ControllerWorld,
+    context: ControllerContext,
     look_once: Callable[[], Awaitable[None]],
     actions: ActionCounter,
 ) -> None:
@@ -70,26 +70,26 @@ async def withdraw(
     Raises ClusterError: agents or controllers are still there, or there is always more to take away.
     """
     if not options.dry_run:
-        await _writers_gone(world)
+        await _writers_gone(context)
     for _ in range(_MOST_PASSES):
         before = actions.done
         await look_once()
         for app in (APP, PROBE.app):
-            await _delete_pods(app, world)
-        await _delete_template(world)
-        await _clean_nodes(world, divides=options.agents_divide)
+            await _delete_pods(app, context)
+        await _delete_template(context)
+        await _clean_nodes(context, divides=options.agents_divide)
         if actions.done == before:
             return
-        await world.clock.sleep(_LOOK_S)
+        await context.clock.sleep(_LOOK_S)
     why = f"in each of {_MOST_PASSES} passes there was something to take away"
     raise ClusterError(
         Problem("not all of it is taken away", why=why, remedy="look for what writes it again")
     )
 
 
-async def _clean_nodes(world: ControllerWorld, *, divides: bool) -> None:
+async def _clean_nodes(context: ControllerContext, *, divides: bool) -> None:
     """Take away what the agents have left in the metadata of nodes."""
-    for node in (await world.api.list(NODE)).items:
+    for node in (await context.api.list(NODE)).items:
         meta = node.metadata
         if is_adopted(meta.annotations):
             _LOG.warning("node is still adopted, tonnage operator release gives it back: node=%s", meta.name)
@@ -102,38 +102,38 @@ async def _clean_nodes(world: ControllerWorld, *, divides: bool) -> None:
             patch = {"metadata": {**metadata, "resourceVersion": meta.resource_version}} if metadata else None
         if patch is not None:
             with passing_over(404, 409):  # it is gone, or looked at again in the next pass
-                await world.performer.perform(PatchNode(meta.name, patch))
+                await context.performer.perform(PatchNode(meta.name, patch))
 
 
-async def _delete_pods(app: str, world: ControllerWorld) -> None:
+async def _delete_pods(app: str, context: ControllerContext) -> None:
     """Pods of an app that the controller ran once at nodes."""
-    namespace, performer = world.operator_namespace, world.performer
-    for pod in (await world.api.list(POD, namespace=namespace, label_selector=f"app={app}")).items:
+    namespace, performer = context.operator_namespace, context.performer
+    for pod in (await context.api.list(POD, namespace=namespace, label_selector=f"app={app}")).items:
         if OF_NODE in pod.metadata.annotations and not pod.metadata.deletion_timestamp:
             gone = DeleteObject("Pod", pod.metadata.name, pod.metadata.uid, namespace)
             with passing_over(404, 409):
-                reading = world.api.get(POD, pod.metadata.name, namespace)
+                reading = context.api.get(POD, pod.metadata.name, namespace)
                 _, sight = await performer.look(gone.subject, reading)
                 await performer.perform(gone, sight)
 
 
-async def _delete_template(world: ControllerWorld) -> None:
+async def _delete_template(context: ControllerContext) -> None:
     """Of the claims by which nodes were validated; a cluster without claims has none."""
-    namespace = world.operator_namespace
+    namespace = context.operator_namespace
     gone = DeleteObject("ResourceClaimTemplate", TEMPLATE, "", namespace)
     with passing_over(404, 409):
-        reading = world.api.get(RESOURCE_CLAIM_TEMPLATE, TEMPLATE, namespace)
-        template, sight = await world.performer.look(gone.subject, reading)
+        reading = context.api.get(RESOURCE_CLAIM_TEMPLATE, TEMPLATE, namespace)
+        template, sight = await context.performer.look(gone.subject, reading)
         if OPERAND_LABEL in template.metadata.labels:
-            await world.performer.perform(replace(gone, uid=template.metadata.uid), sight)
+            await context.performer.perform(replace(gone, uid=template.metadata.uid), sight)
 
 
-async def _writers_gone(world: ControllerWorld) -> None:
+async def _writers_gone(context: ControllerContext) -> None:
     """Wait for the pods that would write again what is taken away. Raises ClusterError."""
-    clock, namespace = world.clock, world.namespace
+    clock, namespace = context.clock, context.namespace
     deadline = clock.monotonic() + _PATIENCE_S
     while True:
-        pods = (await world.api.list(POD, namespace=namespace, label_selector=_WRITERS)).items
+        pods = (await context.api.list(POD, namespace=namespace, label_selector=_WRITERS)).items
         if not pods:
             return
         if clock.monotonic() >= deadline:

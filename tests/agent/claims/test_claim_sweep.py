@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.claims.sweep import EVERY_S, ClaimSweep
@@ -66,10 +66,10 @@ async def test_a_claim_without_containers_is_given_back_once_its_object_is_gone(
     book: Any = SimpleNamespace(claims={CLAIM.uid: PreparedClaim(CLAIM, boot=boot)}, boot="now")
     specs: Any = SimpleNamespace(present=present)
     preparation: Any = Preparation(uid)
-    world = world_of("n", None, clock, FolderCheckpoints(tmp_path))
+    context = context_of("n", None, clock, FolderCheckpoints(tmp_path))
     board = NodeBoard.blank(clock)
     board.pods.publish(pods)
-    running = asyncio.ensure_future(ClaimSweep(world, board, book, specs, preparation).run())
+    running = asyncio.ensure_future(ClaimSweep(context, board, book, specs, preparation).run())
     try:
         await clock.advance(2 * EVERY_S - 1)
         assert not preparation.given_back

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from support.kubelet_side import Bench, bench_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.kubelet.device_holders import replicas_in
@@ -158,9 +158,9 @@ class Lone:
         self.node = FakeNode()
         self.cluster = cluster
         self.clock = clock
-        world = world_of("node-1", cast(KubernetesApi, cluster), clock, FolderCheckpoints(folder))
+        context = context_of("node-1", cast(KubernetesApi, cluster), clock, FolderCheckpoints(folder))
         self.board = NodeBoard.blank(clock)
-        self.exporter = LoneExporter(world, self.board, cast(Any, self.node), cast(Any, self.node))
+        self.exporter = LoneExporter(context, self.board, cast(Any, self.node), cast(Any, self.node))
 
     async def after(self, seconds: float) -> None:
         await self.clock.advance(seconds)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.config_file import MountedConfigFile
 from tonnage.adapters.job_files import JobFiles
@@ -62,11 +62,11 @@ class Exporter:
         self._hardware = folder / "hardware.yaml"
         self._hardware.write_text(TWO)
         self.backend = Lively(self._hardware, clock)
-        world = world_of("node-1", None, clock, FolderCheckpoints(folder))
+        context = context_of("node-1", None, clock, FolderCheckpoints(folder))
         self.board = NodeBoard.blank(clock)
-        self.collectors = Collectors(world, MountedConfigFile(csv) if csv else None)
-        self.sampler = DeviceSampler(world, self.backend, self.collectors.fields, settings)
-        self.meter = UsageMeter(world, self.board, self.sampler, replicas=dict)
+        self.collectors = Collectors(context, MountedConfigFile(csv) if csv else None)
+        self.sampler = DeviceSampler(context, self.backend, self.collectors.fields, settings)
+        self.meter = UsageMeter(context, self.board, self.sampler, replicas=dict)
         jobs = JobFiles(settings.jobs).contents
         self._page = ExporterPage(settings, self.board, clock, self.sampler, jobs, self.meter)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from support.driver_root import Driver
 from support.nvml.bindings import fresh_bindings
 from support.nvml.state import DriverState, FakeGpu, FakeMig, linked
@@ -50,12 +50,12 @@ class Node:
     def __init__(self, folder: Path, driver: Driver, csv: str = CSV) -> None:
         (folder / "counters.csv").write_text(csv)
         clock, settings = SystemClock(), ExporterSettings(hostname="node-1")
-        world = world_of("node-1", None, clock, FolderCheckpoints(folder))
+        context = context_of("node-1", None, clock, FolderCheckpoints(folder))
         self.backend = NvmlBackend(clock, root=driver.root, driver_root=driver.root)
         self.board = NodeBoard.blank(clock)
-        self.collectors = Collectors(world, MountedConfigFile(folder / "counters.csv"))
-        self.sampler = DeviceSampler(world, self.backend, self.collectors.fields, settings)
-        meter = UsageMeter(world, self.board, self.sampler, replicas=dict)
+        self.collectors = Collectors(context, MountedConfigFile(folder / "counters.csv"))
+        self.sampler = DeviceSampler(context, self.backend, self.collectors.fields, settings)
+        meter = UsageMeter(context, self.board, self.sampler, replicas=dict)
         self._page = ExporterPage(settings, self.board, clock, self.sampler, dict, meter)
 
     async def family(self) -> str:

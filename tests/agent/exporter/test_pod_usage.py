@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.job_files import JobFiles
 from tonnage.adapters.process_table import ProcFiles
@@ -49,14 +49,14 @@ class Metered:
             self._hardware.write_text(WHOLE)
         self._backend = ScenarioBackend(self._hardware, clock)
         chosen = ExporterSettings(**settings)  # type: ignore[arg-type]
-        world = world_of("node-1", None, clock, FolderCheckpoints(folder))
+        context = context_of("node-1", None, clock, FolderCheckpoints(folder))
         self.board = NodeBoard.blank(clock)
-        self.sampler = DeviceSampler(world, self._backend, lambda: USAGE_FIELDS, chosen)
+        self.sampler = DeviceSampler(context, self._backend, lambda: USAGE_FIELDS, chosen)
         replicas = {(SHARED, "GPU-a"): 4}
         table = ProcFiles(folder)
-        processes = DeviceProcesses(world, self.board, self._backend, table) if chosen.processes else None
+        processes = DeviceProcesses(context, self.board, self._backend, table) if chosen.processes else None
         self.meter = UsageMeter(
-            world, self.board, self.sampler, replicas=lambda: replicas, processes=processes
+            context, self.board, self.sampler, replicas=lambda: replicas, processes=processes
         )
         jobs = JobFiles(chosen.jobs).contents
         self._page = ExporterPage(chosen, self.board, clock, self.sampler, jobs, self.meter)

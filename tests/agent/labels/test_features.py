@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from support.api_stores import new_store
 from support.dying_loops import KilledError, killed_at
 from support.nodefeatures import node_feature_crd
@@ -88,9 +88,9 @@ class Shown:
 async def publishing(
     told: Told, sink_for: Callable[[FeatureSettings], LabelSink], clock: Any, folder: Path
 ) -> AsyncIterator[Callable[[], None]]:
-    world = world_of("node-1", None, clock, FolderCheckpoints(folder))
+    context = context_of("node-1", None, clock, FolderCheckpoints(folder))
     board = NodeBoard.blank(clock)
-    task = asyncio.create_task(NodeFeatures(world, board, told, sink_for).run())
+    task = asyncio.create_task(NodeFeatures(context, board, told, sink_for).run())
 
     def publish() -> None:
         board.devices_error.publish(told.error)

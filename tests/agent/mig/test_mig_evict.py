@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from support.api_stores import new_store
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.clock import SystemClock
@@ -32,7 +32,7 @@ async def api() -> KubernetesApi:
 @pytest.fixture
 def evictions(api: KubernetesApi, tmp_path: Path) -> PodEvictions:
     clock = SystemClock()
-    return PodEvictions(world_of("n", api, clock, FolderCheckpoints(tmp_path)))
+    return PodEvictions(context_of("n", api, clock, FolderCheckpoints(tmp_path)))
 
 
 async def pod(api: KubernetesApi, name: str, node: str = "n", **metadata: Any) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.mig.journal import CHECKPOINT, MigJournal
 from tonnage.decide.node.mig.change import MigChange
@@ -34,7 +34,7 @@ CHANGE = MigChange("all-1g", (), (), {"GPU-0": (1, 2)}, begun=True, resumed=1)
 
 
 def _journal(folder: Path) -> MigJournal:
-    return MigJournal(world_of("n", None, VirtualClock(), FolderCheckpoints(folder)))
+    return MigJournal(context_of("n", None, VirtualClock(), FolderCheckpoints(folder)))
 
 
 def _restored(folder: Path) -> MigChange | None:

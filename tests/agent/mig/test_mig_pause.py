@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from support.api_stores import new_store
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
@@ -43,10 +43,10 @@ class Life:
         self.api: Any = api
         self.refused = False
         self.writes = 0
-        world = world_of("n", cast(KubernetesApi, self), clock, FolderCheckpoints(folder))
+        context = context_of("n", cast(KubernetesApi, self), clock, FolderCheckpoints(folder))
         self.board = NodeBoard.blank(clock)
         asks = MigOptions("a/b", evict=True, cordon=cordon, pause=pause)
-        self.pauses = NodePauses(world, self.board, asks)
+        self.pauses = NodePauses(context, self.board, asks)
 
     async def list(self, *arguments: Any, **options: Any) -> Any:
         return await self.api.list(*arguments, **options)

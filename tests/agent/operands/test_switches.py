@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.conftest import FastClock
-from support.agent_context import world_of
+from support.agent_context import context_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.operands.adoption import hold_until_adopted
@@ -23,7 +23,7 @@ def node(off: str = "") -> Node:
 
 def follower_on(place: Path, clock: Any) -> tuple[NodeBoard, OperandFollower]:
     board = NodeBoard.blank(clock)
-    return board, OperandFollower(world_of("n", None, clock, FolderCheckpoints(place)), board)
+    return board, OperandFollower(context_of("n", None, clock, FolderCheckpoints(place)), board)
 
 
 async def test_what_is_off_is_still_off_after_a_restart(tmp_path: Path) -> None:

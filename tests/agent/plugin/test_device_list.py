@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.plugin.device_list import CHECKPOINT, DeviceLists
@@ -53,8 +53,8 @@ class Node:
         self.files = Files()
         events = Posted(clock)
         self.posted = events.posted
-        world = world_of("n", None, clock, FolderCheckpoints(folder), events, started=self.started)
-        self.lists = DeviceLists(world, self.files)
+        context = context_of("n", None, clock, FolderCheckpoints(folder), events, started=self.started)
+        self.lists = DeviceLists(context, self.files)
 
     async def resolved(self) -> tuple[str, str]:
         config, why = await self.lists.resolved(AUTO)

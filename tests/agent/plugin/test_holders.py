@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.holds.hold_ledger import HoldLedger
@@ -82,12 +82,12 @@ class Bench:
         self.clock = clock
         self.kubelet = kubelet or FakeKubelet()
         port = cast(KubernetesApi, cluster) if api else None
-        world = world_of("node-1", port, clock, FolderCheckpoints(folder))
+        context = context_of("node-1", port, clock, FolderCheckpoints(folder))
         self.changed = asyncio.Event()
         self.board = NodeBoard.blank(clock)
         self.board.holds.subscribe(self.changed.set)
-        self.ledger = HoldLedger(world, self.board, boot=boot)
-        self.holders = Holders(world, self.board, self.kubelet, self.ledger)
+        self.ledger = HoldLedger(context, self.board, boot=boot)
+        self.holders = Holders(context, self.board, self.kubelet, self.ledger)
         self.task: asyncio.Task[None] | None = None
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.status.node_condition import (
@@ -115,9 +115,9 @@ async def running(
     folder: Path, cluster: Any, clock: Any, mps: ConditionReport, mig: ConditionReport
 ) -> AsyncIterator[NodeBoard]:
     """Two conditions say this; of devices and configuration nothing is known."""
-    world = world_of("node-1", cluster, clock, FolderCheckpoints(folder))
+    context = context_of("node-1", cluster, clock, FolderCheckpoints(folder))
     board = NodeBoard.blank(clock)
-    task = asyncio.create_task(NodeConditions(world, board).run())
+    task = asyncio.create_task(NodeConditions(context, board).run())
     board.mps_condition.publish(mps)
     board.mig_condition.publish(mig)
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.status.node_software import SoftwareWatch
@@ -63,12 +63,12 @@ class Beats:
 class Scene:
     def __init__(self, cluster: Any, clock: Any, folder: Path) -> None:
         self.beats = Beats(clock)
-        world = world_of("n", cluster, self.beats, FolderCheckpoints(folder))
+        context = context_of("n", cluster, self.beats, FolderCheckpoints(folder))
         self.files = Files()
         self.board = NodeBoard.blank(self.beats)
         self.board.software.subscribe(self._changed)
         self.changes = 0
-        self.watch = SoftwareWatch(world, self.board, self.files)
+        self.watch = SoftwareWatch(context, self.board, self.files)
 
     def _changed(self) -> None:
         self.changes += 1

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.main import run_agent
@@ -239,10 +239,10 @@ class Publishing:
 
     def __init__(self, cluster: Any, folder: Path) -> None:
         self.clock = clock = WaitingClock()
-        world = world_of("node-1", cluster, clock, FolderCheckpoints(folder))
+        context = context_of("node-1", cluster, clock, FolderCheckpoints(folder))
         self.board = NodeBoard.blank(clock)
         self.board.software.publish(NodeSoftware())
-        self.publisher = StatusPublisher(world, self.board, AtOnce(folder / "none", clock))
+        self.publisher = StatusPublisher(context, self.board, AtOnce(folder / "none", clock))
 
     def show(self, count: int) -> None:
         """A node with so many devices."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from support.agent_context import world_of
+from support.agent_context import context_of
 from support.dying_agent import STEPS
 from support.kubelet_side import FastClock
 from support.plugin_node import PATIENCE_S, PluginNode, agent_here, allocate, plugin_node
@@ -51,10 +51,10 @@ async def node() -> AsyncIterator[PluginNode]:
     """GPU-0 was given as a whole by an agent before; now GPUs are shared."""
     async with plugin_node() as made:
         clock, disk = FastClock(), FolderCheckpoints(made.root / "var/lib/tonnage")
-        world = world_of("n", None, clock, disk)
+        context = context_of("n", None, clock, disk)
         board = NodeBoard.blank(clock)
-        ledger = HoldLedger(world, board)
-        before = Holders(world, board, KubeletFiles(made.root / "var/lib/kubelet"), ledger)
+        ledger = HoldLedger(context, board)
+        before = Holders(context, board, KubeletFiles(made.root / "var/lib/kubelet"), ledger)
         await before.take([Allocation(GPU, ("GPU-0",), ("GPU-0",))])
         (made.root / "config.yaml").write_text(SHARED)
         await made.start_kubelet()

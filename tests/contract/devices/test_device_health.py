@@ -111,7 +111,7 @@ async def test_a_restart_of_the_agent_heals_nobody(
     async with running(machine, tmp_path, ONLY_RESETS) as agent:
         machine.report(2, xid)
         reasons = await agent.until_faulty("GPU-2")
-    assert f'"{needs}"' in (await agent.world.checkpoints.load(CHECKPOINT) or b"").decode()
+    assert f'"{needs}"' in (await agent.context.checkpoints.load(CHECKPOINT) or b"").decode()
     async with running(machine, tmp_path, ONLY_RESETS) as agent:
         assert agent.faulty() == reasons
 
@@ -127,7 +127,7 @@ async def test_what_a_site_heeds_is_not_forgotten_while_its_policy_is_not_known(
     agent = Agent(machine, tmp_path, None, FastClock())
     task = asyncio.create_task(agent.devices.run())
     async with asyncio.timeout(PATIENCE_S):
-        while agent.world.metrics.turns["devices"] < 2:  # noqa: ASYNC110
+        while agent.context.metrics.turns["devices"] < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     assert agent.board.inventory.value is None, "nothing is known about what may be used"
     agent.judge_by(heeded)
@@ -204,7 +204,7 @@ async def test_a_damaged_memory_is_said_and_begun_anew(machine: Machine, tmp_pat
         machine.report(2, 81)
         await agent.until_faulty("GPU-2")
         await agent.until_kept("replace")
-    await agent.world.performer.perform(SaveCheckpoint(CHECKPOINT, b'{"version": 1}'))
+    await agent.context.performer.perform(SaveCheckpoint(CHECKPOINT, b'{"version": 1}'))
     async with running(machine, tmp_path) as agent:
         assert not agent.faulty()
         assert agent.events.posted[0][0] == "DeviceHealthForgotten"

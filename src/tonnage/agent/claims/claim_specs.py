@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.cdi.spec import spec_bytes
 from tonnage.decide.node.claims.claim_spec import claim_file, claim_spec
 from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
@@ -21,8 +21,8 @@ _MOST_NAMED: Final = 3
 class ClaimSpecs:
     """Writes a spec a claim. The driver's files are looked for again only when something of them changed."""
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, files: CdiView) -> None:
-        self._performer = world.performer
+    def __init__(self, context: AgentContext, board: NodeBoard, files: CdiView) -> None:
+        self._performer = context.performer
         self._board = board
         self._files = files
         self._files_seen: tuple[str, str, PluginConfig, DriverFiles] | None = None

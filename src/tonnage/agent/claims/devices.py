@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.claims.published import available, pci_address, published_devices
 from tonnage.model.devices.claims import Partition, PublishedDevice
 
@@ -23,13 +23,13 @@ class ClaimableDevices:
 
     def __init__(
         self,
-        world: AgentWorld,
+        context: AgentContext,
         board: NodeBoard,
         roots: Callable[[Sequence[str]], Mapping[str, str]],
         made: Callable[[], frozenset[Partition]] = frozenset,
     ) -> None:
         self._made = made
-        self._clock = world.clock
+        self._clock = context.clock
         self._board = board
         self._roots = roots
 

@@ -12,7 +12,7 @@ from tonnage.agent.claims.health import ClaimHealth
 from tonnage.agent.claims.preparation import ClaimPreparation
 from tonnage.agent.claims.publisher import SlicePublisher
 from tonnage.agent.claims.sweep import ClaimSweep
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.claims.offer import ClaimOffer, serving_obstacle
 from tonnage.decide.node.claims.slices import CounterShape, counter_shape, desired_specs
 from tonnage.loop.ticks import next_beat
@@ -34,27 +34,27 @@ class ClaimDriver:
 
     def __init__(
         self,
-        world: AgentWorld,
+        context: AgentContext,
         board: NodeBoard,
         sockets: ClaimSockets,
         devices: ClaimableDevices,
         preparation: ClaimPreparation,
         sweep: ClaimSweep,
     ) -> None:
-        self._node = world.node
-        self._clock = world.clock
-        self._events = world.events
-        self._metrics = world.metrics
-        self._started = world.started
+        self._node = context.node
+        self._clock = context.clock
+        self._events = context.events
+        self._metrics = context.metrics
+        self._started = context.started
         self._board = board
         self._sockets = sockets
         self._devices = devices
         self._book = preparation.book
         self._preparation = preparation
         self._sweep = sweep
-        self._health = ClaimHealth(world, board, devices)
+        self._health = ClaimHealth(context, board, devices)
         self._wake = asyncio.Event()
-        self._slices = SlicePublisher(world, board, self._wake.set)
+        self._slices = SlicePublisher(context, board, self._wake.set)
         self._complaint = ""
         for topic in (board.inventory, board.configuration, board.config_confirmed, board.holds, board.node):
             topic.subscribe(self._wake.set)

@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.claims.devices import ClaimableDevices
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.claims.health import health_reports
 from tonnage.model.devices.claims import HealthReport
 from tonnage.ports.clock import Clock
@@ -20,9 +20,9 @@ REPEAT_S: Final = 20.0
 class ClaimHealth:
     """Streams of reports; every report has all devices that the node offers to claims."""
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, devices: ClaimableDevices) -> None:
-        self._node = world.node
-        self._clock: Clock = world.clock
+    def __init__(self, context: AgentContext, board: NodeBoard, devices: ClaimableDevices) -> None:
+        self._node = context.node
+        self._clock: Clock = context.clock
         self._devices = devices
         self._streams: set[asyncio.Event] = set()
         for topic in (board.inventory, board.configuration, board.holds):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tonnage.adapters.kubelet.claim_sockets import ClaimFolder
     from tonnage.agent.board import NodeBoard
     from tonnage.agent.claims.standby import Missing
-    from tonnage.agent.context import AgentWorld
+    from tonnage.agent.context import AgentContext
     from tonnage.agent.events import NodeEvents
     from tonnage.agent.holds.hold_ledger import HoldLedger
 
@@ -41,10 +41,10 @@ class ClaimParts:
 
 
 async def node_claims(
-    options: AgentOptions, world: AgentWorld, board: NodeBoard, ledger: HoldLedger, parts: ClaimParts
+    options: AgentOptions, context: AgentContext, board: NodeBoard, ledger: HoldLedger, parts: ClaimParts
 ) -> NodeClaims | None:
     """What serves claims on this machine; None where nobody may claim anything."""
-    return await claims_of(options.claims, world, board, ledger, partial(_ports, options, parts))
+    return await claims_of(options.claims, context, board, ledger, partial(_ports, options, parts))
 
 
 def _ports(options: AgentOptions, parts: ClaimParts) -> ClaimPorts:

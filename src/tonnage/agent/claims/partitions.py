@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.holds.claim_book import ClaimBook
 from tonnage.decide.node.claims.partition_steps import StandingMigDevice, making_step, removing_step
 from tonnage.model.actions.subjects import MIG_LAYOUT
@@ -28,13 +28,13 @@ class ClaimPartitions:
 
     def __init__(
         self,
-        world: AgentWorld,
+        context: AgentContext,
         board: NodeBoard,
         book: ClaimBook,
         hardware: DeviceReader,
         rescan: Callable[[], Awaitable[None]],
     ) -> None:
-        self._performer = world.performer
+        self._performer = context.performer
         self._board = board
         self._book = book
         self._hardware = hardware

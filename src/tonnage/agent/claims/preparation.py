@@ -13,7 +13,7 @@ from tonnage.agent.claims.claim_specs import ClaimSpecs
 from tonnage.agent.claims.devices import ClaimableDevices
 from tonnage.agent.claims.partitions import ClaimPartitions
 from tonnage.agent.claims.sharing import ClaimSharing
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.holds.claim_book import ClaimBook
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.metrics.claim_counters import PREPARE, UNPREPARE, ClaimMetrics
@@ -49,15 +49,15 @@ class ClaimPreparation:
 
     def __init__(
         self,
-        world: AgentWorld,
+        context: AgentContext,
         board: NodeBoard,
         ledger: HoldLedger,
         book: ClaimBook,
         devices: ClaimableDevices,
         ways: ClaimWays,
     ) -> None:
-        self._node = world.node
-        self._api = world.api
+        self._node = context.node
+        self._api = context.api
         self._board = board
         self._ledger = ledger
         self.book = book
@@ -66,9 +66,9 @@ class ClaimPreparation:
         self._sharing = ways.sharing
         self._partitions = ways.partitions
         self._complaints: dict[str, str] = {}
-        self._metrics = ClaimMetrics(world.node, world.clock)
+        self._metrics = ClaimMetrics(context.node, context.clock)
         self._metrics.holds(book.current_claims())
-        world.metrics.claims = self._metrics
+        context.metrics.claims = self._metrics
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimAnswer]:
         with self._metrics.request(PREPARE):

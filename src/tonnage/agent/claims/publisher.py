@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.claims.slices import (
     ChangedSlice,
     NewSlice,
@@ -44,14 +44,14 @@ class SlicePublisher:
     that changes. Until `show` there is nothing to say.
     """
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, on_news: Callable[[], None]) -> None:
-        self._node = world.node
-        self._clock = world.clock
-        self._events = world.events
-        self._performer = world.performer
+    def __init__(self, context: AgentContext, board: NodeBoard, on_news: Callable[[], None]) -> None:
+        self._node = context.node
+        self._clock = context.clock
+        self._events = context.events
+        self._performer = context.performer
         self._board = board
-        assert world.api is not None
-        self._api = world.api
+        assert context.api is not None
+        self._api = context.api
         self._on_news = on_news
         self._wake = asyncio.Event()
         self._specs: tuple[JsonObject, ...] | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.holds.claim_book import ClaimBook
 from tonnage.decide.node.claims.sharing import daemons_of_claims
 from tonnage.model.actions.devices import SetComputeMode, SetTimeSlice
@@ -26,9 +26,9 @@ class ClaimSharing:
     What a claim needs is in the book first, so that whoever comes after a crash ends it with the claim.
     """
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, book: ClaimBook) -> None:
-        self._clock = world.clock
-        self._performer = world.performer
+    def __init__(self, context: AgentContext, board: NodeBoard, book: ClaimBook) -> None:
+        self._clock = context.clock
+        self._performer = context.performer
         self._board = board
         self._book = book
         self._ending: set[str] = set()

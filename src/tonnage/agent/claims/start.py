@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tonnage.agent.board import NodeBoard
     from tonnage.agent.claims.driver import ClaimDriver
-    from tonnage.agent.context import AgentWorld
+    from tonnage.agent.context import AgentContext
     from tonnage.agent.holds.claim_book import ClaimBook
     from tonnage.agent.holds.hold_ledger import HoldLedger
     from tonnage.ports.claims import ClaimSockets
@@ -42,13 +42,13 @@ class ClaimPorts:
 
 
 async def claims_of(
-    served: bool, world: AgentWorld, board: NodeBoard, ledger: HoldLedger, ports: Callable[[], ClaimPorts]
+    served: bool, context: AgentContext, board: NodeBoard, ledger: HoldLedger, ports: Callable[[], ClaimPorts]
 ) -> NodeClaims | None:
     """What serves claims, once there are any to serve; None unless `served`, or without a cluster."""
-    if not served or world.api is None:
-        board.configuration.subscribe(lambda: _warn(world, board))
+    if not served or context.api is None:
+        board.configuration.subscribe(lambda: _warn(context, board))
         return None
-    claims = NodeClaims(world, board, ledger, ports)
+    claims = NodeClaims(context, board, ledger, ports)
     await claims.restore()
     return claims
 
@@ -60,9 +60,9 @@ class NodeClaims:
     """
 
     def __init__(
-        self, world: AgentWorld, board: NodeBoard, ledger: HoldLedger, ports: Callable[[], ClaimPorts]
+        self, context: AgentContext, board: NodeBoard, ledger: HoldLedger, ports: Callable[[], ClaimPorts]
     ) -> None:
-        self._world = world
+        self._context = context
         self._board = board
         self._ledger = ledger
         self._ports = ports
@@ -75,7 +75,7 @@ class NodeClaims:
         from tonnage.agent.holds.claim_book import ClaimBook
 
         node = self._ports()
-        book = ClaimBook(self._world, self._ledger, boot=node.boot)
+        book = ClaimBook(self._context, self._ledger, boot=node.boot)
         if await book.restore() or node.asked_already:
             self._driver = self._made(book, node)
 
@@ -89,7 +89,7 @@ class NodeClaims:
             current = self._board.configuration.value
             if current is not None and current.config.claimed:
                 node = self._ports()
-                self._driver = self._made(ClaimBook(self._world, self._ledger, boot=node.boot), node)
+                self._driver = self._made(ClaimBook(self._context, self._ledger, boot=node.boot), node)
         await self._driver.run()
 
     def _made(self, book: ClaimBook, node: ClaimPorts) -> ClaimDriver:
@@ -101,20 +101,20 @@ class NodeClaims:
         from tonnage.agent.claims.sharing import ClaimSharing
         from tonnage.agent.claims.sweep import ClaimSweep
 
-        world, board = self._world, self._board
-        devices = ClaimableDevices(world, board, node.roots, book.partitions)
-        specs = ClaimSpecs(world, board, node.specs)
-        sharing = ClaimSharing(world, board, book)
+        context, board = self._context, self._board
+        devices = ClaimableDevices(context, board, node.roots, book.partitions)
+        specs = ClaimSpecs(context, board, node.specs)
+        sharing = ClaimSharing(context, board, book)
         sharing.restore()
-        partitions = ClaimPartitions(world, board, book, node.hardware, node.rescan)
+        partitions = ClaimPartitions(context, board, book, node.hardware, node.rescan)
         ways = ClaimWays(specs, sharing, partitions)
-        preparation = ClaimPreparation(world, board, self._ledger, book, devices, ways)
-        sweep = ClaimSweep(world, board, book, specs, preparation)
-        return ClaimDriver(world, board, node.sockets(), devices, preparation, sweep)
+        preparation = ClaimPreparation(context, board, self._ledger, book, devices, ways)
+        sweep = ClaimSweep(context, board, book, specs, preparation)
+        return ClaimDriver(context, board, node.sockets(), devices, preparation, sweep)
 
 
-def _warn(world: AgentWorld, board: NodeBoard) -> None:
+def _warn(context: AgentContext, board: NodeBoard) -> None:
     current = board.configuration.value
     if current is not None and current.config.claimed:
-        _LOG.warning("claims not served: node=%s why=%s", world.node, _OFF)
-        world.events.post("Warning", "ClaimsNotServed", _OFF)
+        _LOG.warning("claims not served: node=%s why=%s", context.node, _OFF)
+        context.events.post("Warning", "ClaimsNotServed", _OFF)

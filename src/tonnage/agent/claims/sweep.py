@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.claims.claim_specs import ClaimSpecs
 from tonnage.agent.claims.preparation import ClaimPreparation
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.holds.claim_book import ClaimBook
 from tonnage.model.devices.claims import ClaimRef, PreparedClaim
 from tonnage.model.errors import ClusterError
@@ -28,14 +28,14 @@ class ClaimSweep:
 
     def __init__(
         self,
-        world: AgentWorld,
+        context: AgentContext,
         board: NodeBoard,
         book: ClaimBook,
         specs: ClaimSpecs,
         preparation: ClaimPreparation,
     ) -> None:
-        self._node = world.node
-        self._clock = world.clock
+        self._node = context.node
+        self._clock = context.clock
         self._board = board
         self._book = book
         self._specs = specs

@@ -14,7 +14,7 @@ from tonnage.agent.board import NodeBoard
 from tonnage.agent.config.checkpoint import mark_of, recalled, remembered
 from tonnage.agent.config.paths import HostOwners, open_paths
 from tonnage.agent.config.reading import Reading
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.plugin.device_list import DeviceLists
 from tonnage.decide.node.choose_config import DEFAULT_KEY, ConfigChoice, ConfigInForce, choose
 from tonnage.loop.informer import Informer
@@ -43,7 +43,7 @@ class NodeConfig:
 
     def __init__(
         self,
-        world: AgentWorld,
+        context: AgentContext,
         board: NodeBoard,
         reading: Reading,
         lists: DeviceLists,
@@ -54,14 +54,14 @@ class NodeConfig:
         self._board = board
         self._lists = lists
         self._host = host
-        self._node = world.node
-        self._api = world.api
-        self._clock = world.clock
-        self._checkpoints = world.checkpoints
-        self._performer = world.performer
-        self._events = world.events
-        self._metrics = world.metrics
-        self._started = world.started
+        self._node = context.node
+        self._api = context.api
+        self._clock = context.clock
+        self._checkpoints = context.checkpoints
+        self._performer = context.performer
+        self._events = context.events
+        self._metrics = context.metrics
+        self._started = context.started
         self._reading = reading
         self._wishes = reading.wishes
         self._file = file

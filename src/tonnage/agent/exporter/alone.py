@@ -10,7 +10,7 @@ import logging
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.node_pods import NodePods
 from tonnage.decide.node.claims.claim_holders import claim_names, named_holds
 from tonnage.decide.node.device_holds import DeviceHolds
@@ -38,21 +38,21 @@ class LoneExporter:
     """Publishes on the board what the agent's loops publish there, as far as the exporter reads it."""
 
     def __init__(
-        self, world: AgentWorld, board: NodeBoard, backend: DeviceReader, kubelet: KubeletDevices
+        self, context: AgentContext, board: NodeBoard, backend: DeviceReader, kubelet: KubeletDevices
     ) -> None:
-        self._node = world.node
-        self._api = world.api
-        self._clock = world.clock
+        self._node = context.node
+        self._api = context.api
+        self._clock = context.clock
         self._board = board
         self._backend = backend
         self._kubelet = kubelet
         self._scan_soon = asyncio.Event()
-        self._pods = NodePods(world, on_change=self._pods_changed, on_census=lambda: None)
+        self._pods = NodePods(context, on_change=self._pods_changed, on_census=lambda: None)
         self._holds: tuple[Hold, ...] = ()
         self._claims: tuple[Hold, ...] = ()
         self._replicas: Replicas = {}
         self._listed_s: float | None = None
-        self._begun_s = world.clock.monotonic()
+        self._begun_s = context.clock.monotonic()
         self._changed_s = self._begun_s - _CALM_S
         self._complaints: dict[str, str] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.exporter.readings import fields_of
 from tonnage.documents.exporter_counters import default_counters, read_counters
 from tonnage.loop.ticks import next_beat
@@ -22,9 +22,9 @@ class Collectors:
     While there is none, as of a ConfigMap that may be missing, the default counters are served.
     """
 
-    def __init__(self, world: AgentWorld, file: AgentConfigFile | None) -> None:
-        self._clock = world.clock
-        self._node = world.node
+    def __init__(self, context: AgentContext, file: AgentConfigFile | None) -> None:
+        self._clock = context.clock
+        self._node = context.node
         self._file = file
         self._stamp = ""
         self.counters: tuple[ExportedCounter, ...] = default_counters()

@@ -19,7 +19,7 @@ from tonnage.adapters.job_files import JobFiles
 from tonnage.adapters.kubelet.device_holders import KubeletFiles
 from tonnage.adapters.process_table import ProcFiles
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.exporter.collectors import Collectors
 from tonnage.agent.exporter.page import ExporterPage
 from tonnage.agent.exporter.pod_usage import UsageMeter
@@ -44,22 +44,22 @@ class NodeSources:
 
 async def export(
     settings: ExporterSettings,
-    world: AgentWorld,
+    context: AgentContext,
     board: NodeBoard,
     backend: DeviceReader,
     listening: socket.socket,
     node: NodeSources,
 ) -> None:
     """Sample the devices and serve their page until cancelled."""
-    collectors = Collectors(world, MountedConfigFile(settings.collectors) if settings.collectors else None)
-    sampler = DeviceSampler(world, backend, lambda: collectors.fields() | USAGE_FIELDS, settings)
-    processes = DeviceProcesses(world, board, backend, ProcFiles(node.root)) if settings.processes else None
-    meter = UsageMeter(world, board, sampler, replicas=node.replicas, processes=processes)
+    collectors = Collectors(context, MountedConfigFile(settings.collectors) if settings.collectors else None)
+    sampler = DeviceSampler(context, backend, lambda: collectors.fields() | USAGE_FIELDS, settings)
+    processes = DeviceProcesses(context, board, backend, ProcFiles(node.root)) if settings.processes else None
+    meter = UsageMeter(context, board, sampler, replicas=node.replicas, processes=processes)
     jobs = JobFiles(settings.jobs).contents
-    page = ExporterPage(settings, board, world.clock, sampler, jobs, meter)
-    server = _server(listening, settings, world.clock, page, collectors)
+    page = ExporterPage(settings, board, context.clock, sampler, jobs, meter)
+    server = _server(listening, settings, context.clock, page, collectors)
     host, port = listening.getsockname()[:2]
-    _LOG.info("device metrics served: node=%s address=%s", world.node, Address(host, port))
+    _LOG.info("device metrics served: node=%s address=%s", context.node, Address(host, port))
     async with asyncio.TaskGroup() as group:
         for run in (collectors.run, sampler.run, meter.run, server.run):
             group.create_task(run())
@@ -67,7 +67,7 @@ async def export(
 
 async def run_exporter(
     settings: ExporterSettings,
-    world: AgentWorld,
+    context: AgentContext,
     backend: DeviceReader,
     listening: socket.socket,
     root: Path,
@@ -75,15 +75,15 @@ async def run_exporter(
     """Be the exporter and nothing else until cancelled, so that the agent's pod needs no `hostPID`."""
     from tonnage.agent.exporter.alone import LoneExporter  # an agent that exports needs none
 
-    board = NodeBoard.blank(world.clock)
+    board = NodeBoard.blank(context.clock)
     kubelet = KubeletFiles(root / "var/lib/kubelet")
-    lone = LoneExporter(world, board, backend, kubelet)
+    lone = LoneExporter(context, board, backend, kubelet)
     node = NodeSources(root, lone.replicas)
-    world.started.set()
+    context.started.set()
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(lone.run())
-            group.create_task(export(settings, world, board, backend, listening, node))
+            group.create_task(export(settings, context, board, backend, listening, node))
     finally:
         await kubelet.close()
         await backend.close()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.exporter.sampling import DeviceSampler
 from tonnage.decide.node.exporter.holders import Holders, device_key
 from tonnage.decide.node.exporter.processes import HolderUse
@@ -67,16 +67,16 @@ class UsageMeter:
 
     def __init__(
         self,
-        world: AgentWorld,
+        context: AgentContext,
         board: NodeBoard,
         sampler: DeviceSampler,
         *,
         replicas: Callable[[], Replicas],
         processes: ProcessSource | None = None,
     ) -> None:
-        self._node = world.node
-        self._checkpoints = world.checkpoints
-        self._performer = world.performer
+        self._node = context.node
+        self._checkpoints = context.checkpoints
+        self._performer = context.performer
         self._board = board
         self._sampler = sampler
         self.replicas = replicas
@@ -86,7 +86,7 @@ class UsageMeter:
         self._read_at: dict[str, float] = {}
         self._saved = b""
         self._complaint = ""
-        self.counters = UsageCounters(round(world.clock.now().timestamp(), 3))
+        self.counters = UsageCounters(round(context.clock.now().timestamp(), 3))
         self.uses: Mapping[DeviceUser, DeviceUse] = {}
 
     async def run(self) -> None:

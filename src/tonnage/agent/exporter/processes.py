@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.exporter.holders import DeviceKey, Holders, device_key
 from tonnage.decide.node.exporter.process_owners import (
     PodProcesses,
@@ -35,9 +35,9 @@ class DeviceProcesses:
     """What the driver, the kernel and the API server say of processes together."""
 
     def __init__(
-        self, world: AgentWorld, board: NodeBoard, backend: DeviceReader, processes: ProcessView
+        self, context: AgentContext, board: NodeBoard, backend: DeviceReader, processes: ProcessView
     ) -> None:
-        self._clock = world.clock
+        self._clock = context.clock
         self._board = board
         self._backend = backend
         self._view = processes

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.exporter.facts import DeviceAge
 from tonnage.decide.node.exporter.readings import CLOCK_REASONS, PEER_FIELDS, TimedSample, counters_of
@@ -29,15 +29,15 @@ class DeviceSampler:
 
     def __init__(
         self,
-        world: AgentWorld,
+        context: AgentContext,
         backend: DeviceReader,
         fields: Callable[[], Collection[str]],
         settings: ExporterSettings,
     ) -> None:
         self._backend = backend
-        self._clock = world.clock
-        self._node = world.node
-        self._started = world.started
+        self._clock = context.clock
+        self._node = context.node
+        self._started = context.started
         self._fields = fields
         self._interval_s = settings.interval_s
         self._on_demand = settings.on_demand
@@ -45,7 +45,7 @@ class DeviceSampler:
         self._samples: dict[str, TimedSample] = {}
         self._answered_s: dict[str, float] = {}
         """When each device last answered, by the monotonic clock."""
-        self._begun_s = world.clock.monotonic()
+        self._begun_s = context.clock.monotonic()
         self._reasons: dict[str, deque[tuple[float, int]]] = {}
         """Of each device, when it was read and by what its clocks were held, the newest last."""
         self._complaint = ""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.holds.claim_file import claims_bytes, claims_in
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.decide.node.ledger import IdOwner, LedgerEntry
@@ -26,12 +26,12 @@ class ClaimBook:
     unprepared, and holds nothing: its containers ended with that boot.
     """
 
-    def __init__(self, world: AgentWorld, ledger: HoldLedger, *, boot: str) -> None:
-        self._node = world.node
-        self._clock = world.clock
-        self._events = world.events
-        self._checkpoints = world.checkpoints
-        self._performer = world.performer
+    def __init__(self, context: AgentContext, ledger: HoldLedger, *, boot: str) -> None:
+        self._node = context.node
+        self._clock = context.clock
+        self._events = context.events
+        self._checkpoints = context.checkpoints
+        self._performer = context.performer
         self._ledger = ledger
         self.boot = boot
         self._claims: dict[str, PreparedClaim] = {}

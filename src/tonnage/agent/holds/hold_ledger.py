@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.holds.ledger_file import ledger_bytes, ledger_of
 from tonnage.decide.node.claims.claim_holders import claim_names, with_containers
 from tonnage.decide.node.device_holds import DeviceHolds
@@ -42,12 +42,12 @@ class HoldLedger:
     `boot` identifies the machine's boot: no container outlives one.
     """
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, *, boot: str = "") -> None:
-        self._node = world.node
-        self._clock = world.clock
-        self._events = world.events
-        self._checkpoints = world.checkpoints
-        self._performer = world.performer
+    def __init__(self, context: AgentContext, board: NodeBoard, *, boot: str = "") -> None:
+        self._node = context.node
+        self._clock = context.clock
+        self._events = context.events
+        self._checkpoints = context.checkpoints
+        self._performer = context.performer
         self._board = board
         self._boot = boot
         self._lock = asyncio.Lock()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.labels.sinks import LabelSink, NodeLabels
 from tonnage.agent.retries import Retries
 from tonnage.decide.node.choose_config import ConfigInForce
@@ -35,18 +35,18 @@ class NodeFeatures:
 
     def __init__(
         self,
-        world: AgentWorld,
+        context: AgentContext,
         board: NodeBoard,
         machine: MachineFacts,
         sink_for: Callable[[FeatureSettings], LabelSink] | None,
     ) -> None:
-        self._node = world.node
-        self._clock = world.clock
-        self._begun = world.started
+        self._node = context.node
+        self._clock = context.clock
+        self._begun = context.started
         self._board = board
         self._machine = machine
         self._sink_for = sink_for
-        self._started = world.clock.now()
+        self._started = context.clock.now()
         self._dirty = asyncio.Event()
         self._due: float | None = 0.0
         """When to look again though nothing changed; None for never."""

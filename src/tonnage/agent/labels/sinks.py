@@ -19,7 +19,7 @@ from tonnage.wire.kinds import NODE, NODE_FEATURE, POD
 from tonnage.wire.objects import NodeFeature
 
 if TYPE_CHECKING:
-    from tonnage.agent.context import AgentWorld
+    from tonnage.agent.context import AgentContext
     from tonnage.agent.options import AgentOptions
 
 FEATURES: Final = "nvidia-features-for-"
@@ -162,16 +162,16 @@ def _reference(version: str, kind: str, name: str, uid: str) -> JsonObject:
     return {"apiVersion": version, "kind": kind, "name": name, "uid": uid}
 
 
-def sinks_of(options: AgentOptions, world: AgentWorld) -> Callable[[FeatureSettings], LabelSink] | None:
+def sinks_of(options: AgentOptions, context: AgentContext) -> Callable[[FeatureSettings], LabelSink] | None:
     """Where labels go under a configuration; None for nowhere."""
     if options.labels == LabelPlace.FILE:
-        return lambda settings: FeatureFile(world.performer, settings.output_file)
-    api = world.api
+        return lambda settings: FeatureFile(context.performer, settings.output_file)
+    api = context.api
     if options.labels == LabelPlace.NONE or api is None:
         return None
     if options.labels == LabelPlace.DIRECT:
-        on_node = NodeLabels(api, options.node_name, world.performer)
+        on_node = NodeLabels(api, options.node_name, context.performer)
         return lambda _: on_node
     namespace = options.namespace or options.config_map.partition("/")[0]
-    in_object = NodeFeatureObject(api, options.node_name, namespace, world.performer, pod=options.pod_name)
+    in_object = NodeFeatureObject(api, options.node_name, namespace, context.performer, pod=options.pod_name)
     return lambda _: in_object

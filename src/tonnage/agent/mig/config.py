@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.mig.state import places
 from tonnage.decide.node.mig.desired_layout import MigWish, host_work_forbidden, unusable, wish_for
 from tonnage.loop.informer import Informer
@@ -35,10 +35,10 @@ class NodeMigConfig:
     Nobody watches the ConfigMap before the node has a label.
     """
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, options: MigOptions) -> None:
-        self._node = world.node
-        self._api = world.api
-        self._clock = world.clock
+    def __init__(self, context: AgentContext, board: NodeBoard, options: MigOptions) -> None:
+        self._node = context.node
+        self._api = context.api
+        self._clock = context.clock
         self._board = board
         self._map_name = options.config_map
         """`namespace/name`."""

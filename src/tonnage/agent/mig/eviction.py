@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.mig.obstacles import pod_ending, pod_not_evicted
 from tonnage.loop.performer import Performer
 from tonnage.model.actions.cluster import EvictPod
@@ -18,11 +18,11 @@ from tonnage.wire.objects import Pod
 class PodEvictions:
     """Evicts pods of this node. Disruption budgets are the API server's to keep."""
 
-    def __init__(self, world: AgentWorld) -> None:
-        self._node = world.node
-        self._api = world.api
-        self._performer = world.performer
-        self._events = world.events
+    def __init__(self, context: AgentContext) -> None:
+        self._node = context.node
+        self._api = context.api
+        self._performer = context.performer
+        self._events = context.events
 
     async def evict(self, namespace: str, name: str) -> MigPodNotEvicted | None:
         """None: it is evicted; or why not, as `ask_to_leave`."""

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.mig.state import words
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.decide.node.mig.obstacles import change_refused, not_restarted
@@ -36,12 +36,12 @@ _RESTART_S: Final = 600.0
 class MigHost:
     """Remembers on disk which services it stopped, before it does: whoever comes after starts them again."""
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, programs: HostView) -> None:
-        self._node = world.node
-        self._clock = world.clock
-        self._events = world.events
-        self._checkpoints = world.checkpoints
-        self._performer = world.performer
+    def __init__(self, context: AgentContext, board: NodeBoard, programs: HostView) -> None:
+        self._node = context.node
+        self._clock = context.clock
+        self._events = context.events
+        self._checkpoints = context.checkpoints
+        self._performer = context.performer
         self._programs = programs
         self._board = board
         self._turn = asyncio.Lock()

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.decide.node.mig.obstacles import change_refused
 from tonnage.loop.performer import Note
@@ -22,9 +22,9 @@ _REFUSAL: Final = "why"
 class MigJournal:
     """Holds `change`, as it is on disk. None: no change is under way."""
 
-    def __init__(self, world: AgentWorld) -> None:
-        self._checkpoints = world.checkpoints
-        self._performer = world.performer
+    def __init__(self, context: AgentContext) -> None:
+        self._checkpoints = context.checkpoints
+        self._performer = context.performer
         self.change: MigChange | None = None
         self.note: Note | None = None
         """The permission to do once what must not be done again for the change as it is written."""

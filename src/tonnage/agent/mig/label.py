@@ -7,7 +7,7 @@ import logging
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.retries import Retries
 from tonnage.model.actions.cluster import PatchNode
 from tonnage.model.errors import ClusterError
@@ -24,11 +24,11 @@ class MigLabel:
     Of a node that asks for no layout, and is not being changed, both are taken away.
     """
 
-    def __init__(self, world: AgentWorld, board: NodeBoard) -> None:
-        self._node = world.node
-        self._api = world.api
-        self._clock = world.clock
-        self._performer = world.performer
+    def __init__(self, context: AgentContext, board: NodeBoard) -> None:
+        self._node = context.node
+        self._api = context.api
+        self._clock = context.clock
+        self._performer = context.performer
         self._board = board
         self._dirty = asyncio.Event()
         self._complaint = ""

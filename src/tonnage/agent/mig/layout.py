@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld, MigPermits
+from tonnage.agent.context import AgentContext, MigPermits
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.mig.config import NodeMigConfig
@@ -33,7 +33,7 @@ class NodeMigLayout:
 
     def __init__(
         self,
-        world: AgentWorld,
+        context: AgentContext,
         board: NodeBoard,
         hardware: DeviceReader,
         devices: NodeDevices,
@@ -46,17 +46,17 @@ class NodeMigLayout:
         # First: with the label goes what was said of its layout, before a loop below looks at the node.
         board.node.subscribe(self._look_at_node)
         board.mig_standing.subscribe(self._report)
-        config = NodeMigConfig(world, board, options)
-        pauses = NodePauses(world, board, options)
-        host = None if permits.programs is None else MigHost(world, board, permits.programs)
+        config = NodeMigConfig(context, board, options)
+        pauses = NodePauses(context, board, options)
+        host = None if permits.programs is None else MigHost(context, board, permits.programs)
         ways = MigWays(
-            evict=PodEvictions(world).evict if options.evict else None,
+            evict=PodEvictions(context).evict if options.evict else None,
             pause_and_wait=pauses.pause_and_wait if options.cordon or options.pause else None,
             host=host,
             boot=permits.boot,
         )
-        self._mig = NodeMig(world, board, hardware, devices, ledger, ways)
-        label = MigLabel(world, board)
+        self._mig = NodeMig(context, board, hardware, devices, ledger, ways)
+        label = MigLabel(context, board)
         self._loops = [loop for loop in (config, self._mig, label, pauses, host) if loop is not None]
 
     async def restore(self) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.mig.host import MigHost
@@ -78,22 +78,22 @@ class NodeMig:
 
     def __init__(
         self,
-        world: AgentWorld,
+        context: AgentContext,
         board: NodeBoard,
         hardware: DeviceReader,
         devices: NodeDevices,
         ledger: HoldLedger,
         ways: MigWays,
     ) -> None:
-        self._node = world.node
-        self._clock = world.clock
-        self._events = world.events
+        self._node = context.node
+        self._clock = context.clock
+        self._events = context.events
         self._hardware = hardware
         self._board = board
         self._devices = devices
         self._ledger = ledger
         self._ways = ways
-        self._journal = MigJournal(world)
+        self._journal = MigJournal(context)
         self._draining: Mapping[str, tuple[int, ...]] = {}
         """What is withheld while pods that were asked to leave have not left."""
         self._wake = asyncio.Event()
@@ -102,7 +102,7 @@ class NodeMig:
         self._failures = 0
         self._due: float | None = None
         """When to try again, after a failure."""
-        self._steps = MigSteps(world, board, hardware)
+        self._steps = MigSteps(context, board, hardware)
         for topic in (board.inventory, board.devices_error, board.holds, board.mig_wish):
             topic.subscribe(self._wake.set)
 

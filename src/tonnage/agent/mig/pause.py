@@ -7,7 +7,7 @@ import logging
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.mig.obstacles import node_not_paused, paused_pods_stay
 from tonnage.decide.node.mig.pause import NodeNow, pause, restore, resume
 from tonnage.model.actions.cluster import PatchNode
@@ -28,12 +28,12 @@ _LOOK_S: Final = 2.0
 class NodePauses:
     """Follows what is done to the GPUs. The Node itself says what is paused, over any crash."""
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, options: MigOptions) -> None:
-        self._node = world.node
-        self._api = world.api
-        self._clock = world.clock
-        self._events = world.events
-        self._performer = world.performer
+    def __init__(self, context: AgentContext, board: NodeBoard, options: MigOptions) -> None:
+        self._node = context.node
+        self._api = context.api
+        self._clock = context.clock
+        self._events = context.events
+        self._performer = context.performer
         self._board = board
         self._options = options
         self._turn = asyncio.Lock()

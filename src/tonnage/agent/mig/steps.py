@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.mig.state import words
 from tonnage.decide.node.mig.change import MigChange
 from tonnage.decide.node.mig.obstacles import change_refused, layout_contested
@@ -45,9 +45,9 @@ class StepsEnd:
 class MigSteps:
     """Takes them over the node's driver. `stubborn` are GPUs that took no other mode without a reset."""
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, hardware: DeviceReader) -> None:
-        self._clock = world.clock
-        self._performer = world.performer
+    def __init__(self, context: AgentContext, board: NodeBoard, hardware: DeviceReader) -> None:
+        self._clock = context.clock
+        self._performer = context.performer
         self._board = board
         self._hardware = hardware
         self.stubborn: set[str] = set()

@@ -8,7 +8,7 @@ import logging
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.operand_standing import PartFacts, StatusFileSet, status_files, waits
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.actions.status_files import ShowStatusFiles
@@ -30,11 +30,11 @@ class OperandFollower:
     restart, as it would of NVIDIA's operand: what the part last did is done once more.
     """
 
-    def __init__(self, world: AgentWorld, board: NodeBoard) -> None:
-        self._node = world.node
-        self._clock = world.clock
-        self._checkpoints = world.checkpoints
-        self._performer = world.performer
+    def __init__(self, context: AgentContext, board: NodeBoard) -> None:
+        self._node = context.node
+        self._clock = context.clock
+        self._checkpoints = context.checkpoints
+        self._performer = context.performer
         self._board = board
         self._wake = asyncio.Event()
         self._shown: StatusFileSet | None = None

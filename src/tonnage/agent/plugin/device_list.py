@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.device_list import device_list
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.devices.sharing import DeviceListStrategy, PluginConfig
@@ -27,12 +27,12 @@ class DeviceLists:
     What it came to last is on disk: an agent that starts while the Node cannot be read stays with it.
     """
 
-    def __init__(self, world: AgentWorld, files: RuntimeView) -> None:
-        self._node = world.node
-        self._started = world.started
-        self._checkpoints = world.checkpoints
-        self._performer = world.performer
-        self._events = world.events
+    def __init__(self, context: AgentContext, files: RuntimeView) -> None:
+        self._node = context.node
+        self._started = context.started
+        self._checkpoints = context.checkpoints
+        self._performer = context.performer
+        self._events = context.events
         self._files = files
         self._versions = ("", "")
         self._runtime: NodeRuntime | None = None

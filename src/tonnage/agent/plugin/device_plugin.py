@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.cdi import CdiSpecs
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.plugin.holders import Holders
 from tonnage.agent.plugin.topologies import Topologies
@@ -75,23 +75,23 @@ class DevicePlugin:
 
     def __init__(
         self,
-        world: AgentWorld,
+        context: AgentContext,
         board: NodeBoard,
         sockets: PluginSockets,
         ledger: HoldLedger,
         holders: Holders,
         specs: CdiSpecs | None,
     ) -> None:
-        self._node = world.node
-        self._clock = world.clock
-        self._metrics = world.metrics
-        self._started = world.started
+        self._node = context.node
+        self._clock = context.clock
+        self._metrics = context.metrics
+        self._started = context.started
         self._board = board
         self._sockets = sockets
         self._ledger = ledger
         self._holders = holders
         self._specs = specs
-        self._topologies = Topologies(world.node)
+        self._topologies = Topologies(context.node)
         self._wake = asyncio.Event()
         self._stale = True
         self._off = False

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.node_pods import NodePods
 from tonnage.agent.plugin.kubelet_books import KubeletBooks
@@ -29,16 +29,16 @@ class Holders:
     """Notes in the ledger what kubelet is given, and asks kubelet again and again what it has."""
 
     def __init__(
-        self, world: AgentWorld, board: NodeBoard, kubelet: KubeletHolds, ledger: HoldLedger
+        self, context: AgentContext, board: NodeBoard, kubelet: KubeletHolds, ledger: HoldLedger
     ) -> None:
-        self._clock = world.clock
-        self._metrics = world.metrics
+        self._clock = context.clock
+        self._metrics = context.metrics
         self._board = board
         self._kubelet = kubelet
         self._ledger = ledger
         self._counted = asyncio.Event()
-        self._pods = NodePods(world, on_change=self._pods_changed, on_census=self._counted.set)
-        self._books = KubeletBooks(world, kubelet, self._pods)
+        self._pods = NodePods(context, on_change=self._pods_changed, on_census=self._counted.set)
+        self._books = KubeletBooks(context, kubelet, self._pods)
         self._asking = asyncio.Lock()
         self._order = 1
         self._lively_until = 0.0

@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from typing import Final
 
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.node_pods import NodePods
 from tonnage.decide.node.ledger import Evidence, gather
 from tonnage.model.devices.sharing import Hold
@@ -21,9 +21,9 @@ _SETTLE_S: Final = 10.0
 class KubeletBooks:
     """Reads both, and judges what they are worth: a kubelet that has just started has read nothing yet."""
 
-    def __init__(self, world: AgentWorld, kubelet: KubeletHolds, pods: NodePods) -> None:
-        self._node = world.node
-        self._clock = world.clock
+    def __init__(self, context: AgentContext, kubelet: KubeletHolds, pods: NodePods) -> None:
+        self._node = context.node
+        self._clock = context.clock
         self._kubelet = kubelet
         self._pods = pods
         self._identity = ""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.agent.retries import Retries
 from tonnage.decide.node.choose_config import ConfigInForce
 from tonnage.loop.ticks import next_beat
@@ -83,13 +83,13 @@ class NodeConditions:
     When each last changed is on disk: the agent may not read its Node for that.
     """
 
-    def __init__(self, world: AgentWorld, board: NodeBoard) -> None:
-        self._node = world.node
-        self._api = world.api
-        self._clock = world.clock
-        self._begun = world.started
-        self._checkpoints = world.checkpoints
-        self._performer = world.performer
+    def __init__(self, context: AgentContext, board: NodeBoard) -> None:
+        self._node = context.node
+        self._api = context.api
+        self._clock = context.clock
+        self._begun = context.started
+        self._checkpoints = context.checkpoints
+        self._performer = context.performer
         self._board = board
         self._dirty = asyncio.Event()
         self._since: dict[str, tuple[str, str]] = {}

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.runtime.node_software import node_software
 from tonnage.loop.ticks import next_beat
 from tonnage.ports.node import SoftwareView
@@ -19,19 +19,19 @@ _BEATS: Final = 40
 class SoftwareWatch:
     """Publishes it."""
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, files: SoftwareView) -> None:
-        self._world = world
+    def __init__(self, context: AgentContext, board: NodeBoard, files: SoftwareView) -> None:
+        self._context = context
         self._board = board
         self._files = files
 
     async def run(self) -> None:
         """Run until cancelled; where nothing is published, nothing is looked at."""
-        if self._world.api is None:
+        if self._context.api is None:
             return
-        await self._world.started.wait()
+        await self._context.started.wait()
         for beat in count():
             await next_beat(
-                self._world.clock
+                self._context.clock
             )  # first, too: to look loads modules, which the status waits for
             if beat % _BEATS == 0:
                 node_runtime, policies = await self._files.look(), await self._files.policies()

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.context import AgentWorld
+from tonnage.agent.context import AgentContext
 from tonnage.decide.node.offer import NodeOffer
 from tonnage.model.actions.cluster import CreateNodeGpuStatus, PatchNodeGpuStatus
 from tonnage.model.devices.inventory import MEMORY_IN_USE, Sample
@@ -33,14 +33,14 @@ class StatusPublisher:
     What somebody deleted comes back with the next heartbeat, what somebody changed in five minutes.
     """
 
-    def __init__(self, world: AgentWorld, board: NodeBoard, backend: DeviceReader) -> None:
+    def __init__(self, context: AgentContext, board: NodeBoard, backend: DeviceReader) -> None:
         self._board = board
         self._backend = backend
-        self._node = world.node
-        self._api = world.api
-        self._performer = world.performer
-        self._clock = world.clock
-        self._begun = world.started
+        self._node = context.node
+        self._api = context.api
+        self._performer = context.performer
+        self._clock = context.clock
+        self._begun = context.started
         self._dirty = asyncio.Event()
         self._complaint = ""
         self._written: JsonObject | None = None

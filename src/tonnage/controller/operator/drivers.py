@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from tonnage.controller.context import ControllerWorld
+from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.cordons import with_cordon
 from tonnage.controller.operator.driver_images import ImageBook
 from tonnage.controller.operator.leaving_pods import LeavingPods
@@ -59,30 +59,30 @@ _LOG: Final = logging.getLogger(__name__)
 class DriverLoop:
     """Looks at all drivers soon after something changed, and now and then: time alone ends some waits."""
 
-    def __init__(self, world: ControllerWorld, images: ImageBook) -> None:
-        self._world = world
+    def __init__(self, context: ControllerContext, images: ImageBook) -> None:
+        self._context = context
         self._images = images
-        self._queue: WorkQueue[str] = WorkQueue(world.clock)
-        self._cluster_policies = world.copies.of(CLUSTER_POLICY, self._changed)
+        self._queue: WorkQueue[str] = WorkQueue(context.clock)
+        self._cluster_policies = context.copies.of(CLUSTER_POLICY, self._changed)
         self._policy = PolicyInForce(self._cluster_policies)
-        self._drivers = world.copies.of(NVIDIA_DRIVER, self._changed)
-        self._nodes = world.copies.of(NODE, self._changed)
-        self._reports = world.copies.of(NODE_GPU_STATUS)
+        self._drivers = context.copies.of(NVIDIA_DRIVER, self._changed)
+        self._nodes = context.copies.of(NODE, self._changed)
+        self._reports = context.copies.of(NODE_GPU_STATUS)
         self._reports.subscribe(self._report_changed)
-        namespace = world.operator_namespace
+        namespace = context.operator_namespace
         self._sets: Informer[DaemonSet] = Informer(
-            *(world.api, DAEMON_SET, world.clock),
+            *(context.api, DAEMON_SET, context.clock),
             namespace=namespace,
             label_selector=f"{COMPONENT}={DRIVER_COMPONENT},{MANAGED_BY}={MANAGER_NAME}",
             on_change=self._changed,
         )
         self._pods: Informer[Pod] = Informer(
-            *(world.api, POD, world.clock),
+            *(context.api, POD, context.clock),
             namespace=namespace,
             label_selector=f"{COMPONENT}={DRIVER_COMPONENT}",
             on_change=self._changed,
         )
-        self._leaving = LeavingPods(world)
+        self._leaving = LeavingPods(context)
         self._refusals: dict[str, str] = {}
         self._reports_by_owner: dict[str, DriverReport] = {}
         self.on_report: Callable[[], None] = lambda: None
@@ -115,7 +115,7 @@ class DriverLoop:
             self._queue.add_after(_ALL, _SOON_S)
 
     async def _reconcile(self, _key: str) -> float:
-        self._world.counters.turned("drivers")
+        self._context.counters.turned("drivers")
         disabled = ""
         winner = self._policy()
         policies: list[DriverPolicy] = []
@@ -138,7 +138,7 @@ class DriverLoop:
 
     def _cluster(self, policies: list[DriverPolicy]) -> DriverCluster:
         nodes = []
-        for judged in self._world.readiness.nodes(self._world.clock.now()):
+        for judged in self._context.readiness.nodes(self._context.clock.now()):
             node = self._nodes.get(judged.node)
             assert node is not None  # it was just read of the same copy
             nodes.append(driver_node_from(node, self._reports.get(judged.node), judged.why))
@@ -150,12 +150,12 @@ class DriverLoop:
             nodes,
             pods={pod.node: pod for pod in ordered if pod.node},
             standing={daemons.metadata.name: standing_daemon_set(daemons) for daemons in self._sets},
-            namespace=self._world.operator_namespace,
+            namespace=self._context.operator_namespace,
         )
 
     async def _write(self, plan: DriverRollout) -> None:
         """DaemonSets before labels: a node that is labelled for none that exists waits for nothing."""
-        perform = self._world.performer.perform
+        perform = self._context.performer.perform
         for applied in plan.apply:
             await perform(applied)
         for change in plan.labels:
@@ -168,19 +168,19 @@ class DriverLoop:
                 await self._on_node(change.node, PatchNode(change.node, {"metadata": metadata}))
         for deleted in plan.delete:
             with passing_over(404, 409):  # it is gone, or another one by now
-                reading = self._world.api.get(DAEMON_SET, deleted.name, deleted.namespace)
-                _, sight = await self._world.performer.look(deleted.subject, reading)
+                reading = self._context.api.get(DAEMON_SET, deleted.name, deleted.namespace)
+                _, sight = await self._context.performer.look(deleted.subject, reading)
                 await perform(deleted, sight)
 
     async def _upgrade(self, cluster: DriverCluster, plan: DriverRollout) -> bool:
         """One step of each node; whether any upgrade is under way."""
-        now = self._world.clock.now()
+        now = self._context.clock.now()
         reports: dict[str, DriverReport] = {}
         under_way = False
         labelled = {change.node for change in plan.labels}
         for policy, bare in members_by_owner(cluster, plan):
             upgrades = UpgradePolicy() if policy is None else policy.upgrades
-            whose = [await with_cordon(member, self._world.api) for member in bare]
+            whose = [await with_cordon(member, self._context.api) for member in bare]
             members = [await self._leaving.of(member, upgrades) for member in whose]
             disabled = "" if policy is None else policy.upgrades_disabled
             steps = upgrade_steps(members, upgrades, now, disabled=disabled)
@@ -224,7 +224,7 @@ class DriverLoop:
     async def _on_node(self, name: str, action: PatchNode) -> bool:
         """Whether it was done. A node whose write is refused holds up no other."""
         try:
-            return await self._world.performer.perform(action)
+            return await self._context.performer.perform(action)
         except ApiError as error:
             if error.code == 409:
                 self._queue.add_after(_ALL, _SOON_S)  # it has changed since; look again
@@ -246,20 +246,20 @@ class DriverLoop:
         failed = step.to is UpgradeState.FAILED
         message = str(step.annotations.get(FAILURE) or f"the driver's upgrade is at {step.to}")
         reason = "DriverUpgradeFailed" if failed else "DriverUpgrade"
-        await self._world.events.emit(node, "Warning" if failed else "Normal", reason, message)
+        await self._context.events.emit(node, "Warning" if failed else "Normal", reason, message)
 
     async def _say(self, policies: list[DriverPolicy], disabled: str) -> None:
         """The status of every NVIDIADriver; a ClusterPolicy's is written with the rest of it."""
-        now = self._world.clock.now()
+        now = self._context.clock.now()
         for policy in policies:
             if policy.owner.kind is not DriverOwnerKind.NVIDIA_DRIVER:
                 continue
             report = self._reports_by_owner.get(str(policy.owner), DriverReport(problem=policy.problem))
-            namespace = self._world.operator_namespace
+            namespace = self._context.operator_namespace
             status = driver_status(policy, report, namespace, now, disabled=disabled)
             current = self._drivers.get(policy.owner.name)
             if status is None or current is None:
                 continue
             metadata: JsonObject = {"resourceVersion": current.metadata.resource_version}
             action = PatchDriverStatus(policy.owner.name, {"metadata": metadata, "status": status})
-            await self._world.performer.perform(action)
+            await self._context.performer.perform(action)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from tonnage.controller.context import ControllerWorld
+from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.node_loop import PolicyInForce
 from tonnage.decide.cluster.operate.gpu_cluster import gpu_cluster_status
 from tonnage.decide.cluster.operate.node_readiness import gpu_nodes
@@ -28,15 +28,15 @@ _AGAIN_S: Final = 60.0
 class GpuClusterLoop:
     """Where the kind is not served the other loops go on."""
 
-    def __init__(self, world: ControllerWorld) -> None:
-        self._world = world
-        self._queue: WorkQueue[str] = WorkQueue(world.clock)
-        self._policy = PolicyInForce(world.copies.of(CLUSTER_POLICY, self._changed))
-        self._nodes = world.copies.of(NODE, self._changed)
-        self._reports = world.copies.of(NODE_GPU_STATUS)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._queue: WorkQueue[str] = WorkQueue(context.clock)
+        self._policy = PolicyInForce(context.copies.of(CLUSTER_POLICY, self._changed))
+        self._nodes = context.copies.of(NODE, self._changed)
+        self._reports = context.copies.of(NODE_GPU_STATUS)
         self._reports.subscribe(self._report_changed)
         self._clusters: Informer[GpuCluster] = Informer(
-            world.api, GPU_CLUSTER, world.clock, on_change=self._changed
+            context.api, GPU_CLUSTER, context.clock, on_change=self._changed
         )
 
     async def run(self) -> None:
@@ -49,7 +49,7 @@ class GpuClusterLoop:
 
     async def look_once(self) -> None:
         """Look at every GPUCluster; where the kind is not served, or may not be read, there is none."""
-        listing = await or_none(self._world.api.list(GPU_CLUSTER), (403, 404))
+        listing = await or_none(self._context.api.list(GPU_CLUSTER), (403, 404))
         for cluster in () if listing is None else listing.items:
             await self._look(cluster)
 
@@ -62,22 +62,22 @@ class GpuClusterLoop:
             self._queue.add_after(_ALL, _SOON_S)
 
     async def _reconcile(self, _key: str) -> float:
-        self._world.counters.turned("gpu-clusters")
+        self._context.counters.turned("gpu-clusters")
         for cluster in self._clusters:
             await self._look(cluster)
         return _AGAIN_S
 
     async def _look(self, cluster: GpuCluster) -> None:
-        world, name = self._world, cluster.metadata.name
+        context, name = self._context, cluster.metadata.name
         policy = self._policy()
         nodes = gpu_nodes(
             operated_node_from(node, self._reports.get(node.metadata.name)) for node in self._nodes
         )
         status = gpu_cluster_status(
             *(gpu_cluster_from(cluster), nodes, policy.name if policy is not None else ""),
-            *(world.operator_namespace, world.clock.now()),
+            *(context.operator_namespace, context.clock.now()),
         )
         if status is not None:
             metadata: JsonObject = {"resourceVersion": cluster.metadata.resource_version}
             patch: JsonObject = {"metadata": metadata, "status": status}
-            await world.performer.perform(PatchGpuClusterStatus(name, patch))
+            await context.performer.perform(PatchGpuClusterStatus(name, patch))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tonnage.controller.context import ControllerWorld
+from tonnage.controller.context import ControllerContext
 from tonnage.decide.cluster.operate.drivers.node_upgrade import LeavingPod, UpgradingNode
 from tonnage.decide.cluster.operate.drivers.states import SKIP_DRAIN_LABEL, UpgradeState
 from tonnage.model.actions.cluster import EvictPod
@@ -23,9 +23,9 @@ _ENDED: Final = ("Succeeded", "Failed")
 class LeavingPods:
     """Reads a node's pods when its upgrade is about them: a copy of all pods would be large, and late."""
 
-    def __init__(self, world: ControllerWorld) -> None:
-        self._api = world.api
-        self._performer = world.performer
+    def __init__(self, context: ControllerContext) -> None:
+        self._api = context.api
+        self._performer = context.performer
 
     async def of(self, member: UpgradingNode, policy: UpgradePolicy) -> UpgradingNode:
         """The node with the pods that its state is about."""

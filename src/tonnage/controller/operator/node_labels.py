@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tonnage.controller.context import ControllerWorld
+from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.node_loop import NodeLoop
 from tonnage.decide.cluster.operate.node_metadata import metadata_changes
 from tonnage.loop.informer import Delta, key_of
@@ -15,9 +15,9 @@ from tonnage.wire.objects import NodeGPUStatus
 class NodeLabelLoop(NodeLoop):
     """Looks at a node when it or the number of its devices changes, and at all when a policy does."""
 
-    def __init__(self, world: ControllerWorld) -> None:
-        super().__init__(world)
-        self._reports = world.copies.of(NODE_GPU_STATUS)
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._reports = context.copies.of(NODE_GPU_STATUS)
         self._reports.subscribe(self._report_changed)
 
     def _report_changed(self, change: Delta[NodeGPUStatus]) -> None:
@@ -27,7 +27,7 @@ class NodeLabelLoop(NodeLoop):
             self._queue.add(key_of(report)[1])
 
     async def _reconcile(self, name: str) -> float | None:
-        self._world.counters.turned("node-labels")
+        self._context.counters.turned("node-labels")
         node = self._nodes.get(name)
         policy = self._policy()
         if node is None:
@@ -41,7 +41,7 @@ class NodeLabelLoop(NodeLoop):
         if metadata:
             # With the version that was judged: what a user wrote since then is looked at first.
             metadata["resourceVersion"] = node.metadata.resource_version
-            await self._world.performer.perform(PatchNode(name, {"metadata": metadata}))
+            await self._context.performer.perform(PatchNode(name, {"metadata": metadata}))
         return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final
 
-from tonnage.controller.context import ControllerWorld
+from tonnage.controller.context import ControllerContext
 from tonnage.decide.cluster.operate.policy_status import in_force
 from tonnage.loop.informer import Delta, Informer, Key, key_of
 from tonnage.loop.work_queue import WorkQueue, work
@@ -38,11 +38,11 @@ class PolicyInForce:
 class NodeLoop(ABC):
     """Looks at a node when it changes or is put in the queue, and at all nodes when a policy changes."""
 
-    def __init__(self, world: ControllerWorld) -> None:
-        self._world = world
-        self._queue: WorkQueue[str] = WorkQueue(world.clock)
-        self._nodes = world.copies.of(NODE, self._node_changed)
-        self._policy = PolicyInForce(world.copies.of(CLUSTER_POLICY, self._policy_changed))
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._queue: WorkQueue[str] = WorkQueue(context.clock)
+        self._nodes = context.copies.of(NODE, self._node_changed)
+        self._policy = PolicyInForce(context.copies.of(CLUSTER_POLICY, self._policy_changed))
         """Called, it is the policy that counts."""
 
     async def run(self) -> None:

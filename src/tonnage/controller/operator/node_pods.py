@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from tonnage.controller.context import ControllerWorld
+from tonnage.controller.context import ControllerContext
 from tonnage.decide.cluster.operate.node_pod import OF_NODE, SeenPod
 from tonnage.loop.informer import Delta, Informer
 from tonnage.model.actions.cluster import DeleteObject
@@ -34,13 +34,13 @@ def is_full(pods: Iterable[Pod], app: str) -> bool:
     return sum(pod.metadata.labels.get("app") == app for pod in pods) >= MOST_PODS
 
 
-async def delete_pod(world: ControllerWorld, pod: SeenPod) -> None:
+async def delete_pod(context: ControllerContext, pod: SeenPod) -> None:
     """Take it away; one that is gone is."""
-    gone = DeleteObject("Pod", pod.name, pod.uid, world.operator_namespace)
+    gone = DeleteObject("Pod", pod.name, pod.uid, context.operator_namespace)
     try:
-        reading = world.api.get(POD, pod.name, world.operator_namespace)
-        _, sight = await world.performer.look(gone.subject, reading)
-        await world.performer.perform(gone, sight)
+        reading = context.api.get(POD, pod.name, context.operator_namespace)
+        _, sight = await context.performer.look(gone.subject, reading)
+        await context.performer.perform(gone, sight)
     except ApiError as error:
         if error.code != 404:
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.controller.context import ControllerWorld
+from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.node_loop import PolicyInForce
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.metric_families import Metric, MetricKind
@@ -70,12 +70,12 @@ class NodeStatusMetrics:
     A barrier is open once its stage has passed. A time of success is absent until there was one.
     """
 
-    def __init__(self, world: ControllerWorld) -> None:
-        self._nodes = world.copies.of(NODE)
-        self._reports = world.copies.of(NODE_GPU_STATUS)
-        self._policy = PolicyInForce(world.copies.of(CLUSTER_POLICY))
-        self._clock = world.clock
-        self._since = world.clock.now().timestamp()
+    def __init__(self, context: ControllerContext) -> None:
+        self._nodes = context.copies.of(NODE)
+        self._reports = context.copies.of(NODE_GPU_STATUS)
+        self._policy = PolicyInForce(context.copies.of(CLUSTER_POLICY))
+        self._clock = context.clock
+        self._since = context.clock.now().timestamp()
         self._driver_passed: dict[str, float] = {}
         self._devices_seen: dict[str, float] = {}
 

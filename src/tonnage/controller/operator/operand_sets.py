@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from tonnage.controller.context import ControllerWorld
+from tonnage.controller.context import ControllerContext
 from tonnage.decide.cluster.operate.operand_sets import (
     OperandSets,
     operand_sets,
@@ -28,34 +28,34 @@ _PATIENCE_S: Final = 60.0
 class OperandLoop:
     """Keeps them like the policy; without an image for pods there are no DaemonSets."""
 
-    def __init__(self, world: ControllerWorld, changed: Callable[[Key], None]) -> None:
-        self._world = world
+    def __init__(self, context: ControllerContext, changed: Callable[[Key], None]) -> None:
+        self._context = context
         self._sets = Informer(
-            world.api, DAEMON_SET, world.clock, namespace=world.operator_namespace, on_change=changed
+            context.api, DAEMON_SET, context.clock, namespace=context.operator_namespace, on_change=changed
         )
         self._incomplete_since: dict[str, float] = {}
-        self._classes = Informer(world.api, RUNTIME_CLASS, world.clock, on_change=changed)
+        self._classes = Informer(context.api, RUNTIME_CLASS, context.clock, on_change=changed)
 
     @property
     def copies(self) -> tuple[Informer[Any], ...]:
         """What has to be kept fresh for it."""
-        return (self._sets, self._classes) if self._world.operand_image else (self._classes,)
+        return (self._sets, self._classes) if self._context.operand_image else (self._classes,)
 
     async def follow(self, policy: GpuPolicy) -> str:
         """Have them be as the policy says; why one cannot."""
-        world = self._world
+        context = self._context
         classes = runtime_classes(policy, map(seen_object, self._classes))
         problem = await self._perform(classes, RUNTIME_CLASS, "RuntimeClasses")
-        if not world.operand_image:
+        if not context.operand_image:
             return problem
-        namespace = world.operator_namespace
-        sets = operand_sets(policy, world.operand_image, namespace, map(seen_object, self._sets))
+        namespace = context.operator_namespace
+        sets = operand_sets(policy, context.operand_image, namespace, map(seen_object, self._sets))
         refused = await self._perform(sets, DAEMON_SET, f"DaemonSets in {namespace}")
         return problem or refused or sets.problem
 
     def without_pods(self) -> list[RefusedRequest]:
         """DaemonSets of ours whose pods have not been made for a minute: something forbids them."""
-        now, since = self._world.clock.monotonic(), self._incomplete_since
+        now, since = self._context.clock.monotonic(), self._incomplete_since
         missing = {
             daemons.metadata.name: missing
             for daemons in self._sets
@@ -63,30 +63,30 @@ class OperandLoop:
         }
         self._incomplete_since = {name: since.get(name, now) for name in missing}
         return [
-            RefusedRequest(f"DaemonSet {self._world.operator_namespace}/{name}", words, pods=True)
+            RefusedRequest(f"DaemonSet {self._context.operator_namespace}/{name}", words, pods=True)
             for name, words in sorted(missing.items())
             if now - self._incomplete_since[name] >= _PATIENCE_S
         ]
 
     async def leave(self) -> None:
         """Without a policy: those that are still there go, as after a deletion that leaves orphans."""
-        world = self._world
+        context = self._context
         await self._perform(
             remaining_classes(map(seen_object, self._classes)), RUNTIME_CLASS, "RuntimeClasses"
         )
-        sets = remaining_sets(world.operator_namespace, map(seen_object, self._sets))
-        await self._perform(sets, DAEMON_SET, f"DaemonSets in {world.operator_namespace}")
+        sets = remaining_sets(context.operator_namespace, map(seen_object, self._sets))
+        await self._perform(sets, DAEMON_SET, f"DaemonSets in {context.operator_namespace}")
 
     async def _perform(self, sets: OperandSets, kind: Kind[T], subject: str) -> str:
         """Why it is not done; empty: it is. What is refused keeps nothing else from being done."""
-        performer, problem = self._world.performer, ""
+        performer, problem = self._context.performer, ""
         for action in sets.applied:
             try:
                 await performer.perform(action)
             except ApiError as error:
                 problem = problem or f"{subject} are not as the policy says: {error.message}"
         for gone in sets.deleted:
-            reading = self._world.api.get(kind, gone.name, gone.namespace or None)
+            reading = self._context.api.get(kind, gone.name, gone.namespace or None)
             try:
                 _, sight = await performer.look(gone.subject, reading)
                 await performer.perform(gone, sight)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tonnage.controller.context import ControllerWorld
+from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.operand_sets import OperandLoop
 from tonnage.decide.cluster.operate.plugin_configs import (
     ConfigCopy,
@@ -45,26 +45,28 @@ class PolicyLoop:
 
     def __init__(
         self,
-        world: ControllerWorld,
+        context: ControllerContext,
         drivers: DriverLoop | None = None,
         rejected: RejectedPodLoop | None = None,
     ) -> None:
-        self._world = world
+        self._context = context
         self._drivers = drivers
         self._rejected = rejected
         for reporting in (drivers, rejected):
             if reporting is not None:
                 reporting.on_report = lambda: self._queue.add_after(_ALL, _SOON_S)
-        world.refused.on_change = lambda: self._queue.add_after(_ALL, _SOON_S)
-        self._queue: WorkQueue[str] = WorkQueue(world.clock)
-        self._policies = world.copies.of(CLUSTER_POLICY, self._changed)
-        world.copies.of(NODE, self._changed)
-        world.copies.of(NODE_GPU_STATUS).subscribe(self._report_changed)
-        self._named = self._config_maps(world.operator_namespace)
+        context.refused.on_change = lambda: self._queue.add_after(_ALL, _SOON_S)
+        self._queue: WorkQueue[str] = WorkQueue(context.clock)
+        self._policies = context.copies.of(CLUSTER_POLICY, self._changed)
+        context.copies.of(NODE, self._changed)
+        context.copies.of(NODE_GPU_STATUS).subscribe(self._report_changed)
+        self._named = self._config_maps(context.operator_namespace)
         self._agents = (
-            self._named if world.namespace == world.operator_namespace else self._config_maps(world.namespace)
+            self._named
+            if context.namespace == context.operator_namespace
+            else self._config_maps(context.namespace)
         )
-        self._operands = OperandLoop(world, self._changed)
+        self._operands = OperandLoop(context, self._changed)
 
     @property
     def copies(self) -> tuple[Informer[Any], ...]:
@@ -82,8 +84,8 @@ class PolicyLoop:
         await self._reconcile(_ALL)
 
     def _config_maps(self, namespace: str) -> Informer[ConfigMap]:
-        world = self._world
-        return Informer(world.api, CONFIG_MAP, world.clock, namespace=namespace, on_change=self._changed)
+        context = self._context
+        return Informer(context.api, CONFIG_MAP, context.clock, namespace=namespace, on_change=self._changed)
 
     def _changed(self, _key: Key) -> None:
         self._queue.add_after(_ALL, _SOON_S)
@@ -93,10 +95,10 @@ class PolicyLoop:
             self._queue.add_after(_ALL, _SOON_S)
 
     async def _reconcile(self, _key: str) -> float:
-        world = self._world
-        world.counters.turned("policies")
-        nodes = world.readiness.nodes(world.clock.now())
-        world.counters.judged(nodes)
+        context = self._context
+        context.counters.turned("policies")
+        nodes = context.readiness.nodes(context.clock.now())
+        context.counters.judged(nodes)
         drivers = self._drivers is not None
         read = {p.metadata.name: gpu_policy_from(p, drivers=drivers) for p in self._policies}
         winner = in_force(read.values())
@@ -111,7 +113,7 @@ class PolicyLoop:
             for name, policy in read.items():
                 judgement = judged(policy, winner, nodes, problem)
                 more = self._more_conditions(policy) if policy is winner else ()
-                status = status_of(policy, judgement, world.operator_namespace, world.clock.now(), more)
+                status = status_of(policy, judgement, context.operator_namespace, context.clock.now(), more)
                 if status is not None:
                     await self._tell(name, policy, status)
         return _AGAIN_S
@@ -128,12 +130,12 @@ class PolicyLoop:
         """Those of the drivers that it asks for, of pods that nobody replaces, and of refused requests."""
         of_drivers = [] if self._drivers is None else self._drivers.conditions(policy.name)
         of_pods = [] if self._rejected is None else self._rejected.conditions(policy.status)
-        refused = [*self._world.refused.current(), *self._operands.without_pods()]
+        refused = [*self._context.refused.current(), *self._operands.without_pods()]
         return [*of_drivers, *of_pods, *refusal_conditions(refused, policy.status)]
 
     async def _configure(self, policy: GpuPolicy) -> ConfigCopy:
         """Have the agents' ConfigMaps follow the policy; what is without effect, or why they cannot."""
-        operator = self._world.operator_namespace
+        operator = self._context.operator_namespace
         copies = (
             config_copy(
                 policy, self._source(policy.plugin_config), self._agents_own(AGENTS_CONFIG), operator
@@ -150,27 +152,27 @@ class PolicyLoop:
     async def _perform(self, action: ApplyConfigMap) -> None:
         """A refusal keeps nothing else from being done; a condition speaks of it."""
         try:
-            await self._world.performer.perform(action)
+            await self._context.performer.perform(action)
         except ApiError as error:
             if not is_refusal(error.code):
                 raise
 
     def _source(self, choice: ConfigMapChoice) -> SeenConfigMap | None:
-        named = self._named.get(choice.name, self._world.operator_namespace)
+        named = self._named.get(choice.name, self._context.operator_namespace)
         return None if named is None else config_map_from(named)
 
     def _agents_own(self, name: str) -> SeenConfigMap:
-        own = self._agents.get(name, self._world.namespace)
-        return SeenConfigMap(self._world.namespace, name, {}) if own is None else config_map_from(own)
+        own = self._agents.get(name, self._context.namespace)
+        return SeenConfigMap(self._context.namespace, name, {}) if own is None else config_map_from(own)
 
     async def _tell(self, name: str, policy: GpuPolicy, status: JsonObject) -> None:
         """Write the status, and an Event where the state has changed."""
-        world, current = self._world, self._policies.get(name)
+        context, current = self._context, self._policies.get(name)
         if current is None:
             return
         # With the version that was judged, so that a leader who was replaced writes nothing any more.
         metadata: JsonObject = {"resourceVersion": current.metadata.resource_version}
-        await world.performer.perform(PatchPolicyStatus(name, {"metadata": metadata, "status": status}))
+        await context.performer.perform(PatchPolicyStatus(name, {"metadata": metadata, "status": status}))
         if policy.status.get("state") != status["state"]:
             await self._announce(current, status)
 
@@ -179,6 +181,6 @@ class PolicyLoop:
         assert isinstance(conditions, list)
         ready = next(c for c in conditions if isinstance(c, dict) and c.get("type") == "Ready")
         normal = status["state"] == PolicyState.READY
-        await self._world.events.emit(
+        await self._context.events.emit(
             policy, "Normal" if normal else "Warning", str(ready["reason"]), str(ready["message"])
         )

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from tonnage.controller.context import ControllerWorld
+from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.node_loop import PolicyInForce
 from tonnage.decide.cluster.operate.rejected_pods import (
     CONDITION,
@@ -36,14 +36,14 @@ _LOG: Final = logging.getLogger(__name__)
 class RejectedPodLoop:
     """Follows failed pods alone. Without the right to read them the other loops go on."""
 
-    def __init__(self, world: ControllerWorld) -> None:
-        self._world = world
-        self._queue: WorkQueue[str] = WorkQueue(world.clock)
-        self._policy = PolicyInForce(world.copies.of(CLUSTER_POLICY, self._changed))
-        self._nodes = world.copies.of(NODE, self._changed)
-        self._reports = world.copies.of(NODE_GPU_STATUS, self._changed)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._queue: WorkQueue[str] = WorkQueue(context.clock)
+        self._policy = PolicyInForce(context.copies.of(CLUSTER_POLICY, self._changed))
+        self._nodes = context.copies.of(NODE, self._changed)
+        self._reports = context.copies.of(NODE_GPU_STATUS, self._changed)
         self._failed: Informer[Pod] = Informer(
-            *(world.api, POD, world.clock), field_selector=_FAILED, on_change=self._changed
+            *(context.api, POD, context.clock), field_selector=_FAILED, on_change=self._changed
         )
         self._bare: tuple[RejectedPod, ...] = ()
         self.on_report: Callable[[], None] = lambda: None
@@ -65,7 +65,7 @@ class RejectedPodLoop:
     async def look_once(self) -> None:
         """Look at the pods that have failed."""
         try:
-            pods = (await self._world.api.list(POD, field_selector=_FAILED)).items
+            pods = (await self._context.api.list(POD, field_selector=_FAILED)).items
         except ApiError as error:
             _LOG.warning("failed pods not read: error=%s", error)
         else:
@@ -76,12 +76,12 @@ class RejectedPodLoop:
             self._queue.add_after(_ALL, _SOON_S)
 
     async def _reconcile(self, _key: str) -> float:
-        self._world.counters.turned("rejected-pods")
+        self._context.counters.turned("rejected-pods")
         await self._look(self._failed)
         return _AGAIN_S
 
     async def _look(self, pods: Iterable[Pod]) -> None:
-        world = self._world
+        context = self._context
         if self._policy() is None:
             return
         uids: Mapping[tuple[str, str], str] = {
@@ -94,7 +94,7 @@ class RejectedPodLoop:
             for node in self._nodes
             if node.metadata.name in names
         }
-        judged = rejected_pods(rejected, nodes, world.clock.now())
+        judged = rejected_pods(rejected, nodes, context.clock.now())
         if judged.bare != self._bare:
             self._bare = judged.bare
             self.on_report()
@@ -104,9 +104,9 @@ class RejectedPodLoop:
     async def _evict(self, namespace: str, name: str, uid: str) -> None:
         """A pod that has ended may be evicted whatever budgets say; one that is refused waits."""
         try:
-            reading = self._world.api.list(POD, namespace=namespace, field_selector=f"metadata.name={name}")
-            _, sight = await self._world.performer.look(pod_subject(namespace, name), reading)
-            await self._world.performer.perform(EvictPod(namespace, name, uid), sight)
+            reading = self._context.api.list(POD, namespace=namespace, field_selector=f"metadata.name={name}")
+            _, sight = await self._context.performer.look(pod_subject(namespace, name), reading)
+            await self._context.performer.perform(EvictPod(namespace, name, uid), sight)
         except ApiError as error:
             if error.code not in (404, 409):
                 _LOG.warning("rejected pod not evicted: pod=%s/%s error=%s", namespace, name, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.controller.context import ControllerWorld
+from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.node_loop import NodeLoop
 from tonnage.controller.operator.node_pods import delete_pod, is_full, seen_pod, tell_nodes
 from tonnage.decide.cluster.operate.claimed_devices import claim_template
@@ -37,49 +37,49 @@ _AGAIN_S: Final = 60.0
 class ValidationLoop(NodeLoop):
     """Looks at a node when it, its report or its pod changes, and each minute; without an image at none."""
 
-    def __init__(self, world: ControllerWorld, pods: Informer[Pod]) -> None:
-        super().__init__(world)
-        self._reports = world.copies.of(NODE_GPU_STATUS)
+    def __init__(self, context: ControllerContext, pods: Informer[Pod]) -> None:
+        super().__init__(context)
+        self._reports = context.copies.of(NODE_GPU_STATUS)
         self._reports.subscribe(self._report_changed)
         self._pods = pods
         tell_nodes(pods, APP, self._queue.add)
 
     async def _reconcile(self, name: str) -> float | None:
         node, policy = self._nodes.get(name), self._policy()
-        if not self._world.operand_image or node is None:
+        if not self._context.operand_image or node is None:
             return None
         operated = operated_node_from(node, self._reports.get(name))
         if policy is None:
             if operated.report is not None and operated.report.validation.stages:
-                await self._world.performer.perform(ApplyValidation(name, {}))
+                await self._context.performer.perform(ApplyValidation(name, {}))
             return None
         if not _is_wanted(operated, policy) or operated.report is None:
             return None
-        self._world.counters.turned("validations")
-        pod = seen_pod(self._pods.get(pod_name(APP, name), self._world.operator_namespace))
+        self._context.counters.turned("validations")
+        pod = seen_pod(self._pods.get(pod_name(APP, name), self._context.operator_namespace))
         last = operated.report.validation
-        step = validation_step(operated, last, pod, self._world.clock.now())
+        step = validation_step(operated, last, pod, self._context.clock.now())
         if step.make_pod:
             if is_full(self._pods, APP):
                 return _SOON_S
             step = await self._try(operated, policy, step)
         await self._tell(node, last, step.validation)
         if step.delete_pod and pod is not None:
-            await delete_pod(self._world, pod)
+            await delete_pod(self._context, pod)
         return _SOON_S if step.make_pod or pod is not None else _AGAIN_S
 
     async def _try(self, node: OperatedNode, policy: GpuPolicy, step: ValidationStep) -> ValidationStep:
         """Make the pod; where it is refused, the result says why."""
-        world = self._world
+        context = self._context
         assert node.report is not None
-        assert world.operand_image is not None
-        plan, namespace = workload_plan(node.report), world.operator_namespace
-        body = node_pod(plan, node.name, policy, world.operand_image, namespace)
+        assert context.operand_image is not None
+        plan, namespace = workload_plan(node.report), context.operator_namespace
+        body = node_pod(plan, node.name, policy, context.operand_image, namespace)
         try:
             if plan.template:
                 template = claim_template(policy, namespace)
-                await world.performer.perform(ApplyObject.of(template))
-            await world.performer.perform(ApplyObject.of(body))
+                await context.performer.perform(ApplyObject.of(template))
+            await context.performer.perform(ApplyObject.of(body))
         except ApiError as error:
             refused = StageResult(
                 NodeStage.WORKLOAD, Outcome.SKIPPED, f"the pod was refused: {error.message}"
@@ -90,7 +90,7 @@ class ValidationLoop(NodeLoop):
 
     async def _tell(self, node: Node, last: NodeValidation, now: NodeValidation) -> None:
         """Write what differs: for people in the node's status, for its agent on the Node."""
-        performer, name = self._world.performer, node.metadata.name
+        performer, name = self._context.performer, node.metadata.name
         body = validation_json(now)
         if body != validation_json(last):
             await performer.perform(ApplyValidation(name, body))

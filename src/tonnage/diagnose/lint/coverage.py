@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.diagnose.lint.finding import TextPlace
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, pods_of, resources_of, wordless_documents
-from tonnage.diagnose.lint.rule_inputs import LintWorld
+from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.diagnose.lint.rules import cluster_policy, device_plugin, mig_parted
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.missing_kinds import unread_text
@@ -81,11 +81,11 @@ def unjudged_documents(sheet: Sheet) -> Iterator[UnjudgedPart]:
         yield UnjudgedPart(TextPlace(sheet.name, line, column, path), "", message)
 
 
-def unjudged_part(manifest: ManifestObject, world: LintWorld) -> UnjudgedPart | None:
+def unjudged_part(manifest: ManifestObject, inputs: RuleInputs) -> UnjudgedPart | None:
     """What is not judged of an object; None when all of it is."""
     if not manifest.kind:
-        return None if is_configuration(manifest, world) else _without_kind(manifest)
-    if world.shapes.knows(manifest.api_version, manifest.kind):
+        return None if is_configuration(manifest, inputs) else _without_kind(manifest)
+    if inputs.shapes.knows(manifest.api_version, manifest.kind):
         return None
     kind = (manifest.group, manifest.kind)
     if "cdiVersion" in manifest.value:
@@ -94,7 +94,7 @@ def unjudged_part(manifest: ManifestObject, world: LintWorld) -> UnjudgedPart | 
         return None
     if kind in _PARTS:
         return _part(manifest, _PARTS[kind], partly=True)
-    versions = world.shapes.versions(*kind)
+    versions = inputs.shapes.versions(*kind)
     if versions:
         message = f"lint knows {' and '.join(versions)} of {manifest.kind}, not {manifest.api_version[:60]}"
         return _part(manifest, message, f"write {versions[-1]}, or ask: kubectl api-resources")
@@ -105,14 +105,14 @@ def unjudged_part(manifest: ManifestObject, world: LintWorld) -> UnjudgedPart | 
     return _part(manifest, unknown, ask)
 
 
-def is_configuration(manifest: ManifestObject, world: LintWorld) -> bool:
+def is_configuration(manifest: ManifestObject, inputs: RuleInputs) -> bool:
     """Whether it is one of those that have no kind, or a patch of a ConfigMap with one in its data."""
     return (
         device_plugin.is_config(manifest.value)
-        or mig_parted.is_config(manifest, world)
+        or mig_parted.is_config(manifest, inputs)
         or device_plugin.holds_config(manifest.value)
         or cluster_policy.is_values(manifest)
-        or any(inner.sheet.host is manifest.sheet for inner in world.items)
+        or any(inner.sheet.host is manifest.sheet for inner in inputs.items)
     )
 
 

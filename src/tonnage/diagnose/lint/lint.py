@@ -16,7 +16,7 @@ from tonnage.diagnose.lint.coverage import (
 from tonnage.diagnose.lint.finding import Draft, LintFinding, TextPlace, WrapEntries
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, items_of, mapping, pods_of
 from tonnage.diagnose.lint.order import ITEM_RULES, POD_RULES
-from tonnage.diagnose.lint.rule_inputs import KindFields, LintCluster, LintWorld
+from tonnage.diagnose.lint.rule_inputs import KindFields, LintCluster, RuleInputs
 from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.documents.mig.layouts import MigParted
 from tonnage.documents.yaml.reader import Path, field_path, only_one
@@ -45,7 +45,7 @@ _SHORT: Final = ("version", "mig-configs", "sharing")
 
 @dataclass(frozen=True, slots=True)
 class LintContext:
-    """What is linted with, beside the texts: see `LintWorld`. `mig_parted`: files that shall be such."""
+    """What is linted with, beside the texts: see `RuleInputs`. `mig_parted`: files that shall be such."""
 
     shapes: KindFields
     read_pod: Callable[[JsonObject], Manifest | None]
@@ -124,15 +124,15 @@ def lint(sheets: Iterable[Sheet], context: LintContext) -> LintReport:
     items = tuple(manifest for sheet in readable for manifest in items_of(sheet, context.namespace))
     items = (*items, *(inner for manifest in items for inner in _inner(manifest)))
     cluster, minor = context.cluster, context.minor
-    world = LintWorld(
+    inputs = RuleInputs(
         items, context.shapes, context.read_pod, cluster, minor, context.mig_parted, context.server
     )
-    located = [entry for manifest in items for entry in _of_item(manifest, world)]
+    located = [entry for manifest in items for entry in _of_item(manifest, inputs)]
     wordless = [part for sheet in readable for part in unjudged_documents(sheet)]
     objects = [
-        manifest for manifest in items if manifest.sheet.host is None or is_configuration(manifest, world)
+        manifest for manifest in items if manifest.sheet.host is None or is_configuration(manifest, inputs)
     ]
-    unjudged = [part for manifest in objects if (part := unjudged_part(manifest, world)) is not None]
+    unjudged = [part for manifest in objects if (part := unjudged_part(manifest, inputs)) is not None]
     return LintReport(_bounded(located), unreadable, len(objects) + len(wordless), (*unjudged, *wordless))
 
 
@@ -184,17 +184,17 @@ def _inner(manifest: ManifestObject) -> Iterator[ManifestObject]:
         yield from (inner for inner in items_of(sheet, manifest.namespace) if not inner.kind)
 
 
-def _of_item(manifest: ManifestObject, world: LintWorld) -> Iterator[LocatedFinding]:
-    for draft in _without_doubles([*islice(_drafts(manifest, world), MOST_FINDINGS)]):
+def _of_item(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[LocatedFinding]:
+    for draft in _without_doubles([*islice(_drafts(manifest, inputs), MOST_FINDINGS)]):
         yield _located(draft, manifest)
 
 
-def _drafts(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def _drafts(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     for rule in ITEM_RULES:
-        yield from rule.of_manifest(manifest, world)
+        yield from rule.of_manifest(manifest, inputs)
     for site in pods_of(manifest):
         for pod_rule in POD_RULES:
-            yield from pod_rule.of_pod(site, world)
+            yield from pod_rule.of_pod(site, inputs)
 
 
 def _without_doubles(drafts: Sequence[Draft]) -> Iterator[Draft]:

@@ -73,7 +73,7 @@ class LintCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class LintWorld:
+class RuleInputs:
     """Everything beside the object: the other objects, the cluster (None: nothing is known of it).
 
     `mig_parted` are the files that are meant to be such configurations, whatever they look like.
@@ -103,10 +103,10 @@ class LintWorld:
 class ItemRule(Protocol):
     """A rule about objects, or documents without a kind."""
 
-    def of_manifest(self, manifest: ManifestObject, world: LintWorld, /) -> Iterable[Draft]: ...
+    def of_manifest(self, manifest: ManifestObject, inputs: RuleInputs, /) -> Iterable[Draft]: ...
 
 
 class PodRule(Protocol):
     """A rule about pods, wherever they are."""
 
-    def of_pod(self, site: PodSite, world: LintWorld, /) -> Iterable[Draft]: ...
+    def of_pod(self, site: PodSite, inputs: RuleInputs, /) -> Iterable[Draft]: ...

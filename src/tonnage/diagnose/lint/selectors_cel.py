@@ -11,7 +11,7 @@ from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupported
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of
 from tonnage.diagnose.lint.finding import Draft, SetText
 from tonnage.diagnose.lint.manifest_objects import mapping, mappings
-from tonnage.diagnose.lint.rule_inputs import LintWorld
+from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.diagnose.remedies.selector_advice import advised
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonValue
@@ -27,7 +27,7 @@ _MOST_TRIED: Final = 4096
 
 
 def drafts(
-    selectors: JsonValue, at: Path, world: LintWorld, before: tuple[str, ...] | None = None
+    selectors: JsonValue, at: Path, inputs: RuleInputs, before: tuple[str, ...] | None = None
 ) -> Iterator[Draft]:
     """Findings on the `cel.expression` of each selector.
 
@@ -42,15 +42,15 @@ def drafts(
             return
         expressions.append(((*at, index, "cel", "expression"), expression))
     refused = [
-        _refused(expression, error, place, world)
+        _refused(expression, error, place, inputs)
         for place, expression in expressions
-        if (error := _error(expression, world.minor))
+        if (error := _error(expression, inputs.minor))
     ]
     yield from refused
     if refused or not expressions:
         return
-    if world.cluster is not None and world.cluster.ground.view.supply.by_pool:
-        yield from _on_devices(expressions, before or (), world.cluster.ground.view.supply)
+    if inputs.cluster is not None and inputs.cluster.ground.view.supply.by_pool:
+        yield from _on_devices(expressions, before or (), inputs.cluster.ground.view.supply)
     elif before is None and not _GUARDED.search(expressions[0][1]) and "device." in expressions[0][1]:
         reason = SelectorDoubtful(
             message="the class does not name the driver of its devices",
@@ -129,8 +129,8 @@ def _error(expression: str, minor: int) -> str:
         return ""
 
 
-def _refused(expression: str, error: str, place: Path, world: LintWorld) -> Draft:
-    advice = advised(expression, "", _supply(world))
+def _refused(expression: str, error: str, place: Path, inputs: RuleInputs) -> Draft:
+    advice = advised(expression, "", _supply(inputs))
     sure = bool(advice) and _NVIDIA.search(expression) is not None and "capacity['gpu.nvidia.com']" in advice
     reason = SelectorRefused(
         message=f"the API server refuses the selector: {error}",
@@ -152,7 +152,7 @@ def _is_plain(text: str) -> bool:
     return ": " not in text and " #" not in text and "\n" not in text and len(text) < _ONE_LINE
 
 
-def _supply(world: LintWorld) -> Supply:
-    if world.cluster is not None:
-        return world.cluster.ground.view.supply
-    return supply_of((), (), (), gates_of(world.minor))
+def _supply(inputs: RuleInputs) -> Supply:
+    if inputs.cluster is not None:
+        return inputs.cluster.ground.view.supply
+    return supply_of((), (), (), gates_of(inputs.minor))

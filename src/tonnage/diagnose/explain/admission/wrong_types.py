@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, items_of, pods_of
-from tonnage.diagnose.lint.rule_inputs import KindFields, LintWorld
+from tonnage.diagnose.lint.rule_inputs import KindFields, RuleInputs
 from tonnage.diagnose.lint.rules import quotas
 from tonnage.diagnose.lint.rules.fields import of_manifest
 from tonnage.diagnose.lint.rules.requests import unreadable_amounts
@@ -41,14 +41,14 @@ def undecoded(explanations: Iterable[Explanation]) -> frozenset[Named]:
 
 def wrong_types(sheet: Sheet, subjects: Collection[Named], namespace: str, shapes: KindFields) -> WrongTypes:
     """What cannot be decoded of these objects in a text."""
-    world = LintWorld((), shapes, lambda _: None)
+    inputs = RuleInputs((), shapes, lambda _: None)
     by_object: dict[Named, tuple[ObjectRefused, ...]] = {}
     for manifest in items_of(sheet, namespace) if subjects and sheet.readable else ():
         if (manifest.kind, manifest.namespace, manifest.name) not in subjects:
             continue
         by_object[manifest.kind, manifest.namespace, manifest.name] = tuple(
             _reason(draft.reason, sheet, manifest.document, draft.path, manifest.path, manifest.subject)
-            for draft in _undecodable(manifest, world)
+            for draft in _undecodable(manifest, inputs)
             if isinstance(draft.reason, ValueOfWrongType | QuantityUnreadable)
         )
     return by_object
@@ -58,9 +58,9 @@ def _key_of(subject: Subject) -> Named:
     return subject.kind, subject.namespace, subject.name
 
 
-def _undecodable(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
-    yield from of_manifest(manifest, world)
-    yield from quotas.of_manifest(manifest, world)
+def _undecodable(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
+    yield from of_manifest(manifest, inputs)
+    yield from quotas.of_manifest(manifest, inputs)
     for site in pods_of(manifest):
         yield from unreadable_amounts(site)
 

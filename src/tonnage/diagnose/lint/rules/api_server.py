@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.diagnose.field_help import field_help, kind_help
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, at_path, is_variable, pods_of
-from tonnage.diagnose.lint.rule_inputs import LintWorld
+from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.documents.pods.fields import faults, written_path
 from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.json import JsonValue
@@ -26,12 +26,12 @@ _MISSING: Final = "Required value"
 _WHY: Final = "the API server refuses the object"
 
 
-def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     """Findings on an object that is new to the server; a patch of one is none."""
     yield from _half_typed(manifest)
-    if world.server is None or not manifest.kind or _has_directive(manifest.value):
+    if inputs.server is None or not manifest.kind or _has_directive(manifest.value):
         return
-    answer = world.server(manifest.value, manifest.namespace)
+    answer = inputs.server(manifest.value, manifest.namespace)
     if answer is None:
         return
     if answer.message and not answer.faults and not _holds_variable(manifest.value):

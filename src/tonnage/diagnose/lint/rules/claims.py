@@ -20,7 +20,7 @@ from tonnage.diagnose.lint.manifest_objects import (
     mappings,
     sequence,
 )
-from tonnage.diagnose.lint.rule_inputs import LintCluster, LintWorld
+from tonnage.diagnose.lint.rule_inputs import LintCluster, RuleInputs
 from tonnage.documents.nearest import nearest
 from tonnage.documents.pods.fields import claim_entry_faults
 from tonnage.documents.yaml.reader import Path
@@ -51,14 +51,14 @@ _COMPARED: Final = ("matchAttribute", "distinctAttribute")
 _ALTERNATIVES: Final = ("exactly", "firstAvailable")
 
 
-def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     """Findings on a ResourceClaim, a ResourceClaimTemplate or a DeviceClass."""
     if manifest.group != _GROUP:
         return
     spec = mapping(manifest.value.get("spec"))
     at: Path = (*manifest.path, "spec")
     if manifest.kind == "DeviceClass":
-        yield from selectors_cel.drafts(spec.get("selectors"), (*at, "selectors"), world)
+        yield from selectors_cel.drafts(spec.get("selectors"), (*at, "selectors"), inputs)
         yield from _configs(spec.get("config"), (*at, "config"))
         return
     if manifest.kind == "ResourceClaimTemplate":
@@ -66,7 +66,7 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
     elif manifest.kind != "ResourceClaim":
         return
     devices = mapping(spec.get("devices"))
-    yield from _devices(devices, (*at, "devices"), manifest, world)
+    yield from _devices(devices, (*at, "devices"), manifest, inputs)
     yield from _configs(devices.get("config"), (*at, "devices", "config"))
 
 
@@ -89,16 +89,16 @@ def _configs(entries: JsonValue, at: Path) -> Iterator[Draft]:
             yield Draft(reason, place, "the API server takes it, and the pod waits until it is corrected")
 
 
-def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
+def of_pod(site: PodSite, inputs: RuleInputs) -> Iterator[Draft]:
     """Claims and templates that a pod names; those of the files are there as soon as they are applied."""
     for fault in claim_entry_faults(site.spec):
         if not is_variable(at_path(site.spec, fault.place)):
             yield field_draft(ClaimInvalid, fault, site)
-    if world.cluster is not None:
-        yield from _absent(site, world, world.cluster)
+    if inputs.cluster is not None:
+        yield from _absent(site, inputs, inputs.cluster)
 
 
-def _absent(site: PodSite, world: LintWorld, cluster: LintCluster) -> Iterator[Draft]:
+def _absent(site: PodSite, inputs: RuleInputs, cluster: LintCluster) -> Iterator[Draft]:
     snapshot = cluster.ground.view.snapshot
     for index, claim in mappings(site.spec.get("resourceClaims")):
         for field, kind, there in (
@@ -111,7 +111,7 @@ def _absent(site: PodSite, world: LintWorld, cluster: LintCluster) -> Iterator[D
             names = sorted(
                 candidate.name for candidate in there if candidate.namespace == site.manifest.namespace
             )
-            if name not in names and world.own(kind, site.manifest.namespace, name) is None:
+            if name not in names and inputs.own(kind, site.manifest.namespace, name) is None:
                 reason = ClaimNameUnknown(
                     message=f"the {kind} {name[:100]} does not exist in namespace {site.manifest.namespace}",
                     remedy=nearest(name, names) or "create it",
@@ -126,7 +126,7 @@ def _absent(site: PodSite, world: LintWorld, cluster: LintCluster) -> Iterator[D
                 )
 
 
-def _devices(devices: JsonObject, at: Path, manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def _devices(devices: JsonObject, at: Path, manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     requests = [*mappings(devices.get("requests"))]
     if len(requests) > _MOST_REQUESTS:
         message = f"{len(requests)} requests; a claim has at most {_MOST_REQUESTS}"
@@ -141,7 +141,7 @@ def _devices(devices: JsonObject, at: Path, manifest: ManifestObject, world: Lin
             yield _invalid((*place, "name"), f"two requests are named {name[:63]}", "rename one")
         names.add(str(name))
         names.update(f"{name}/{sub.get('name')}" for _, sub in mappings(request.get("firstAvailable")))
-        yield from _request(request, place, manifest, world)
+        yield from _request(request, place, manifest, inputs)
     for section in ("constraints", "config"):
         for index, entry in mappings(devices.get(section)):
             yield from _references(entry, (*at, section, index), names)
@@ -162,15 +162,15 @@ def _references(entry: JsonObject, at: Path, names: set[str]) -> Iterator[Draft]
             yield _invalid((*at, field), message, f"write the driver's: gpu.nvidia.com/{name[:32]}")
 
 
-def _request(request: JsonObject, at: Path, manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def _request(request: JsonObject, at: Path, manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     if manifest.api_version not in _WRAPPED:
-        yield from _flat(request, at, manifest, world)
+        yield from _flat(request, at, manifest, inputs)
         return
     flat = tuple(key for key in _FLAT if key in request)
     present = tuple(key for key in _ALTERNATIVES if key in request)
     if flat and not present:
         yield _not_wrapped(flat, at)
-        yield from _exact(request, at, manifest, world)
+        yield from _exact(request, at, manifest, inputs)
         return
     if flat:
         for key in flat:
@@ -183,19 +183,19 @@ def _request(request: JsonObject, at: Path, manifest: ManifestObject, world: Lin
         message = "exactly one of `exactly` or `firstAvailable` is required"
         yield _invalid(at, message, "keep one of them" if present else "write exactly:")
     if "exactly" in request:
-        yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), manifest, world)
+        yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), manifest, inputs)
     for index, sub in mappings(request.get("firstAvailable")):
-        yield from _exact(sub, (*at, "firstAvailable", index), manifest, world)
+        yield from _exact(sub, (*at, "firstAvailable", index), manifest, inputs)
 
 
-def _flat(request: JsonObject, at: Path, manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def _flat(request: JsonObject, at: Path, manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     """v1beta1: the fields of a request stand directly under it."""
     if "exactly" in request:
         message, remedy = "v1beta1 has no exactly", f"write apiVersion: {_WRAPPED[0]}"
         yield _invalid((*at, "exactly"), message, remedy, on_key=True)
-        yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), manifest, world)
+        yield from _exact(mapping(request.get("exactly")), (*at, "exactly"), manifest, inputs)
     elif "firstAvailable" not in request:
-        yield from _exact(request, at, manifest, world)
+        yield from _exact(request, at, manifest, inputs)
 
 
 def _invalid(at: Path, message: str, remedy: str = "", why: str = "", *, on_key: bool = False) -> Draft:
@@ -222,13 +222,13 @@ def _listed(words: tuple[str, ...]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _exact(request: JsonObject, at: Path, manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def _exact(request: JsonObject, at: Path, manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     """What one kind of device is asked by, wherever it stands."""
     name = request.get("deviceClassName")
     if not isinstance(name, str) or not name:
         yield _invalid(at, "deviceClassName is required", "name a DeviceClass")
     else:
-        yield from _class(name, (*at, "deviceClassName"), manifest, world)
+        yield from _class(name, (*at, "deviceClassName"), manifest, inputs)
     mode, count = request.get("allocationMode"), request.get("count")
     if mode not in (None, "ExactCount", "All"):
         message = f"{str(mode)[:60]} is not an allocationMode"
@@ -238,23 +238,23 @@ def _exact(request: JsonObject, at: Path, manifest: ManifestObject, world: LintW
         yield _invalid((*at, "count"), message, "remove it")
     elif isinstance(count, int) and count < 0:  # 0 is unset: one
         yield _invalid((*at, "count"), f"count is {count}, but must be above 0", "write 1")
-    before = _selectors_of(str(name), world)
-    yield from selectors_cel.drafts(request.get("selectors"), (*at, "selectors"), world, before)
+    before = _selectors_of(str(name), inputs)
+    yield from selectors_cel.drafts(request.get("selectors"), (*at, "selectors"), inputs, before)
 
 
-def _selectors_of(name: str, world: LintWorld) -> tuple[str, ...]:
-    if world.cluster is None:
+def _selectors_of(name: str, inputs: RuleInputs) -> tuple[str, ...]:
+    if inputs.cluster is None:
         return ()
-    device_class = world.cluster.ground.view.supply.classes.get(name)
+    device_class = inputs.cluster.ground.view.supply.classes.get(name)
     return device_class.selectors if device_class is not None else ()
 
 
-def _class(name: str, place: Path, manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
-    if world.cluster is None or world.own("DeviceClass", "", name) is not None:
+def _class(name: str, place: Path, manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
+    if inputs.cluster is None or inputs.own("DeviceClass", "", name) is not None:
         return
-    snapshot = world.cluster.ground.view.snapshot
+    snapshot = inputs.cluster.ground.view.snapshot
     names = sorted(candidate.name for candidate in snapshot.device_classes)
-    if name not in names and world.cluster.looked_at("DeviceClass"):
+    if name not in names and inputs.cluster.looked_at("DeviceClass"):
         message = f"the DeviceClass {name[:100]} does not exist"
         reason = DeviceClassMissing(
             subject=manifest.subject,

@@ -12,7 +12,7 @@ from typing import Final
 
 from tonnage.diagnose.lint.finding import AddEmptyEntries, Draft, QuoteText, RenameKey, SetBare, TextRepair
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, at_path, mapping, mappings
-from tonnage.diagnose.lint.rule_inputs import LintWorld
+from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.catalog.cluster_policy import Fields, PolicyFields, operator_values, policy_fields
@@ -38,10 +38,10 @@ def is_values(manifest: ManifestObject) -> bool:
     return len(sections) > (0 if "values" in file else 1)
 
 
-def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     """Findings on a ClusterPolicy, or on values."""
     if is_values(manifest):
-        yield from _of_values(manifest, world)
+        yield from _of_values(manifest, inputs)
         return
     if manifest.kind != "ClusterPolicy" or manifest.group != "nvidia.com":
         return
@@ -61,16 +61,16 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
         yield Draft(reason, at, "the API server refuses the object", change, on_key=True)
     yield from _nameless_variables(spec, at)
     yield from _together(spec, at)
-    yield from _config_maps(manifest, spec, at, world)
+    yield from _config_maps(manifest, spec, at, inputs)
 
 
-def _of_values(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def _of_values(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     table, values = operator_values(), manifest.value
     sections = _without(values, table.others)
     yield from _Walk(manifest.path, table, values=True).of(sections, table.fields, manifest.path)
     yield from _nameless_variables(values, manifest.path)
     yield from _together(values, manifest.path)
-    yield from _config_maps(manifest, values, manifest.path, world)
+    yield from _config_maps(manifest, values, manifest.path, inputs)
 
 
 def _without(values: JsonObject, others: frozenset[str]) -> JsonObject:
@@ -192,14 +192,14 @@ def _together(spec: JsonObject, at: Path) -> Iterator[Draft]:
             yield _invalid((*at, part, "image"), message, remedy)
 
 
-def _config_maps(manifest: ManifestObject, spec: JsonObject, at: Path, world: LintWorld) -> Iterator[Draft]:
+def _config_maps(manifest: ManifestObject, spec: JsonObject, at: Path, inputs: RuleInputs) -> Iterator[Draft]:
     """ConfigMaps that it names. Its operator's namespace is not in it: any with one of the name will do."""
     for dotted, key_field in policy_fields().config_maps.items():
         steps = tuple(dotted.split("."))
         name = at_path(spec, steps)
         if not isinstance(name, str) or not name:
             continue
-        there = world.own("ConfigMap", "", name)
+        there = inputs.own("ConfigMap", "", name)
         if there is not None:
             key = at_path(spec, tuple(key_field.split("."))) if key_field else None
             keys = list(mapping(there.value.get("data")))
@@ -215,7 +215,7 @@ def _config_maps(manifest: ManifestObject, spec: JsonObject, at: Path, world: Li
                     key=key,
                 )
                 yield Draft(reason, (*at, *key_field.split(".")))
-        elif world.cluster is not None and world.cluster.existing.get(("ConfigMap", "", name)) is False:
+        elif inputs.cluster is not None and inputs.cluster.existing.get(("ConfigMap", "", name)) is False:
             message = f"the ConfigMap {name[:100]} does not exist in any namespace"
             reason = ConfigMapUnknown(
                 subject=manifest.subject,

@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.manifest_objects import PodSite, mapping
-from tonnage.diagnose.lint.rule_inputs import LintWorld
+from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.model.reasons.lint.manifests import DeviceAnnotation
 
 _ASKS: Final = "nvidia.cdi.k8s.io"
@@ -19,9 +19,9 @@ _OPERATORS: Final = "gpu-operator"
 """The namespace that the chart's policy lets annotate by default, for the operator's own pods."""
 
 
-def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
+def of_pod(site: PodSite, inputs: RuleInputs) -> Iterator[Draft]:
     """A finding for each annotation that asks NVIDIA's NRI plugin for devices."""
-    del world
+    del inputs
     if site.manifest.namespace == _OPERATORS:
         return
     for key, value in mapping(site.metadata.get("annotations")).items():

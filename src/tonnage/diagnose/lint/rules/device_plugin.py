@@ -10,7 +10,7 @@ from typing import Final
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, mapping, mappings
 from tonnage.diagnose.lint.reader_problems import PLACED, refused
-from tonnage.diagnose.lint.rule_inputs import LintWorld
+from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.documents.device_plugin.rules import MPS_ROOT_MISSING
 from tonnage.documents.device_plugin.schema import DevicePluginConfig
@@ -41,7 +41,7 @@ def holds_config(value: JsonValue) -> bool:
     return any(all(word.search(text) for word in _MEANT) for text in texts)
 
 
-def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     """Everything that the agent would refuse, and sharing that hides itself."""
     if manifest.kind in ("ConfigMap", ""):
         yield from _unreadable(manifest)

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft, QuoteText, RenameKey, UnwrapEntry
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, is_variable
-from tonnage.diagnose.lint.rule_inputs import FieldShape, LintWorld
+from tonnage.diagnose.lint.rule_inputs import FieldShape, RuleInputs
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject, JsonValue
@@ -27,14 +27,14 @@ _GONE: Final[Mapping[Path, str]] = {
 """(list, field) that older versions had -> what to write now."""
 
 
-def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     """Findings at every depth of an object of a built-in kind."""
     group, _, version = manifest.api_version.rpartition("/")
-    type_name = world.shapes.kinds.get((group, version, manifest.kind), "")
+    type_name = inputs.shapes.kinds.get((group, version, manifest.kind), "")
     if type_name:
-        drafts = _Walk(world.shapes.types, manifest).of(type_name, manifest.value, manifest.path)
+        drafts = _Walk(inputs.shapes.types, manifest).of(type_name, manifest.value, manifest.path)
         for draft, _ in zip(drafts, range(_MOST), strict=False):
-            later = world.minor > world.shapes.minor and isinstance(draft.reason, FieldUnknown)
+            later = inputs.minor > inputs.shapes.minor and isinstance(draft.reason, FieldUnknown)
             yield replace(draft, severity=Severity.WARNING, why=_LATER) if later else draft
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, is_variable, mapping, mappings
-from tonnage.diagnose.lint.rule_inputs import LintWorld
+from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.documents.nearest import nearest
 from tonnage.documents.node.kubelet_config import API_VERSION, CPU, MEMORY, POLICIES, TOPOLOGY
 from tonnage.documents.yaml.reader import Path
@@ -49,9 +49,9 @@ _EVICTION: Final = "100Mi"
 _WHY: Final = "kubelet does not start with it"
 
 
-def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     """Findings on a KubeletConfiguration."""
-    del world
+    del inputs
     if manifest.kind != "KubeletConfiguration" or manifest.group != API_VERSION.partition("/")[0]:
         return
     value = manifest.value

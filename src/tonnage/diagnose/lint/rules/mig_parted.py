@@ -13,7 +13,7 @@ from tonnage.decide.node.mig.goal import INSTEAD
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, mapping, mappings, sequence
 from tonnage.diagnose.lint.reader_problems import refused
-from tonnage.diagnose.lint.rule_inputs import LintWorld
+from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.documents.mig.layouts import MOST_DEVICES, MigParted, filtered_device, is_filter
 from tonnage.documents.yaml.reader import Path
 from tonnage.documents.yaml.source import validate
@@ -37,9 +37,9 @@ _EXPECTED: Final[Mapping[str | int, str]] = {
 }
 
 
-def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     """Findings on a document with `mig-configs`, or that should have them."""
-    if manifest.path or not is_config(manifest, world):
+    if manifest.path or not is_config(manifest, inputs):
         return
     try:
         validate(manifest.sheet.documents[manifest.document], MigParted)
@@ -60,14 +60,14 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
             earlier.append((index, entry))
 
 
-def is_config(manifest: ManifestObject, world: LintWorld) -> bool:
+def is_config(manifest: ManifestObject, inputs: RuleInputs) -> bool:
     """Whether a document looks like such a configuration, or shall be one."""
-    return not manifest.kind and (_is_meant(manifest, world) or _is_misspelt(manifest.value))
+    return not manifest.kind and (_is_meant(manifest, inputs) or _is_misspelt(manifest.value))
 
 
-def _is_meant(manifest: ManifestObject, world: LintWorld) -> bool:
+def _is_meant(manifest: ManifestObject, inputs: RuleInputs) -> bool:
     """A patch of a ConfigMap has no kind either."""
-    named = manifest.sheet.host is None and manifest.sheet.name in world.mig_parted
+    named = manifest.sheet.host is None and manifest.sheet.name in inputs.mig_parted
     return _KEY in manifest.value or (named and not mapping(manifest.value.get("data")))
 
 

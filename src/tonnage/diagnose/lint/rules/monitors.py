@@ -11,7 +11,7 @@ from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, is_variable, mapping, mappings, sequence
-from tonnage.diagnose.lint.rule_inputs import LintWorld
+from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject
@@ -22,12 +22,12 @@ _GROUP: Final = "monitoring.coreos.com"
 _MOST_NAMED: Final = 5
 
 
-def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     """Findings on a ServiceMonitor, where the Services that it selects are among the files."""
     if manifest.group != _GROUP or manifest.kind != "ServiceMonitor":
         return
     spec = mapping(manifest.value.get("spec"))
-    services = [body for body in world.items if body.kind == "Service" and _selects(manifest, spec, body)]
+    services = [body for body in inputs.items if body.kind == "Service" and _selects(manifest, spec, body)]
     if not services:
         return
     ports = sorted({name for service in services for name in _port_names(service)})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.manifest_objects import PodSite, mapping, mappings
-from tonnage.diagnose.lint.rule_inputs import LintWorld
+from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.reasons.lint.manifests import ConfigMapUnknown, VolumeClaimUnknown
@@ -33,13 +33,13 @@ class NeededObject:
     reason: type[NameMissing]
 
 
-def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
+def of_pod(site: PodSite, inputs: RuleInputs) -> Iterator[Draft]:
     """A finding for each object that is certainly not there."""
-    if world.cluster is None:
+    if inputs.cluster is None:
         return
-    existing = world.cluster.existing
+    existing = inputs.cluster.existing
     for reference in references(site):
-        if world.own(reference.kind, reference.namespace, reference.name) is not None:
+        if inputs.own(reference.kind, reference.namespace, reference.name) is not None:
             continue
         if existing.get((reference.kind, reference.namespace, reference.name)) is not False:
             continue

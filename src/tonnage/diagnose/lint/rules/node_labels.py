@@ -12,7 +12,7 @@ from tonnage.diagnose.lint.gpu_labels import intended_key, is_count, label_name,
 from tonnage.diagnose.lint.manifest_objects import PodSite, at_path, is_variable, mapping, sequence
 from tonnage.diagnose.lint.node_terms import requirements
 from tonnage.diagnose.lint.product_names import is_label, nearest_label, product_meaning
-from tonnage.diagnose.lint.rule_inputs import LintWorld
+from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.documents.nearest import nearest
 from tonnage.documents.pods.node_placement import node_affinity_faults, node_selector_faults
 from tonnage.documents.yaml.reader import Path
@@ -34,20 +34,20 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _TERMS: Final = ("requiredDuringSchedulingIgnoredDuringExecution",)
 
 
-def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
+def of_pod(site: PodSite, inputs: RuleInputs) -> Iterator[Draft]:
     """Findings on nodeSelector and node affinity."""
     for key, value in mapping(site.spec.get("nodeSelector")).items():
         at: Path = (*site.path, "nodeSelector", key)
-        yield from _key(key, at, world)
-        yield from _value(key, value, at, world)
+        yield from _key(key, at, inputs)
+        yield from _value(key, value, at, inputs)
     for fault in (*node_selector_faults(site.spec), *node_affinity_faults(site.spec)):
         if not is_variable(at_path(site.spec, fault.place)):
             yield field_draft(NodeAffinityInvalid, fault, site, on_key=fault.place[-1:] == _TERMS)
     for path, requirement in requirements(site):
-        yield from _requirement(requirement, path, world)
+        yield from _requirement(requirement, path, inputs)
 
 
-def _requirement(expression: JsonObject, path: Path, world: LintWorld) -> Iterator[Draft]:
+def _requirement(expression: JsonObject, path: Path, inputs: RuleInputs) -> Iterator[Draft]:
     operator, values = expression.get("operator"), sequence(expression.get("values"))
     at: Path = (*path, "values")
     if operator in ("Gt", "Lt") and len(values) == 1:
@@ -60,15 +60,15 @@ def _requirement(expression: JsonObject, path: Path, world: LintWorld) -> Iterat
             yield Draft(reason, (*at, 0), "the API server accepts it, but no node ever matches")
     key = expression.get("key")
     if isinstance(key, str):
-        yield from _key(key, (*path, "key"), world)
+        yield from _key(key, (*path, "key"), inputs)
         for index, value in enumerate(values if operator in ("In", "NotIn") else []):
-            yield from _value(key, value, (*at, index), world)
+            yield from _value(key, value, (*at, index), inputs)
 
 
-def _key(key: str, path: Path, world: LintWorld) -> Iterator[Draft]:
+def _key(key: str, path: Path, inputs: RuleInputs) -> Iterator[Draft]:
     """A key of NVIDIA's that is misspelt."""
     intended = intended_key(label_name(key))
-    if not intended or _judged_by_nodes(path, world):
+    if not intended or _judged_by_nodes(path, inputs):
         return
     reason = GpuLabelUnknown(
         message=f"{key[:100]} is not one of NVIDIA's labels", remedy=f"write {NVIDIA}/{intended}", key=key
@@ -76,17 +76,17 @@ def _key(key: str, path: Path, world: LintWorld) -> Iterator[Draft]:
     yield Draft(reason, path, _WAITS_FOREVER)
 
 
-def _value(key: str, value: JsonValue, path: Path, world: LintWorld) -> Iterator[Draft]:
+def _value(key: str, value: JsonValue, path: Path, inputs: RuleInputs) -> Iterator[Draft]:
     """A value that a label of NVIDIA's never has."""
     if not isinstance(value, str) or len(value) > LONGEST or is_variable(value):
         return
-    if value in _node_values(key, world):
+    if value in _node_values(key, inputs):
         return
     name = label_name(key)
     if key == PRODUCT_LABEL:
         yield from _product(value, path)
         return
-    if _judged_by_nodes(path, world):
+    if _judged_by_nodes(path, inputs):
         return
     values = label_values(name)
     if values and value not in values:
@@ -144,14 +144,14 @@ def _unknown(value: str, bare: str, path: Path) -> Draft:
     return Draft(reason, path, "if no node has this product, the pod waits forever")
 
 
-def _judged_by_nodes(path: Path, world: LintWorld) -> bool:
+def _judged_by_nodes(path: Path, inputs: RuleInputs) -> bool:
     """Whether what is required is held against the nodes of a cluster, which says more."""
-    return world.cluster is not None and bool(world.cluster.ground.view.nodes) and _PREFERRED not in path
+    return inputs.cluster is not None and bool(inputs.cluster.ground.view.nodes) and _PREFERRED not in path
 
 
-def _node_values(key: str, world: LintWorld) -> frozenset[str]:
+def _node_values(key: str, inputs: RuleInputs) -> frozenset[str]:
     """What nodes of the given cluster have under a key."""
-    if world.cluster is None:
+    if inputs.cluster is None:
         return frozenset()
-    nodes = world.cluster.ground.view.nodes.values()
+    nodes = inputs.cluster.ground.view.nodes.values()
     return frozenset(node.node.labels[key] for node in nodes if key in node.node.labels)

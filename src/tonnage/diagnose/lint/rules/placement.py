@@ -17,7 +17,7 @@ from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.manifest_objects import PodSite, mapping
 from tonnage.diagnose.lint.node_terms import terms
-from tonnage.diagnose.lint.rule_inputs import LintCluster, LintWorld
+from tonnage.diagnose.lint.rule_inputs import LintCluster, RuleInputs
 from tonnage.diagnose.related_resources import misspelt, related_names
 from tonnage.documents.nearest import nearest
 from tonnage.documents.pods.node_placement import node_affinity_faults, node_selector_faults
@@ -45,20 +45,20 @@ _WELL_KNOWN: Final = "node.kubernetes.io/"
 _BELOW: Final = (Layer.SCHEDULER, Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE)
 
 
-def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
+def of_pod(site: PodSite, inputs: RuleInputs) -> Iterator[Draft]:
     """Findings on a pod against the nodes of a cluster, those that come first in the scheduler's order."""
-    cluster = world.cluster
+    cluster = inputs.cluster
     if cluster is None or not cluster.ground.view.nodes:
         return
     if any((*node_selector_faults(site.spec), *node_affinity_faults(site.spec))):
         return
-    manifest = world.read_pod(_as_pod(site))
+    manifest = inputs.read_pod(_as_pod(site))
     if manifest is None or manifest.pod.problems:
         return
     pod = manifest.pod
     nodes = [view.node for view in cluster.ground.view.nodes.values()]
     yield from _idle_tolerations(site, pod, nodes)
-    drafts = [*_refusals(site, pod, nodes, cluster)] or [*_engine(site, manifest, world, cluster)]
+    drafts = [*_refusals(site, pod, nodes, cluster)] or [*_engine(site, manifest, inputs, cluster)]
     if site.manifest.kind == "DaemonSet":  # where there is nothing for it to do it has no pods
         drafts = [replace(draft, severity=Severity.NOTE) for draft in drafts]
     yield from drafts
@@ -244,12 +244,12 @@ def _idle_tolerations(site: PodSite, pod: Pod, nodes: list[Node]) -> Iterator[Dr
         yield Draft(reason, at, severity=severity)
 
 
-def _engine(site: PodSite, manifest: Manifest, world: LintWorld, cluster: LintCluster) -> Iterator[Draft]:
+def _engine(site: PodSite, manifest: Manifest, inputs: RuleInputs, cluster: LintCluster) -> Iterator[Draft]:
     """What only the engine knows: amounts, spreading, other pods, claims."""
     ground = cluster.ground
     if manifest.pod.claims:
         made, snapshot = with_made_claims(manifest.pod, ground.view.snapshot)
-        ground = ground_of(snapshot, version=f"1.{world.minor}")
+        ground = ground_of(snapshot, version=f"1.{inputs.minor}")
         explanation = explain_on(ground, made)
     else:
         explanation = explain_on(ground, manifest.pod)

@@ -15,7 +15,7 @@ from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.diagnose.lint.finding import Draft, RenameKey
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, mapping, mappings
 from tonnage.diagnose.lint.resource_names import name_drafts
-from tonnage.diagnose.lint.rule_inputs import LintWorld
+from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.json import JsonObject, JsonValue
@@ -46,12 +46,12 @@ _OF_DRA: Final = ("deviceclass.resource.k8s.io/", "requests.deviceclass.resource
 _STORAGE: Final = ".storageclass.storage.k8s.io/"
 
 
-def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     """Findings on a ResourceQuota or a LimitRange."""
     if manifest.api_version != "v1":
         return
     if manifest.kind == "ResourceQuota":
-        yield from _quota(manifest, world)
+        yield from _quota(manifest, inputs)
     elif manifest.kind == "LimitRange":
         types: set[str] = set()
         for index, limit in mappings(mapping(manifest.value.get("spec")).get("limits")):
@@ -66,7 +66,7 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
             yield from _limit(limit, at, manifest)
 
 
-def _quota(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def _quota(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     hard = mapping(mapping(manifest.value.get("spec")).get("hard"))
     at: Path = (*manifest.path, "spec", "hard")
     hami = any(_HAMI.fullmatch(key) for key in hard)
@@ -81,7 +81,7 @@ def _quota(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
         if key.startswith("requests."):
             yield from _name_drafts(key.removeprefix("requests."), (*at, key))
         yield from _whole(key, value, (*at, key), manifest)
-    yield from _gap(hard, (*at, f"requests.{GPU}"), manifest, world)
+    yield from _gap(hard, (*at, f"requests.{GPU}"), manifest, inputs)
 
 
 def _standard(key: str, place: Path) -> Iterator[Draft]:
@@ -170,7 +170,7 @@ def _not_integer(
     return Draft(reason, place, severity=severity)
 
 
-def _gap(hard: JsonObject, place: Path, manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def _gap(hard: JsonObject, place: Path, manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     """A quota on whole GPUs covers no other name that a GPU is had by."""
     if f"requests.{GPU}" not in hard:
         return
@@ -180,7 +180,7 @@ def _gap(hard: JsonObject, place: Path, manifest: ManifestObject, world: LintWor
         "MIG devices": f"requests.{MIG_PREFIX}" in keys,
         "resource claims": any(part in keys for part in _OF_DRA),
     }
-    offered = _ways_in(world)
+    offered = _ways_in(inputs)
     open_ways = [way for way, closed in ways.items() if not closed and (offered is None or way in offered)]
     if not open_ways:
         return
@@ -194,11 +194,11 @@ def _gap(hard: JsonObject, place: Path, manifest: ManifestObject, world: LintWor
     yield Draft(reason, place, severity=None if offered is None else Severity.WARNING, on_key=True)
 
 
-def _ways_in(world: LintWorld) -> frozenset[str] | None:
+def _ways_in(inputs: RuleInputs) -> frozenset[str] | None:
     """By what other names the cluster has GPUs; None when no cluster is known, or not its nodes."""
-    if world.cluster is None or not world.cluster.looked_at("Node"):
+    if inputs.cluster is None or not inputs.cluster.looked_at("Node"):
         return None
-    view = world.cluster.ground.view
+    view = inputs.cluster.ground.view
     names = {name for node in view.nodes.values() for name, n in node.node.allocatable.items() if n > 0}
     ways = set()
     if any(name.endswith(SHARED_SUFFIX) for name in names):

@@ -14,7 +14,7 @@ from tonnage.diagnose import quantities
 from tonnage.diagnose.lint.finding import Draft, MoveToLimits
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, PodSite, is_variable, mapping, resources_of
 from tonnage.diagnose.lint.resource_names import name_drafts
-from tonnage.diagnose.lint.rule_inputs import LintWorld
+from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.documents.pods.container_fields import claim_name_faults
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject, JsonValue
@@ -35,9 +35,9 @@ _AS_COUNT: Final = "write a whole number: how many devices"
 _FIELD: Final = re.compile(r"(limits|requests)(?:\[(.*)\])?")
 
 
-def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
+def of_manifest(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:
     """Findings on what a custom kind asks for outside of a pod's spec, such as a model server's."""
-    if not manifest.kind or world.shapes.knows(manifest.api_version, manifest.kind):
+    if not manifest.kind or inputs.shapes.knows(manifest.api_version, manifest.kind):
         return
     for at, resources in resources_of(manifest):
         amounts = {name: mapping(resources.get(name)) for name in ("limits", "requests")}
@@ -49,7 +49,7 @@ def of_manifest(manifest: ManifestObject, world: LintWorld) -> Iterator[Draft]:
                     yield from name_drafts(name, (*at, section, name))
 
 
-def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
+def of_pod(site: PodSite, inputs: RuleInputs) -> Iterator[Draft]:
     """Findings on the amounts, names and claims of every container."""
     places: dict[str, Path] = {}
     for path, container in site.containers():

@@ -10,7 +10,7 @@ from typing import Final
 
 from tonnage.diagnose.lint.finding import Draft, field_draft
 from tonnage.diagnose.lint.manifest_objects import PodSite, mappings
-from tonnage.diagnose.lint.rule_inputs import LintWorld
+from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.documents.pods.fields import toleration_faults
 from tonnage.model.reasons.pod.admission import TolerationInvalid
 from tonnage.model.severity import Severity
@@ -19,7 +19,7 @@ _WITHOUT: Final = 35
 """The last minor version of which it is known that Gt and Lt are refused."""
 
 
-def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
+def of_pod(site: PodSite, inputs: RuleInputs) -> Iterator[Draft]:
     """Findings on each toleration."""
     for fault in toleration_faults(site.spec):
         yield field_draft(TolerationInvalid, fault, site)
@@ -27,7 +27,7 @@ def of_pod(site: PodSite, world: LintWorld) -> Iterator[Draft]:
         operator = toleration.get("operator")
         if operator in ("Gt", "Lt"):
             at = (*site.path, "tolerations", index, "operator")
-            late = Severity.WARNING if world.minor > _WITHOUT else Severity.ERROR
+            late = Severity.WARNING if inputs.minor > _WITHOUT else Severity.ERROR
             message = f"{operator} needs a feature gate that is off"
             reason = TolerationInvalid(subject=site.manifest.subject, message=message, remedy="use Equal")
             yield Draft(reason, at, "the API server refuses it", severity=late)
