@@ -158,10 +158,11 @@ def _answer(nvml: ModuleType, handle: Any, call: str, arguments: Sequence[int]) 
 
 def _part(answer: Any, part: str) -> Any:
     """The part of that name or place, None where this driver's answer has none."""
-    if part == "count":
-        return len(answer)
-    if part.isdigit():
-        return answer[int(part)]
+    if part == "count" or part.isdigit():
+        try:
+            return len(answer) if part == "count" else answer[int(part)]
+        except (TypeError, IndexError):  # another driver's answer is no list, or a shorter one
+            return None
     return getattr(answer, part, None) if part else answer
 
 
