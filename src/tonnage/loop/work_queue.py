@@ -164,3 +164,5 @@ async def _worker(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[float 
                 queue.add_after(key, again_s)
         finally:
             queue.done(key)
+        # Where nothing had to be waited for, ten thousand keys would else be one turn of the event loop.
+        await asyncio.sleep(0)
