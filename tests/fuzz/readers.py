@@ -150,7 +150,7 @@ BEHIND: Final[dict[str, str]] = {
     "adapters/kubelet/device_holders.py:KubeletFiles._answer": "pod-resources",
     "adapters/kubelet/plugin_folder.py:PluginFolder.register": "plugin-messages",
     "adapters/kubelet/claim_sockets.py:_name_at": "plugin-messages",
-    "twin/kubelet/claims/device_health.py:_reports": "plugin-messages",
+    "twin/kubelet/claims/device_health.py:_reported": "plugin-messages",
     "twin/kubelet/devices/plugins.py:PluginEndpoint._follow": "plugin-messages",
     "twin/kubelet/devices/plugins.py:ask_plugin": "plugin-messages",
     "twin/kubelet/devices/unix_grpc.py:unary_handler": "plugin-messages",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,10 +12,12 @@ from typing import Any, Final
 
 import pytest
 
+from support.claim_kubelet import ClaimKubelet
 from support.container_view import DENIED, NO_DRIVER, look, start
 from support.genuine_cluster import GenuineCluster
 from support.genuine_node import NODE_NAME, until
 from support.installed_agent import CONTROL, GPU, MAJOR, InstalledAgent, gpu_pod, installed_agent
+from tonnage.model.devices.claims import ClaimRef
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.node]
 
@@ -221,3 +226,20 @@ def test_a_gpu_whose_claim_was_deleted_by_force_is_given_out_once_its_pod_has_en
     cluster.kubectl("delete", "pod", "a", "--now")
     cluster.kubectl("wait", "pod/b", "--for=condition=Ready", "--timeout=180s")
     assert own(cluster, "b") == {0, 1}
+
+
+def test_a_claim_is_prepared_once_the_api_server_answers_again(
+    cluster: GenuineCluster, agent: InstalledAgent
+) -> None:
+    cluster.apply(obj("ResourceClaim", "mine", spec_of()), claiming("a", claim="mine"))
+    server = cluster.plane.pids["kube-apiserver"]
+    os.kill(server, signal.SIGSTOP)
+    try:
+        unknown = ClaimRef("default", "other", "u")
+        answers = asyncio.run(ClaimKubelet(cluster.node.root.path).prepare(unknown))
+        assert answers["u"].error
+    finally:
+        os.kill(server, signal.SIGCONT)
+    cluster.kubectl("wait", "pod/a", "--for=condition=Ready", "--timeout=180s")
+    assert len(own(cluster, "a")) == 1
+    until(lambda: {pod for _, pod in agent.holders()} == {"a"})

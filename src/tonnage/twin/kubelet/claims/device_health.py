@@ -29,7 +29,7 @@ _MOST_DEVICES: Final = 2048
 UNKNOWN: Final = "Unknown"
 
 
-class _Seen(NamedTuple):
+class _Report(NamedTuple):
     health: str
     until_s: float
 
@@ -41,20 +41,20 @@ class DeviceHealth:
         self._clock = clock
         self._changed = changed
         self._streams: dict[Driver, asyncio.Task[None]] = {}
-        self._seen: dict[tuple[str, str, str], _Seen] = {}
+        self._reports: dict[tuple[str, str, str], _Report] = {}
 
     def follow(self, drivers: Iterable[Driver]) -> None:
         """Follow these and no others."""
-        wanted = {driver for driver in drivers if driver.health}
-        for driver in self._streams.keys() - wanted:
+        followed = {driver for driver in drivers if driver.health}
+        for driver in self._streams.keys() - followed:
             self._streams.pop(driver).cancel()
-        for driver in wanted - self._streams.keys():
+        for driver in followed - self._streams.keys():
             self._streams[driver] = asyncio.create_task(self._watch(driver), name=f"health {driver.name}")
 
     def of(self, driver: str, pool: str, device: str) -> str:
         """Healthy, Unhealthy or Unknown."""
-        seen = self._seen.get((driver, pool, device))
-        return UNKNOWN if seen is None or seen.until_s < self._clock.monotonic() else seen.health
+        report = self._reports.get((driver, pool, device))
+        return UNKNOWN if report is None or report.until_s < self._clock.monotonic() else report.health
 
     async def close(self) -> None:
         """Follow none."""
@@ -67,7 +67,7 @@ class DeviceHealth:
     async def _watch(self, driver: Driver) -> None:
         while True:
             try:
-                async for devices in _reports(driver):
+                async for devices in _reported(driver):
                     self._note(driver.name, devices)
             except grpc.aio.AioRpcError as error:
                 _LOG.info("health stream ended: driver=%s error=%s", driver.name, error.details())
@@ -76,17 +76,17 @@ class DeviceHealth:
     def _note(self, driver: str, devices: Iterable[wire.DeviceHealth]) -> None:
         now = self._clock.monotonic()
         news = False
-        self._seen = {name: seen for name, seen in self._seen.items() if seen.until_s >= now}
-        for each in islice(devices, _MOST_DEVICES):
-            name = (driver, each.device.pool_name, each.device.device_name)
-            health = _NAMES.get(each.health, UNKNOWN)
+        self._reports = {name: report for name, report in self._reports.items() if report.until_s >= now}
+        for device in islice(devices, _MOST_DEVICES):
+            name = (driver, device.device.pool_name, device.device.device_name)
+            health = _NAMES.get(device.health, UNKNOWN)
             news |= self.of(*name) != health
-            self._seen[name] = _Seen(health, now + (each.health_check_timeout_seconds or _TIMEOUT_S))
+            self._reports[name] = _Report(health, now + (device.health_check_timeout_seconds or _TIMEOUT_S))
         if news:
             self._changed()
 
 
-async def _reports(driver: Driver) -> AsyncIterator[Iterable[wire.DeviceHealth]]:
+async def _reported(driver: Driver) -> AsyncIterator[Iterable[wire.DeviceHealth]]:
     method = methods.health_method(driver.health)
     async with grpc.aio.insecure_channel(f"unix:{driver.endpoint}", options=CHANNEL_OPTIONS) as channel:
         stream: Any = channel.unary_stream(
