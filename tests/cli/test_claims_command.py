@@ -119,7 +119,8 @@ def test_each_claim_has_a_row_and_what_is_amiss_stands_below(
         ["ml/left", "unused", "gpu-1", "a100-0", "-", DRIVER],
     ]
     assert "ml/idle: no pod uses it: devices are allocated with the first" in printed
-    assert "ml/large: claim ml/large, request gpu: wants 3 of class gpu.nvidia.com" in printed
+    assert "ml/large: request gpu wants 3 of class gpu.nvidia.com; 0 left on a100-0 (2 in use)" in printed
+    assert "  do: " not in printed.partition("ml/large: ")[0]
     assert "ml/left: no pod uses it, and its devices stay allocated until it is deleted" in printed
 
 
@@ -135,6 +136,8 @@ def test_one_claim_in_order_is_exit_status_0(cluster: str, capsys: pytest.Captur
         "node": "a100-0",
         "pods": ["train"],
         "why": None,
+        "remedy": None,
+        "details": [],
     }
 
 
@@ -143,6 +146,13 @@ def test_one_claim_in_order_is_exit_status_0(cluster: str, capsys: pytest.Captur
     [
         pytest.param(["hold"], 2, 'no ResourceClaim is named "hold"', id="misspelt"),
         pytest.param(["-n", "nobody"], 0, "No ResourceClaim in namespace nobody was found.", id="none-there"),
+        pytest.param(
+            ["large", "-o", "wide"],
+            1,
+            "  a100-0: claim ml/large, request gpu: wants 3 of class gpu.nvidia.com, 0 left "
+            "(gpu-0, gpu-1 in use by claim ml/held of train, claim ml/left)",
+            id="what each node lacks",
+        ),
         pytest.param(["-o", "name"], 1, "resourceclaim.resource.k8s.io/held", id="names"),
     ],
 )

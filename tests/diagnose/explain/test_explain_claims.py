@@ -107,7 +107,7 @@ def test_the_holder_of_a_device_is_named_and_the_pod_may_hope_dra_5() -> None:
     assert "gpu-0 in use by claim ml/held of train" in reason.message
     assert [remedy.to_json() for remedy in found.remedies] == [
         {
-            "action": "wait until the pods with ml/held have ended",
+            "action": "wait until claim ml/held of train has ended",
             "effect": "then devices of a may meet its claims",
             "patch": {},
         }
@@ -142,6 +142,7 @@ def test_the_selector_that_excludes_each_device_is_named_dra_5() -> None:
                     "owner": "claim ml/mine",
                 }
             ],
+            "counts": {"selector": 1},
         }
     ]
     assert "no driver publishes devices that the node reaches" in empty.message
@@ -155,8 +156,70 @@ def test_the_constraint_that_excludes_a_combination_is_named_dra_5() -> None:
     )  # fmt: skip
     assert f"meet matchAttribute {DRIVER}/model" in found.nodes[0].reasons[0].message
     assert [remedy.action for remedy in found.remedies] == [
-        f"remove the constraint on {DRIVER}/model, or ask for fewer devices"
+        f"remove the constraint on {DRIVER}/model; or ask for 1 of 2 devices in request gpu of claim ml/mine"
     ]
+
+
+GPUS = [device(f"gpu-{index}", model="H100") for index in range(8)]
+OTHERS = [claim(f"held{index}", held=f"a/gpu-{index}", by=f"p{index}") for index in range(2)]
+B200 = f"device.attributes['{DRIVER}'].model == 'B200'"
+TAINTED = [{**gpu, "taints": [{"key": "xid", "value": "79", "effect": "NoSchedule"}]} for gpu in GPUS[:1]]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "others", "published", "remedy"),
+    [
+        pytest.param(
+            claim("mine", selectors=[{"cel": {"expression": B200}}]), [], GPUS,
+            f"change the selector in request gpu of claim ml/mine, without which devices are left: {B200}",
+            id="the selector that takes none",
+        ),
+        pytest.param(
+            claim("mine", count=9), [], GPUS, "ask for 8 of 9 devices in request gpu of claim ml/mine",
+            id="more than there are",
+        ),
+        pytest.param(
+            claim("mine"), [], TAINTED, "tolerate the devices' taints in request gpu of claim ml/mine",
+            id="a tainted device",
+        ),
+        pytest.param(
+            claim("mine"), [claim("left", held="a/gpu-0")], GPUS[:1],
+            "delete claim ml/left, which no pod uses",
+            id="a claim that nobody uses has it",
+        ),
+        pytest.param(
+            claim("mine"), OTHERS, GPUS[:2],
+            "wait until one of these has ended: claim ml/held0 of p0, claim ml/held1 of p1",
+            id="each holder has enough",
+        ),
+        pytest.param(
+            claim("mine", count=2), OTHERS, GPUS[:2],
+            "wait until enough of these have ended: claim ml/held0 of p0, claim ml/held1 of p1",
+            id="no holder has enough",
+        ),
+    ],
+)  # fmt: skip
+def test_the_remedy_names_what_would_help(
+    wanted: Body, others: list[Body], published: list[Body], remedy: str
+) -> None:
+    objects = (node("a"), resource_slice("a", *published), ANY, wanted, *others, pod("mine"))
+    found = explained(*objects, version="1.36")
+    assert found.remedies[0].action == remedy
+
+
+def test_many_devices_are_counted_and_the_class_is_no_news() -> None:
+    parts = [device(f"gpu-{gpu}-mig-{place}") for gpu in range(8) for place in range(7)]
+    only = device_class("gpu", f"'model' in device.attributes['{DRIVER}']")
+    found = explained(
+        node("a"), resource_slice("a", *GPUS, *parts), only,
+        claim("mine", selectors=[{"cel": {"expression": "false"}}]), pod("mine"),
+    )  # fmt: skip
+    [reason] = found.nodes[0].reasons
+    assert reason.message == (
+        "claim ml/mine, request gpu: wants 1 of class gpu, 0 left "
+        "(8 devices not selected by claim ml/mine: false; 56 devices not of class gpu)"
+    )
+    assert reason.facts["requests"][0]["counts"] == {"selector": 8, "class": 56}  # type: ignore[index, call-overload]
 
 
 def test_where_something_else_stands_against_a_node_its_claims_alone_are_no_remedy() -> None:

@@ -77,11 +77,13 @@ class AllocationUnknown:
 AllocationAnswer: TypeAlias = ClaimDevices | AllocatorError | NodeCannotAllocate | AllocationUnknown
 
 
-def allocate(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> AllocationAnswer:
+def allocate(
+    claims: Sequence[ResourceClaim], node: Node, supply: Supply, *, most_steps: int = MOST_STEPS
+) -> AllocationAnswer:
     """The devices that the claims would be given on a node."""
     pools = pools_for(node, supply)
     try:
-        search = _Search(claims, node, supply, pools)
+        search = _Search(claims, node, supply, pools, most_steps)
         if search.solve():
             return ClaimDevices(tuple(tuple(devices) for devices in search.picked))
     except AllocationError as error:
@@ -89,7 +91,7 @@ def allocate(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> All
     except CelUnsupportedError as error:
         return AllocationUnknown(f"a CEL selector uses {error}")
     except _TooManyStepsError:
-        return AllocationUnknown(f"which devices fit: {MOST_STEPS} combinations were not enough")
+        return AllocationUnknown(f"which devices fit: {most_steps} combinations were not enough")
     except RecursionError:
         return AllocationUnknown("which devices fit: the claims ask too many requests")
     if any(pool.invalid for pool in pools):
@@ -151,9 +153,15 @@ class _Search:
     """One search. `picked` has a list per claim."""
 
     def __init__(
-        self, claims: Sequence[ResourceClaim], node: Node, supply: Supply, pools: tuple[Pool, ...]
+        self,
+        claims: Sequence[ResourceClaim],
+        node: Node,
+        supply: Supply,
+        pools: tuple[Pool, ...],
+        most_steps: int,
     ) -> None:
         self._supply = supply
+        self._most_steps = most_steps
         self._gates = supply.gates
         self._requests = Requests(supply, node, pools)
         self._asks = [self._requests.asks_of(claim) for claim in claims]
@@ -238,7 +246,7 @@ class _Search:
             raise _TooManyDevicesError
         for position, candidate in self._candidates(claim, ask, index, start):
             self._steps += 1
-            if self._steps > MOST_STEPS:
+            if self._steps > self._most_steps:
                 raise _TooManyStepsError
             undo = _Undo()
             if not self._choose(claim, ask, candidate, undo):

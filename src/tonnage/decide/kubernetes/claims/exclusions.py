@@ -21,6 +21,7 @@ from tonnage.decide.kubernetes.claims.device_requests import (
     candidates_of,
 )
 from tonnage.decide.kubernetes.claims.pools import Pool, pools_for
+from tonnage.decide.kubernetes.claims.relief import Relief, reliefs
 from tonnage.decide.kubernetes.claims.shared_capacity import consumption, fits
 from tonnage.decide.kubernetes.claims.supply import Supply
 from tonnage.decide.kubernetes.matching import untolerated
@@ -49,6 +50,11 @@ class Exclusion:
     detail: str = ""
     owner: str = ""
     """Whose the selector is: `class gpu.nvidia.com`, `claim ml/gpu`."""
+
+    @property
+    def by_class(self) -> bool:
+        """Whether the device is not of the class, which no change of the claim's selectors alters."""
+        return self.why is Why.SELECTOR and self.owner.startswith("class ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,8 @@ class Survey:
     in_time: bool = False
     incomplete: bool = False
     """A pool lacks slices that its driver has yet to publish."""
+    reliefs: tuple[Relief, ...] = ()
+    """What a request could give up, one thing, to be met there."""
 
 
 def survey(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Survey | None:
@@ -111,6 +119,7 @@ def survey(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Surve
         _culprit(claims, node, supply),
         isinstance(allocate(claims, node, idle), ClaimDevices),
         any(not pool.usable and not pool.invalid for pool in pools),
+        reliefs(claims, node, supply) if usable else (),
     )
 
 
