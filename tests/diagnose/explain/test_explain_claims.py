@@ -342,6 +342,27 @@ def test_every_replica_has_a_claim_of_its_own() -> None:
     assert answer.verdict is Verdict.NEVER
 
 
+@pytest.mark.parametrize(("memory", "fit"), [("30Gi", 2), ("20Gi", 4), (None, 1)])
+def test_replicas_share_a_gpu_as_far_as_its_memory_goes(memory: str | None, fit: int) -> None:
+    """Without an amount a claim has all of it."""
+    policy = {"default": "80Gi", "validRange": {"min": "1Mi", "step": "1Mi"}}
+    parts = {
+        "allowMultipleAllocations": True,
+        "capacity": {"memory": {"value": "80Gi", "requestPolicy": policy}},
+    }
+    [template, _, web] = replicas_with_claims(6, 1)
+    exactly = template["spec"]["spec"]["devices"]["requests"][0]["exactly"]
+    exactly |= {"capacity": {"requests": {"memory": memory}}} if memory else {}
+    cluster = snapshot_from_documents(
+        [node("a"), resource_slice("a", {**device("x"), **parts})], server_version="1.36"
+    )
+    manifests, snapshot = added_manifests([template, ANY, web], cluster, "ml")
+    [answer] = explain_together(manifests, snapshot)
+    assert answer.counts is not None
+    assert (answer.counts.fit, answer.nodes[0].reasons[0].code) == (fit, ClaimNotAllocatable.code)
+    assert "too little memory left of x beside claim ml/" in answer.nodes[0].reasons[0].message
+
+
 @pytest.mark.parametrize(
     ("hard", "fit"),
     [

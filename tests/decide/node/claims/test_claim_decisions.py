@@ -239,7 +239,7 @@ SLICED: Any = {"sharing": {"strategy": "TimeSlicing"}}
         ),
         pytest.param(
             status({"shareID": "8a1e"}),
-            "device n/gpu-0 of claim ml/train is a share of a GPU, and Tonnage publishes no shares",
+            "device n/gpu-0 of claim ml/train is a share of a GPU, and the node offers it to one claim alone",
             id="a-share",
         ),
         pytest.param(

@@ -30,7 +30,7 @@ from tonnage.decide.kubernetes.claims.shared_capacity import consumption, fits
 from tonnage.decide.kubernetes.claims.supply import Supply
 from tonnage.decide.kubernetes.matching import untolerated
 from tonnage.model.kubernetes.cluster import Node
-from tonnage.model.kubernetes.resource_claims import ClaimDeviceId, ResourceClaim
+from tonnage.model.kubernetes.resource_claims import ClaimDeviceId, Quantities, ResourceClaim
 
 MOST_STEPS: Final = 100_000
 INVALID_POOLS: Final = "invalid resource pools were encountered"
@@ -44,6 +44,8 @@ class Picked:
     request: str
     id: ClaimDeviceId
     admin: bool = False
+    consumed: Quantities | None = None
+    """What it takes of a device of which others may have parts, too; None: it has the device alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +314,7 @@ class _Search:
         if undo.shared is None:
             self._in_use.setdefault(candidate.id, []).append(claim)
             undo.marked = True
-        self.picked[claim].append(Picked(ask.name, candidate.id, ask.request.admin))
+        self.picked[claim].append(Picked(ask.name, candidate.id, ask.request.admin, undo.shared))
         undo.picked = True
         return True
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tonnage.model.kubernetes.feature_gates import CONDITIONS, PARTITIONS, SHARES, TAINTS, FeatureGates
 from tonnage.model.kubernetes.resource_claims import (
+    AllocatedDevice,
     ClaimDeviceId,
     DeviceClass,
     NodeScope,
@@ -88,7 +89,7 @@ class Supply:
     classes: Mapping[str, DeviceClass]
     claims: dict[tuple[str, str], ResourceClaim]
     held: dict[ClaimDeviceId, ResourceClaim]
-    parts: Mapping[ClaimDeviceId, Mapping[str, Fraction]]
+    parts: dict[ClaimDeviceId, dict[str, Fraction]]
     changed: list[str] = field(init=False, default_factory=list, compare=False, repr=False)
     """Nodes of whose own devices some were given by `put`, in order."""
     _selections: dict[str, Selection] = field(default_factory=dict)
@@ -105,7 +106,10 @@ class Supply:
             self.claims[claim.key] = claim
             for device in claim.allocation.devices if claim.allocation else ():
                 if not device.admin:
-                    self.held[device.id] = claim
+                    if device.share and self.gates.sharing:
+                        _consume(self.parts, device)
+                    else:
+                        self.held[device.id] = claim
                     pool = self.by_pool.get((device.id.driver, device.id.pool), ())
                     self.changed.extend(part.scope.name for part in pool if part.scope and part.scope.name)
 
@@ -191,7 +195,11 @@ def _holdings(
             if not (device.share and sharing):
                 held[device.id] = claim
                 continue
-            consumed = parts.setdefault(device.id, {})
-            for name, amount in device.consumed.items():
-                consumed[name] = consumed.get(name, Fraction(0)) + amount
+            _consume(parts, device)
     return held, parts
+
+
+def _consume(parts: dict[ClaimDeviceId, dict[str, Fraction]], device: AllocatedDevice) -> None:
+    consumed = parts.setdefault(device.id, {})
+    for name, amount in device.consumed.items():
+        consumed[name] = consumed.get(name, Fraction(0)) + amount

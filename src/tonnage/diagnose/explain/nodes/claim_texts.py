@@ -59,7 +59,14 @@ def survey_remedy(surveyed: Survey, view: ClusterView, otherwise: str) -> str:
         return "; or ".join(ways[:_MOST_RELIEFS])
     if surveyed.in_time:
         return "wait for devices"
+    if surveyed.requests and all(_of_other_class(request) for request in surveyed.requests):
+        return ""
     return "ask for fewer devices, or widen the selectors" if surveyed.reached else otherwise
+
+
+def _of_other_class(request: RequestSurvey) -> bool:
+    """Whether the node has devices, and none is of the request's class."""
+    return not request.left and all(exclusion.by_class for exclusion in request.exclusions)
 
 
 def _request_text(request: RequestSurvey, view: ClusterView) -> str:
@@ -88,7 +95,9 @@ def _causes(request: RequestSurvey, view: ClusterView) -> Iterator[str]:
             case Why.COUNTERS:
                 yield f"{names} need more of {_listed(_by_frequency(excluded))} than is left"
             case Why.CAPACITY:
-                yield f"{names} lack {_listed(_by_frequency(excluded))}"
+                beside = _listed(_holder(name, view) for name in _sharers(excluded, view))
+                amounts = _listed(_by_frequency(excluded))
+                yield f"too little {amounts} left of {names}{beside and f' beside {beside}'}"
             case Why.CONDITIONS:
                 yield f"{names} wait for {excluded[0].detail}, which this release cannot"
             case Why.OTHER_NODE:
@@ -143,16 +152,20 @@ def _waits(surveyed: Survey, view: ClusterView) -> Iterator[str]:
     if not surveyed.in_time:
         return
     short = [request for request in surveyed.requests if not request.met]
-    counted = Counter(e.detail for request in short for e in request.exclusions_of(Why.IN_USE))
-    counted += Counter(
+    in_use = Counter(e.detail for request in short for e in request.exclusions_of(Why.IN_USE))
+    counted = in_use + Counter(
         holder
         for request in short
         for part in dict.fromkeys((e.device[:2], e.detail) for e in request.exclusions_of(Why.COUNTERS))
         for holder in _counter_holders(*part, view)
     )
+    counted += Counter(
+        holder for request in short for holder in _sharers(request.exclusions_of(Why.CAPACITY), view)
+    )
     if not counted:
         return
-    missing = short[0].needs - short[0].left if len(short) == 1 else 0
+    whole = all(name in in_use for name in counted)  # of parts of devices nobody's end is known to be enough
+    missing = short[0].needs - short[0].left if len(short) == 1 and whole else 0
     enough = [name for name, devices in counted.items() if missing and devices >= missing]
     unused = [name for name in enough or counted if not _users(name, view)]
     busy = [_holder(name, view) for name in enough or counted if name not in unused]
@@ -166,6 +179,16 @@ def _waits(surveyed: Survey, view: ClusterView) -> Iterator[str]:
         yield f"wait until {busy[0]} has ended"
     else:
         yield f"wait until {'one of these has' if enough else 'enough of these have'} ended: {_listed(busy)}"
+
+
+def _sharers(excluded: Iterable[Exclusion], view: ClusterView) -> list[str]:
+    """The claims that have parts of devices."""
+    shared = {exclusion.device for exclusion in excluded} & view.supply.parts.keys()
+    return [
+        str(claim)
+        for claim in (view.supply.claims.values() if shared else ())
+        if claim.allocation is not None and any(device.id in shared for device in claim.allocation.devices)
+    ]
 
 
 def _counter_holders(pool: tuple[str, str], sets: str, view: ClusterView) -> list[str]:
