@@ -13,6 +13,7 @@ from tonnage.decide.kubernetes.claims.allocator import (
     ClaimDevices,
     NodeCannotAllocate,
 )
+from tonnage.decide.kubernetes.claims.extended_resources import claim_on
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_shown, supply_of, tainted
 from tonnage.decide.kubernetes.view import ClusterView
@@ -63,6 +64,8 @@ def give_devices(pod: Pod, node: Node, allocator: Allocator) -> str:
     """Give the pod's claims their devices on the node; what hides which these are, in words, or nothing."""
     supply = allocator.supply
     waiting = claims_of(pod, supply.claims).waiting
+    if (by_count := claim_on(pod, node, supply)) is not None:
+        waiting = (*waiting, by_count)
     if not waiting:
         return ""
     answer = allocator.on(node, waiting)

@@ -14,10 +14,12 @@ from tonnage.decide.kubernetes.claims.exclusions import (
     survey,
     survey_moved,
 )
+from tonnage.decide.kubernetes.claims.extended_resources import claim_on
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
 from tonnage.diagnose.explain.nodes.claim_texts import no_devices_text, survey_remedy, survey_text
 from tonnage.model.kubernetes.cluster import Node, Pod
+from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.reasons.facts import ExcludedDevice, RequestShortage
 from tonnage.model.reasons.pod.claims import ClaimNotAllocatable
 from tonnage.model.reasons.reason import Reason
@@ -42,27 +44,33 @@ class Surveys:
     """
 
     def __init__(self, pod: Pod, view: ClusterView, kind_of: Callable[[str], int] | None = None) -> None:
-        self.claims = claims_of(pod, view.supply.claims).waiting
+        self._pod = pod
+        self._claims = claims_of(pod, view.supply.claims).waiting
         self._supply = view.supply
         self._kind_of = kind_of
         self._by_kind: dict[int, tuple[str, Survey | None]] = {}
 
+    def claims_on(self, node: Node) -> tuple[ResourceClaim, ...]:
+        """The claims that wait for devices, with that for what a class stands for on the node."""
+        own = claim_on(self._pod, node, self._supply)
+        return self._claims if own is None else (*self._claims, own)
+
     def of(self, node: Node) -> Survey | None:
         """The survey of a node; None when a selector fails or cannot be evaluated."""
         if self._kind_of is None:
-            return survey(self.claims, node, self._supply)
+            return survey(self.claims_on(node), node, self._supply)
         kind = self._kind_of(node.name)
         if kind not in self._by_kind:
-            self._by_kind[kind] = node.name, survey(self.claims, node, self._supply)
+            self._by_kind[kind] = node.name, survey(self._claims, node, self._supply)
         origin, surveyed = self._by_kind[kind]
         if surveyed is None or surveyed.pools:  # which name the pool
-            return survey(self.claims, node, self._supply)
+            return survey(self._claims, node, self._supply)
         return survey_moved(surveyed, origin, node.name, self._supply)
 
 
 def with_survey(reason: ClaimNotAllocatable, surveys: Surveys, node: NodeView, view: ClusterView) -> Reason:
     """The reason of a node without devices for the pod's claims, told device by device."""
-    claims = surveys.claims
+    claims = surveys.claims_on(node.node)
     if len(view.nodes) > _MOST_NODES and node.name not in view.supply.by_node:
         return replace(reason, message=no_devices_text(claims))
     surveyed = surveys.of(node.node)
@@ -83,7 +91,8 @@ def with_survey(reason: ClaimNotAllocatable, surveys: Surveys, node: NodeView, v
 def devices_for(pod: Pod, node: NodeView, view: ClusterView) -> dict[str, tuple[str, ...]]:
     """The devices that the pod's claims have, or would be given on a node, by `resourceclaims/NAME`."""
     claims = claims_of(pod, view.supply.claims)
-    waiting = claims.waiting
+    own = claim_on(pod, node.node, view.supply)
+    waiting = claims.waiting if own is None else (*claims.waiting, own)
     allocated = view.allocator.devices_on(node.node, waiting) if waiting else ()
     by_claim = {
         claim.name: [device.id for device in claim.allocation.devices]

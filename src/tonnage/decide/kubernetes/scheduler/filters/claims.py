@@ -11,6 +11,7 @@ from tonnage.decide.kubernetes.claims.allocator import (
     ClaimDevices,
     NodeCannotAllocate,
 )
+from tonnage.decide.kubernetes.claims.extended_resources import backed_by_classes, claim_on
 from tonnage.decide.kubernetes.claims.pod_claims import PodClaims, claims_of
 from tonnage.decide.kubernetes.matching import term_matches
 from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
@@ -28,18 +29,21 @@ NOT_THERE: Final = "resourceclaim not available on the node"
 
 def prepare(pod: Pod, view: ClusterView) -> Check | None:
     """Refuse nodes that cannot give the claims without devices some, or cannot reach those of the others."""
-    if not pod.claims or not view.profile.allocates:
+    if not view.profile.allocates:
         return None
+    by_class = bool(backed_by_classes(pod, view.supply))
     claims = claims_of(pod, view.supply.claims)
-    if not claims.claims:
+    if not claims.claims and not by_class:
         return None
-    waiting = claims.waiting
 
     def check(node: NodeView) -> PluginRefusal | None:
+        waiting = claims.waiting
+        if by_class and (own := claim_on(pod, node.node, view.supply)) is not None:
+            waiting = (*waiting, own)
         if waiting:
             answer = view.allocator.on(node.node, waiting)
             if not isinstance(answer, ClaimDevices):
-                return _refused(claims, answer, node)
+                return _refused(waiting, answer, node)
         away = unreachable(claims, node)
         if not away:
             return None
@@ -73,9 +77,11 @@ def unreachable(claims: PodClaims, node: NodeView) -> tuple[ResourceClaim, ...]:
 
 
 def _refused(
-    claims: PodClaims, answer: AllocatorError | NodeCannotAllocate | AllocationUnknown, node: NodeView
+    waiting: tuple[ResourceClaim, ...],
+    answer: AllocatorError | NodeCannotAllocate | AllocationUnknown,
+    node: NodeView,
 ) -> PluginRefusal:
-    names = tuple(str(claim) for claim in claims.waiting)
+    names = tuple(str(claim) for claim in waiting)
     reason: Reason
     if isinstance(answer, AllocatorError):
         reason = ClaimError(
