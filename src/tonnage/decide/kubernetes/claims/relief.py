@@ -30,13 +30,14 @@ class ReliefKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Relief:
-    """One change that is enough. `detail` is the selector, or the capacities; `count` is what fits."""
+    """One change that is enough. `detail` is the selector, or the capacities; `count` of `of` devices fit."""
 
     kind: ReliefKind
     claim: ResourceClaim
     request: str = ""
     detail: str = ""
     count: int = 0
+    of: int = 0
 
 
 def reliefs(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> tuple[Relief, ...]:
@@ -56,29 +57,34 @@ class _Trials:
     def enough(self) -> Iterator[Relief]:
         for place, claim in enumerate(self._claims):
             for number, request in enumerate(claim.requests):
-                if not request.alternatives:
-                    yield from self._of_request(place, number)
+                for part in request.alternatives or (request,):
+                    yield from self._of_request(place, number, part)
 
-    def _of_request(self, place: int, number: int) -> Iterator[Relief]:
+    def _of_request(self, place: int, number: int, request: DeviceRequest) -> Iterator[Relief]:
+        """Changes of a request, or of one alternative of it."""
         claim = self._claims[place]
-        request = claim.requests[number]
+        whole = claim.requests[number]
+        name = f"{whole.name}/{request.name}" if whole.alternatives else whole.name
 
         def suffices(changed: DeviceRequest) -> bool:
+            if whole.alternatives:
+                parts = tuple(changed if part is request else part for part in whole.alternatives)
+                changed = replace(whole, alternatives=parts)
             requests = (*claim.requests[:number], changed, *claim.requests[number + 1 :])
             return self._fits(place, replace(claim, requests=requests))
 
         for index, expression in enumerate(request.selectors):
             others = (*request.selectors[:index], *request.selectors[index + 1 :])
             if suffices(replace(request, selectors=others)):
-                yield Relief(ReliefKind.SELECTOR, claim, request.name, expression)
+                yield Relief(ReliefKind.SELECTOR, claim, name, expression)
         if request.capacity and suffices(replace(request, capacity=None)):
-            yield Relief(ReliefKind.CAPACITY, claim, request.name, ", ".join(sorted(request.capacity)))
+            yield Relief(ReliefKind.CAPACITY, claim, name, ", ".join(sorted(request.capacity)))
         if self._supply.gates.taints and suffices(replace(request, tolerations=_ALL_TAINTS)):
-            yield Relief(ReliefKind.TAINT, claim, request.name)
+            yield Relief(ReliefKind.TAINT, claim, name)
         if request.mode == Mode.EXACT and request.count > 1:
             count = _most(request.count - 1, lambda count: suffices(replace(request, count=count)))
             if count:
-                yield Relief(ReliefKind.COUNT, claim, request.name, count=count)
+                yield Relief(ReliefKind.COUNT, claim, name, count=count, of=request.count)
 
     def _fits(self, place: int, claim: ResourceClaim) -> bool:
         self._left -= 1

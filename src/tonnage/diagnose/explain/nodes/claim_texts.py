@@ -33,11 +33,13 @@ def survey_text(surveyed: Survey, view: ClusterView, claims: tuple[ResourceClaim
     parts = [f"the pool {pool}" for pool in surveyed.pools]
     if not surveyed.reached and not parts:
         return no_devices_text(claims)
-    short = [request for request in surveyed.requests if not request.met]
+    short = surveyed.short
     parts += [_request_text(request, view) for request in short]
     if not short and surveyed.constraint is not None:
         name = "distinctAttribute" if surveyed.constraint.distinct else "matchAttribute"
         parts.append(f"the free devices together do not meet {name} {surveyed.constraint.attribute}")
+        if surveyed.without_attribute:
+            parts[-1] += f", which {surveyed.without_attribute} of them do not have"
     elif not short:
         parts.append("each request can be met alone, but not all of them at once")
     return "; ".join(parts)
@@ -94,6 +96,8 @@ def _causes(request: RequestSurvey, view: ClusterView) -> Iterator[str]:
                 yield f"{names} tainted {_listed(_by_frequency(excluded))}"
             case Why.COUNTERS:
                 yield f"{names} need more of {_listed(_by_frequency(excluded))} than is left"
+            case Why.CAPACITY if excluded[0].owner:
+                yield f"{names} without the capacity {excluded[0].owner}, by the name that is published"
             case Why.CAPACITY:
                 beside = _listed(_holder(name, view) for name in _sharers(excluded, view))
                 amounts = _listed(_by_frequency(excluded))
@@ -151,7 +155,7 @@ def _waits(surveyed: Survey, view: ClusterView) -> Iterator[str]:
     """Whose end would bring devices: each of those who have enough, or all where none has."""
     if not surveyed.in_time:
         return
-    short = [request for request in surveyed.requests if not request.met]
+    short = surveyed.short
     in_use = Counter(e.detail for request in short for e in request.exclusions_of(Why.IN_USE))
     counted = in_use + Counter(
         holder
@@ -209,9 +213,8 @@ def _relief_text(relief: Relief) -> str:
         case ReliefKind.SELECTOR:
             return f"change the selector {where}, without which devices are left: {_cut(relief.detail)}"
         case ReliefKind.COUNT:
-            count = next(part.count for part in relief.claim.requests if part.name == relief.request)
-            return f"ask for {relief.count} of {count} devices {where}"
+            return f"ask for {relief.count} of {relief.of} devices {where}"
         case ReliefKind.CAPACITY:
-            return f"ask for less {relief.detail} {where}"
+            return f"change the capacity {relief.detail} that is asked for {where}"
         case ReliefKind.TAINT:
             return f"tolerate the devices' taints {where}"

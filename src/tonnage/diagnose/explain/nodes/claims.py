@@ -109,7 +109,7 @@ def _words(surveyed: Survey) -> list[str]:
     """What excludes devices there, in few words."""
     if not surveyed.reached and not surveyed.pools:
         return ["none published"]
-    short = [request for request in surveyed.requests if not request.met]
+    short = surveyed.short
     causes = [_SHORT[why] for why in Why if any(request.exclusions_of(why) for request in short)]
     causes += ["too few"] if any(not request.exclusions for request in short) else []
     causes += ["not together"] if not short else []
