@@ -124,6 +124,19 @@ def test_each_claim_has_a_row_and_what_is_amiss_stands_below(
     assert "ml/left: no pod uses it, and its devices stay allocated until it is deleted" in printed
 
 
+def test_a_claim_with_a_part_of_a_device_says_how_much(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = claim("part", "gpu-0", pods=("train",))
+    [grant] = part["status"]["allocation"]["devices"]["results"]
+    grant |= {"shareID": "8a1e", "consumedCapacity": {"memory": "20Gi", "shares": "1", "idle": "0"}}
+    file = tmp_path / "part.json"
+    items = [NODE, part, pod("train", "part", "a100-0"), published("gpu-0")]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert run(["claims", "--snapshot", str(file)], "tonnage") == 0
+    assert "gpu-0 (20Gi memory, 1 shares)" in capsys.readouterr().out
+
+
 def test_one_claim_in_order_is_exit_status_0(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["claims", "held", "--snapshot", cluster, "-o", "json"], "tonnage") == 0
     [row] = json.loads(capsys.readouterr().out)["items"]
@@ -136,6 +149,7 @@ def test_one_claim_in_order_is_exit_status_0(cluster: str, capsys: pytest.Captur
         "node": "a100-0",
         "pods": ["train"],
         "why": None,
+        "consumed": [{}],
         "remedy": None,
         "details": [],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
@@ -90,8 +90,15 @@ def _amiss(row: ClaimRow, *, wide: bool) -> Iterator[str]:
             yield f"  do: {wait.remedy}"
 
 
+def _device(device: str, part: Mapping[str, str]) -> str:
+    """Its name, with what the claim takes of it where it has a part."""
+    amounts = ", ".join(f"{amount} {name}" for name, amount in part.items())
+    name = device.rpartition("/")[2]
+    return f"{name} ({amounts})" if amounts else name
+
+
 def _cells(row: ClaimRow) -> tuple[str, ...]:
-    devices = ", ".join(device.rpartition("/")[2] for device in row.devices)
+    devices = ", ".join(map(_device, row.devices, row.parts))
     return (
         f"{row.namespace}/{row.name}",
         row.state.value,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -13,7 +13,8 @@ from tonnage.diagnose.explain.explain import explain, explain_on
 from tonnage.diagnose.fleet.claim_pools import pods_by_claim
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
-from tonnage.model.kubernetes.resource_claims import ResourceClaim
+from tonnage.model.kubernetes.quantity import write_device_quantity
+from tonnage.model.kubernetes.resource_claims import AllocatedDevice, ResourceClaim
 from tonnage.model.verdict import Explanation
 
 _MOST_EXPLAINED: Final = 200
@@ -34,7 +35,10 @@ class ClaimState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClaimRow:
-    """One claim. `devices` are `driver/pool/device`, `pods` those that name it; `wait` says what is amiss."""
+    """One claim. `devices` are `driver/pool/device`, `pods` those that name it; `wait` says what is amiss.
+
+    `parts`: by device, what the claim takes of each capacity, where others may have parts of it, too.
+    """
 
     namespace: str
     name: str
@@ -44,6 +48,7 @@ class ClaimRow:
     node: str = ""
     pods: tuple[str, ...] = ()
     wait: ClaimWait = NOTHING
+    parts: tuple[Mapping[str, str], ...] = ()
 
     @property
     def in_order(self) -> bool:
@@ -58,6 +63,7 @@ class ClaimRow:
             "state": self.state.value,
             "classes": [*self.classes],
             "devices": [*self.devices],
+            "consumed": [dict(part) for part in self.parts],
             "node": self.node or None,
             "pods": [*self.pods],
             "why": self.wait.why or None,
@@ -105,6 +111,7 @@ class _Claims:
                 node=bound or _node_of(claim),
                 pods=tuple(pod.name for pod in pods),
                 wait=self._wait(claim, state, pods),
+                parts=tuple(_amounts(device) for device in devices),
             )
 
     def _state(self, claim: ResourceClaim) -> ClaimState:
@@ -133,6 +140,12 @@ class _Claims:
         if self._ground is None:
             self._ground = ground_of(self._snapshot)
         return explain_on(self._ground, pod, trying=False)
+
+
+def _amounts(device: AllocatedDevice) -> dict[str, str]:
+    """What a share is of, by capacity; nothing of a device that is a claim's alone."""
+    consumed = device.consumed.items() if device.share else ()
+    return {name: write_device_quantity(amount) for name, amount in consumed if amount}
 
 
 def _node_of(claim: ResourceClaim) -> str:

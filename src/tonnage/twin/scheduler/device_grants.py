@@ -6,17 +6,13 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/stable (allocator
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
-from typing import Final
 from uuid import uuid4
 
 from tonnage.decide.kubernetes.claims.allocator import Picked
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mappings, number, text, texts
-from tonnage.model.kubernetes.quantity import write_quantity
+from tonnage.model.kubernetes.quantity import write_device_quantity
 from tonnage.model.kubernetes.resource_claims import ClaimDeviceId
-
-_MI: Final = 1 << 20
 
 
 def allocation_of(
@@ -39,14 +35,11 @@ def _allocation_result(device_grant: Picked) -> JsonObject:
     driver, pool, device = device_grant.id
     entry: JsonObject = {"request": device_grant.request, "driver": driver, "pool": pool, "device": device}
     if device_grant.consumed is not None:
-        amounts: JsonObject = {name: _quantity(amount) for name, amount in device_grant.consumed.items()}
+        amounts: JsonObject = {
+            name: write_device_quantity(amount) for name, amount in device_grant.consumed.items()
+        }
         entry |= {"shareID": str(uuid4()), "consumedCapacity": amounts}
     return {**entry, "adminAccess": True} if device_grant.admin else entry
-
-
-def _quantity(amount: Fraction) -> str:
-    """An amount as quantities of devices are written: by powers of 1024 where it is whole Mi."""
-    return write_quantity(amount, "binary" if amount and amount % _MI == 0 else "decimal")
 
 
 def _requests(claim: JsonObject, parts: set[str]) -> Iterator[tuple[str, str, str]]:
