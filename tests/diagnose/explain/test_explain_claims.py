@@ -604,6 +604,19 @@ def test_of_two_classes_for_a_resource_the_later_counts_then_the_first_by_name()
     assert (later.verdict, first.verdict) == (Verdict.FITS, Verdict.NEVER)
 
 
+def test_nodes_with_alike_devices_answer_alike_and_each_names_who_has_its_own() -> None:
+    names = [f"n{index}" for index in range(4)]
+    slices = [resource_slice(name, device("gpu-0"), device("gpu-1")) for name in names]
+    held = [claim(f"of-{name}", held=f"{name}/gpu-0", by=f"pod-{name}") for name in names]
+    answer = explained(*map(node, names), *slices, *held, NAMED, by_count(2), version="1.36")
+    messages = [verdict.reasons[0].message for verdict in answer.nodes]
+    assert messages == [
+        "claim ml/p-extended-resources, request container-0-request-1: wants 2 of class gpu, 1 left "
+        f"(gpu-0 in use by claim ml/of-{name} of pod-{name})"
+        for name in names
+    ]
+
+
 def test_replicas_that_count_devices_share_what_claims_have() -> None:
     replicas = replicas_with_claims(3, 1)[2]
     template = by_count(1)["spec"]

@@ -68,7 +68,8 @@ def survey_remedy(surveyed: Survey, view: ClusterView, otherwise: str) -> str:
 
 def _of_other_class(request: RequestSurvey) -> bool:
     """Whether the node has devices, and none is of the request's class."""
-    return not request.left and all(exclusion.by_class for exclusion in request.exclusions)
+    excluded = request.exclusions
+    return bool(excluded) and not request.left and all(exclusion.by_class for exclusion in excluded)
 
 
 def _request_text(request: RequestSurvey, view: ClusterView) -> str:

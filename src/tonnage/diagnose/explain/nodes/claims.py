@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Final
 
+from tonnage.decide.kubernetes.claims.alike import kind_on
 from tonnage.decide.kubernetes.claims.exclusions import (
     RequestSurvey,
     Survey,
@@ -48,7 +49,7 @@ class Surveys:
         self._claims = claims_of(pod, view.supply.claims).waiting
         self._supply = view.supply
         self._kind_of = kind_of
-        self._by_kind: dict[int, tuple[str, Survey | None]] = {}
+        self._by_kind: dict[Hashable, tuple[str, Survey | None]] = {}
 
     def claims_on(self, node: Node) -> tuple[ResourceClaim, ...]:
         """The claims that wait for devices, with that for what a class stands for on the node."""
@@ -57,15 +58,22 @@ class Surveys:
 
     def of(self, node: Node) -> Survey | None:
         """The survey of a node; None when a selector fails or cannot be evaluated."""
-        if self._kind_of is None:
-            return survey(self.claims_on(node), node, self._supply)
-        kind = self._kind_of(node.name)
+        claims = self.claims_on(node)
+        kind = self._kind(node, claims)
+        if kind is None:
+            return survey(claims, node, self._supply)
         if kind not in self._by_kind:
-            self._by_kind[kind] = node.name, survey(self._claims, node, self._supply)
+            self._by_kind[kind] = node.name, survey(claims, node, self._supply)
         origin, surveyed = self._by_kind[kind]
         if surveyed is None or surveyed.pools:  # which name the pool
-            return survey(self._claims, node, self._supply)
+            return survey(claims, node, self._supply)
         return survey_moved(surveyed, origin, node.name, self._supply)
+
+    def _kind(self, node: Node, claims: tuple[ResourceClaim, ...]) -> Hashable:
+        """What the node's devices are to the claims, equal for nodes that answer alike; None: ask each."""
+        if self._kind_of is not None:
+            return self._kind_of(node.name)
+        return kind_on(node, claims, self._supply) if len(claims) > len(self._claims) else None
 
 
 def with_survey(reason: ClaimNotAllocatable, surveys: Surveys, node: NodeView, view: ClusterView) -> Reason:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Final
 
+from tonnage.decide.kubernetes.claims.alike import kind_on
 from tonnage.decide.kubernetes.claims.allocator import (
+    AllocationAnswer,
     AllocationUnknown,
     AllocatorError,
     ClaimDevices,
@@ -16,7 +18,7 @@ from tonnage.decide.kubernetes.claims.pod_claims import PodClaims, claims_of
 from tonnage.decide.kubernetes.matching import term_matches
 from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
-from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.cluster import Node, Pod
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.reasons.pod.claims import ClaimElsewhere, ClaimError, ClaimNotAllocatable
 from tonnage.model.reasons.pod.pods import NotModelled
@@ -36,12 +38,24 @@ def prepare(pod: Pod, view: ClusterView) -> Check | None:
     if not claims.claims and not by_class:
         return None
 
+    refusals: dict[Hashable, AllocationAnswer] = {}
+
+    def answer_of(node: Node, waiting: tuple[ResourceClaim, ...]) -> AllocationAnswer:
+        """The allocator's answer; a refusal is that of every node whose devices are alike."""
+        kind = kind_on(node, waiting, view.supply) if by_class else None
+        if kind in refusals:
+            return refusals[kind]
+        answer = view.allocator.on(node, waiting)
+        if kind is not None and isinstance(answer, NodeCannotAllocate):
+            refusals[kind] = answer
+        return answer
+
     def check(node: NodeView) -> PluginRefusal | None:
         waiting = claims.waiting
         if by_class and (own := claim_on(pod, node.node, view.supply)) is not None:
             waiting = (*waiting, own)
         if waiting:
-            answer = view.allocator.on(node.node, waiting)
+            answer = answer_of(node.node, waiting)
             if not isinstance(answer, ClaimDevices):
                 return _refused(waiting, answer, node)
         away = unreachable(claims, node)
