@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from support.claim_kubelet import eventually
-from support.claim_node import ALL, HARDWARE, NODE, SOME, ClaimNode, names
+from support.claim_node import ALL, HARDWARE, NODE, SOME, ClaimNode, names, sharing
 from support.claim_reports import holders, reported
+from tonnage.adapters.clock import SystemClock
 from tonnage.agent.options import STATE
 from tonnage.decide.node.cdi.rules import spec_problems
 from tonnage.decide.node.claims.slices import MARK
 from tonnage.model.devices.claims import DRIVER, ClaimRef
+from tonnage.model.devices.inventory import TimeSlice
+from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.wire import kinds
 from tonnage.wire.kubelet.claim_methods import V1, V1BETA1
 
