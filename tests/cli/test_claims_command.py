@@ -119,8 +119,22 @@ def test_each_claim_has_a_row_and_what_is_amiss_stands_below(
         ["ml/left", "unused", "gpu-1", "a100-0", "-", DRIVER],
     ]
     assert "ml/idle: no pod uses it: devices are allocated with the first" in printed
-    assert "ml/large: claim ml/large, request gpu: wants 3 of class gpu.nvidia.com" in printed
+    assert "ml/large: request gpu wants 3 of class gpu.nvidia.com; 0 left on a100-0 (2 in use)" in printed
+    assert "  do: " not in printed.partition("ml/large: ")[0]
     assert "ml/left: no pod uses it, and its devices stay allocated until it is deleted" in printed
+
+
+def test_a_claim_with_a_part_of_a_device_says_how_much(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = claim("part", "gpu-0", pods=("train",))
+    [grant] = part["status"]["allocation"]["devices"]["results"]
+    grant |= {"shareID": "8a1e", "consumedCapacity": {"memory": "20Gi", "shares": "1", "idle": "0"}}
+    file = tmp_path / "part.json"
+    items = [NODE, part, pod("train", "part", "a100-0"), published("gpu-0")]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert run(["claims", "--snapshot", str(file)], "tonnage") == 0
+    assert "gpu-0 (20Gi memory, 1 shares)" in capsys.readouterr().out
 
 
 def test_one_claim_in_order_is_exit_status_0(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,6 +149,9 @@ def test_one_claim_in_order_is_exit_status_0(cluster: str, capsys: pytest.Captur
         "node": "a100-0",
         "pods": ["train"],
         "why": None,
+        "consumed": [{}],
+        "remedy": None,
+        "details": [],
     }
 
 
@@ -143,6 +160,13 @@ def test_one_claim_in_order_is_exit_status_0(cluster: str, capsys: pytest.Captur
     [
         pytest.param(["hold"], 2, 'no ResourceClaim is named "hold"', id="misspelt"),
         pytest.param(["-n", "nobody"], 0, "No ResourceClaim in namespace nobody was found.", id="none-there"),
+        pytest.param(
+            ["large", "-o", "wide"],
+            1,
+            "  a100-0: claim ml/large, request gpu: wants 3 of class gpu.nvidia.com, 0 left "
+            "(gpu-0, gpu-1 in use by claim ml/held of train, claim ml/left)",
+            id="what each node lacks",
+        ),
         pytest.param(["-o", "name"], 1, "resourceclaim.resource.k8s.io/held", id="names"),
     ],
 )

@@ -88,14 +88,18 @@ class ClaimNode:
         listing: list[Any] = (await self.api.list(kinds.EVENT, namespace="default")).items
         return listing
 
-    async def claim(self, name: str, *devices: str, **allocation: Any) -> ClaimRef:
-        """A claim that the scheduler has given these devices."""
+    async def claim(self, name: str, *devices: str, share: str = "", **allocation: Any) -> ClaimRef:
+        """A claim that the scheduler has given these devices, or parts of them."""
         request = {"deviceClassName": "gpu.nvidia.com"}
         spec = {"devices": {"requests": [{"name": "gpu", "exactly": request}]}}
         made = await self.api.create(
             kinds.RESOURCE_CLAIM, {"metadata": {"name": name}, "spec": spec}, namespace="ml"
         )
-        results = [{"request": "gpu", "driver": DRIVER, "pool": NODE, "device": device} for device in devices]
+        results: list[Any] = [
+            {"request": "gpu", "driver": DRIVER, "pool": NODE, "device": device} for device in devices
+        ]
+        for entry in results if share else ():
+            entry |= {"shareID": share, "consumedCapacity": {"memory": "10Gi"}}
         status = {
             "allocation": {"devices": {"results": results, **allocation}},
             "reservedFor": [{"resource": "pods", "name": f"{name}-pod", "uid": f"uid-of-{name}"}],

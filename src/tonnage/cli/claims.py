@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
@@ -28,12 +28,13 @@ _MOST_NAMED: Final = 10
     epilog=examples(
         "tonnage claims",
         "tonnage claims -n ml-team-a               # of one namespace",
+        "tonnage claims train-gpu-x7k2p -o wide    # what excludes each device",
         "tonnage claims train-gpu-x7k2p -o json",
         "kubectl get resourceclaims,resourceslices,pods,nodes -A -o json | tonnage claims --snapshot -",
     ),
 )
 @click.argument("names", nargs=-1, metavar="[CLAIM]...")
-@common_options(output=("text", "json", "yaml", "name"), cluster=True, namespace=True, snapshot=True)
+@common_options(output=("text", "wide", "json", "yaml", "name"), cluster=True, namespace=True, snapshot=True)
 def command(common: Common, names: tuple[str, ...]) -> int:
     """Exit status 1 when a claim waits, or keeps devices that nobody uses."""
     from tonnage.diagnose.claims import claim_rows
@@ -72,14 +73,32 @@ def _show(rows: Sequence[ClaimRow], common: Common, unread: Collection[str]) -> 
     else:
         cells = [_cells(row) for row in rows]
         say(table(_HEAD, cells))
-        amiss = [f"{row.namespace}/{row.name}: {row.why}" for row in rows if row.why]
+        wide = common.output == "wide" or common.verbose
+        amiss = [line for row in rows for line in _amiss(row, wide=wide)]
         if amiss:
             say("")
             say(lines(amiss))
 
 
+def _amiss(row: ClaimRow, *, wide: bool) -> Iterator[str]:
+    """What is amiss with a claim and what to do; `wide`: what excludes which device on each node, too."""
+    wait = row.wait
+    if wait.why:
+        yield f"{row.namespace}/{row.name}: {wait.why}"
+        yield from (f"  {line}" for line in wait.details if wide)
+        if wait.remedy:
+            yield f"  do: {wait.remedy}"
+
+
+def _device(device: str, part: Mapping[str, str]) -> str:
+    """Its name, with what the claim takes of it where it has a part."""
+    amounts = ", ".join(f"{amount} {name}" for name, amount in part.items())
+    name = device.rpartition("/")[2]
+    return f"{name} ({amounts})" if amounts else name
+
+
 def _cells(row: ClaimRow) -> tuple[str, ...]:
-    devices = ", ".join(device.rpartition("/")[2] for device in row.devices)
+    devices = ", ".join(map(_device, row.devices, row.parts))
     return (
         f"{row.namespace}/{row.name}",
         row.state.value,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from tonnage.diagnose.claim_waits import NOTHING, ClaimWait, wait_of
 from tonnage.diagnose.cluster_view import Ground, ground_of
 from tonnage.diagnose.explain.explain import explain, explain_on
 from tonnage.diagnose.fleet.claim_pools import pods_by_claim
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
-from tonnage.model.kubernetes.resource_claims import ResourceClaim
+from tonnage.model.kubernetes.quantity import write_device_quantity
+from tonnage.model.kubernetes.resource_claims import AllocatedDevice, ResourceClaim
 from tonnage.model.verdict import Explanation
 
 _MOST_EXPLAINED: Final = 200
@@ -33,7 +35,10 @@ class ClaimState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClaimRow:
-    """One claim. `devices` are `driver/pool/device`, `pods` those that name it; `why` says what is amiss."""
+    """One claim. `devices` are `driver/pool/device`, `pods` those that name it; `wait` says what is amiss.
+
+    `parts`: by device, what the claim takes of each capacity, where others may have parts of it, too.
+    """
 
     namespace: str
     name: str
@@ -42,12 +47,13 @@ class ClaimRow:
     devices: tuple[str, ...] = ()
     node: str = ""
     pods: tuple[str, ...] = ()
-    why: str = ""
+    wait: ClaimWait = NOTHING
+    parts: tuple[Mapping[str, str], ...] = ()
 
     @property
     def in_order(self) -> bool:
         """Whether nothing is amiss."""
-        return not self.why
+        return not self.wait.why
 
     def to_json(self) -> JsonObject:
         """Every key always present."""
@@ -57,9 +63,12 @@ class ClaimRow:
             "state": self.state.value,
             "classes": [*self.classes],
             "devices": [*self.devices],
+            "consumed": [dict(part) for part in self.parts],
             "node": self.node or None,
             "pods": [*self.pods],
-            "why": self.why or None,
+            "why": self.wait.why or None,
+            "remedy": self.wait.remedy or None,
+            "details": [*self.wait.details],
         }
 
 
@@ -101,7 +110,8 @@ class _Claims:
                 devices=tuple(str(device.id) for device in devices),
                 node=bound or _node_of(claim),
                 pods=tuple(pod.name for pod in pods),
-                why=self._why(claim, state, pods),
+                wait=self._wait(claim, state, pods),
+                parts=tuple(_amounts(device) for device in devices),
             )
 
     def _state(self, claim: ResourceClaim) -> ClaimState:
@@ -111,28 +121,18 @@ class _Claims:
             return ClaimState.HELD
         return ClaimState.ALLOCATED if claim.reserved_for else ClaimState.UNUSED
 
-    def _why(self, claim: ResourceClaim, state: ClaimState, pods: tuple[Pod, ...]) -> str:
+    def _wait(self, claim: ResourceClaim, state: ClaimState, pods: tuple[Pod, ...]) -> ClaimWait:
         """What keeps the claim from its devices, or its pods from theirs; empty: nothing."""
         waiting = [pod for pod in pods if pod.status.phase == "Pending"]
         if state is ClaimState.UNUSED:
-            return "no pod uses it, and its devices stay allocated until it is deleted"
+            return ClaimWait("no pod uses it, and its devices stay allocated until it is deleted")
         if not waiting:
             waits = state is ClaimState.WAITING
-            return "no pod uses it: devices are allocated with the first" if waits else ""
+            return ClaimWait("no pod uses it: devices are allocated with the first" if waits else "")
         if self._explained >= _MOST_EXPLAINED:
-            return f"tonnage explain pod {waiting[0].name} -n {waiting[0].namespace}"
+            return ClaimWait(f"tonnage explain pod {waiting[0].name} -n {waiting[0].namespace}")
         self._explained += 1
-        explanation = self._explained_pod(waiting[0])
-        first = next((reason.message for reason in explanation.reasons), explanation.message)
-        return next(
-            (
-                reason.message
-                for verdict in explanation.nodes
-                for reason in verdict.reasons
-                if str(claim) in reason.message
-            ),
-            first,
-        )
+        return wait_of(claim, self._explained_pod(waiting[0]))
 
     def _explained_pod(self, pod: Pod) -> Explanation:
         if pod.node_name:
@@ -140,6 +140,12 @@ class _Claims:
         if self._ground is None:
             self._ground = ground_of(self._snapshot)
         return explain_on(self._ground, pod, trying=False)
+
+
+def _amounts(device: AllocatedDevice) -> dict[str, str]:
+    """What a share is of, by capacity; nothing of a device that is a claim's alone."""
+    consumed = device.consumed.items() if device.share else ()
+    return {name: write_device_quantity(amount) for name, amount in consumed if amount}
 
 
 def _node_of(claim: ResourceClaim) -> str:

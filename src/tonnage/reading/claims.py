@@ -36,7 +36,7 @@ from tonnage.model.kubernetes.resource_claims import (
     TaintRule,
 )
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Requirement, Taint, Toleration
-from tonnage.reading.object_parts import ReadingProblems
+from tonnage.reading.object_parts import ReadingProblems, moment
 from tonnage.wire import claims as claim_objects
 from tonnage.wire.kinds import RESOURCE_CLAIM
 
@@ -69,11 +69,12 @@ def slice_from(obj: claim_objects.ResourceSlice) -> ResourceSlice:
 
 def device_class_from(obj: claim_objects.DeviceClass) -> DeviceClass:
     """A class."""
-    notes = ReadingProblems()
+    notes, created = ReadingProblems(), moment(obj.metadata.creation_timestamp)
     return DeviceClass(
         obj.metadata.name,
         _selectors(obj.spec.get("selectors"), notes, "spec"),
         _text(obj.spec.get("extendedResourceName")),
+        created.timestamp() if created is not None else 0.0,
         tuple(notes.problems),
     )
 

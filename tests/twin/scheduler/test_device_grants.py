@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -53,6 +54,18 @@ _SLICES = [
 def test_nodes_that_reach_every_device_are_told(picked: list[Picked], selector: Any) -> None:
     claim: Any = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
     assert allocation_of(claim, picked, {}, _SLICES).get("nodeSelector") == selector
+
+
+def test_a_part_of_a_device_has_a_share_of_its_own_and_all_that_it_takes() -> None:
+    claim: Any = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+    consumed = {"memory": Fraction(10 << 30), "shares": Fraction(1), "cores": Fraction(1, 2)}
+    part = _picked("a", "g0", consumed=consumed)
+    results = [allocation_of(claim, [part, part], {}, _SLICES)["devices"]["results"] for _ in range(2)]  # type: ignore[index, call-overload]
+    entries: list[Any] = [entry for one in results for entry in one]  # type: ignore[union-attr]
+    assert len({entry.pop("shareID") for entry in entries}) == 4
+    amounts = {"memory": "10Gi", "shares": "1", "cores": "500m"}
+    expected = {"request": "r", "driver": "d", "pool": "a", "device": "g0", "consumedCapacity": amounts}
+    assert entries == [expected] * 4
 
 
 def test_configuration_comes_from_classes_once_and_from_the_claim_where_it_is_meant() -> None:

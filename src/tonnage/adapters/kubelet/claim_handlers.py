@@ -111,6 +111,7 @@ def _prepared(answer: ClaimAnswer) -> wire.NodePrepareResourceResponse:
                 pool_name=device.pool,
                 device_name=device.device,
                 cdi_device_ids=[name],
+                share_id=device.share or None,
             )
             for device, name in zip(prepared.devices, names, strict=True)
         ]

@@ -7,7 +7,7 @@ from typing import Final
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentContext
 from tonnage.decide.node.cdi.spec import spec_bytes
-from tonnage.decide.node.claims.claim_spec import claim_file, claim_spec
+from tonnage.decide.node.claims.claim_spec import claim_file, claim_spec, device_name
 from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
 from tonnage.model.devices.cdi import DriverFiles
 from tonnage.model.devices.claims import PreparedClaim
@@ -34,7 +34,9 @@ class ClaimSpecs:
             raise HardwareError(Problem("the agent has not read the devices of this node yet"))
         files = await self._driver_files(inventory.driver_version, current.config)
         spec = claim_spec(prepared, inventory, files, current.config)
-        missing = [device.device for device in prepared.devices if not _has(spec.names, device.device)]
+        missing = [
+            device.device for device in prepared.devices if device_name(prepared, device) not in spec.names
+        ]
         if spec.document is None or missing:
             named = ", ".join(missing[:_MOST_NAMED])
             why = "; ".join(f"{problem.what}: {problem.why}" for problem in spec.left_out[:_MOST_NAMED])
@@ -60,7 +62,3 @@ class ClaimSpecs:
         ):
             self._files_seen = stamp, version, config, await self._files.driver_files(version, config)
         return self._files_seen[3]
-
-
-def _has(names: frozenset[str], device: str) -> bool:
-    return any(name.endswith(f"-{device}") for name in names)

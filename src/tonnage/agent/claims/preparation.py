@@ -150,7 +150,7 @@ class ClaimPreparation:
         root = "" if current is None else current.config.mps_root
         held, book = self._board.holds.value, self.book
         parts = self._partitions.of_others(claim.uid)
-        return ClaimGround(self._node, devices, held, book.boot, book.uids(), root, parts)
+        return ClaimGround(self._node, devices, held, book.boot, book.uids(), root, parts, book.shared())
 
     async def _unprepare(self, claim: ClaimRef) -> str:
         if self.book.unreadable:

@@ -33,6 +33,7 @@ from tonnage.wire.kinds import RESOURCE_SLICE
 _LOG: Final = logging.getLogger(__name__)
 _BACK_OFF_S: Final = (0.2, 1.0, 5.0, 15.0)
 _COUNTERS: Final = "sharedCounters"
+_SHARES: Final = "allowMultipleAllocations"
 _MOST_STEPS: Final = 64
 """In a row: a server that takes what it then does not show must not be written to for ever."""
 
@@ -147,6 +148,9 @@ class SlicePublisher:
                 text = "MIG devices cannot be made for claims: DRAPartitionableDevices is off on this server"
                 self._events.post("Warning", "ClaimsWithoutPartitions", text)
         if dropped and dropped != self.dropped:
+            if _SHARES in dropped and _SHARES not in self.dropped:
+                text = "each GPU is offered to one claim alone: DRAConsumableCapacity is off on this server"
+                self._events.post("Warning", "ClaimsWithoutShares", text)
             fields = ",".join(dropped)
             _LOG.warning("the server drops fields of slices: node=%s fields=%s", self._node, fields)
             self.keeps_taints &= "taints" not in dropped

@@ -10,7 +10,7 @@ from tonnage.agent.context import AgentContext
 from tonnage.agent.holds.claim_book import ClaimBook
 from tonnage.decide.node.claims.sharing import daemons_of_claims
 from tonnage.model.actions.devices import SetComputeMode, SetTimeSlice
-from tonnage.model.devices.claims import PreparedClaim
+from tonnage.model.devices.claims import PreparedClaim, SlicedDevice
 from tonnage.model.devices.inventory import ComputeMode, TimeSlice
 from tonnage.model.devices.mps import MpsDaemon
 from tonnage.model.errors import HardwareError, Problem
@@ -54,7 +54,7 @@ class ClaimSharing:
     async def end(self, prepared: PreparedClaim) -> None:
         """Have it as before. Raises HardwareError: it is not so yet."""
         for sliced in prepared.slices:
-            if self._exists(sliced.uuid):
+            if self._exists(sliced.uuid) and not self._needed(sliced, prepared):
                 await self._performer.perform(SetTimeSlice(sliced.uuid, TimeSlice.DEFAULT))
         if prepared.daemons:
             self._ending.add(prepared.claim.uid)
@@ -63,6 +63,11 @@ class ClaimSharing:
             for daemon in prepared.daemons:
                 if daemon.resource in self._board.mps.value:
                     raise HardwareError(Problem("the claim's MPS control daemon has not ended yet"))
+
+    def _needed(self, sliced: SlicedDevice, prepared: PreparedClaim) -> bool:
+        """Whether another claim with a part of the GPU has the same time slice."""
+        others = (other for other in self._book.claims.values() if other.claim.uid != prepared.claim.uid)
+        return any(sliced in other.slices and other.boot == self._book.boot for other in others)
 
     def over(self, uid: str) -> None:
         """The claim is no longer in the book."""

@@ -9,6 +9,7 @@ from typing import Final
 from tonnage.agent.context import AgentContext
 from tonnage.agent.holds.claim_file import claims_bytes, claims_in
 from tonnage.agent.holds.hold_ledger import HoldLedger
+from tonnage.decide.node.claims.sharing import SharedUse
 from tonnage.decide.node.ledger import IdOwner, LedgerEntry
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.devices.claims import Partition, PreparedClaim
@@ -64,6 +65,17 @@ class ClaimBook:
             for device in noted.devices
             if noted.boot == self.boot and device.partition is not None
         )
+
+    def shared(self) -> dict[str, tuple[SharedUse, ...]]:
+        """By uuid, the claims of this boot that have parts of a GPU."""
+        uses: dict[str, tuple[SharedUse, ...]] = {}
+        for noted in self._claims.values():
+            intervals = {sliced.uuid: sliced.interval for sliced in noted.slices}
+            for uuid in dict.fromkeys(device.uuid for device in noted.devices if device.share):
+                if noted.boot == self.boot:
+                    use = SharedUse(str(noted.claim), intervals.get(uuid))
+                    uses[uuid] = (*uses.get(uuid, ()), use)
+        return uses
 
     async def restore(self) -> bool:
         """Know what an earlier agent noted; whether there is anything of it.

@@ -13,6 +13,7 @@ from tonnage.decide.kubernetes.claims.allocator import (
     ClaimDevices,
     NodeCannotAllocate,
 )
+from tonnage.decide.kubernetes.claims.extended_resources import claim_on
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_shown, supply_of, tainted
 from tonnage.decide.kubernetes.view import ClusterView
@@ -63,6 +64,8 @@ def give_devices(pod: Pod, node: Node, allocator: Allocator) -> str:
     """Give the pod's claims their devices on the node; what hides which these are, in words, or nothing."""
     supply = allocator.supply
     waiting = claims_of(pod, supply.claims).waiting
+    if (by_count := claim_on(pod, node, supply)) is not None:
+        waiting = (*waiting, by_count)
     if not waiting:
         return ""
     answer = allocator.on(node, waiting)
@@ -78,11 +81,14 @@ def give_devices(pod: Pod, node: Node, allocator: Allocator) -> str:
     for claim, picked in zip(waiting, devices, strict=True):
         pools = {(entry.id.driver, entry.id.pool) for entry in picked}
         slices = [part for pool in pools for part in supply.by_pool.get(pool, ())]
-        ids = {entry.id for entry in picked}
-        if any(part.id_of(d) in ids for part in slices for d in part.devices if d.shareable):
-            return f"which parts of devices ResourceClaim {claim} takes"
         own = any(part.scope is not None and part.scope.name for part in slices)
-        chosen = tuple(AllocatedDevice(entry.request, entry.id, entry.admin) for entry in picked)
+        chosen = tuple(
+            AllocatedDevice(
+                *(entry.request, entry.id, entry.admin),
+                *(("",) if entry.consumed is None else (f"{claim}-{place}", entry.consumed)),
+            )
+            for place, entry in enumerate(picked)
+        )
         allocated.append(replace(claim, allocation=ClaimAllocation(chosen, (here,) if own else None)))
     allocator.put(allocated)
     return ""

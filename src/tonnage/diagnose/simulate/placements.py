@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from tonnage.decide.kubernetes.claims.allocator import Allocator
+from tonnage.decide.kubernetes.claims.extended_resources import backed_by_classes
 from tonnage.decide.kubernetes.scheduler.fleet.engine import FleetEngine, turns_of
 from tonnage.decide.kubernetes.scheduler.fleet.fleet import Fleet, conflicts, fleet_of
 from tonnage.decide.kubernetes.scheduler.fleet.occupants import occupants_of
@@ -133,10 +134,6 @@ class Scene:
             return False
         if not self.view.settings(pod).is_default or not self.fleet.claim_columns.decide(pod):
             return False
-        if self.view.profile.minor >= 36 and any(
-            c.extended_resource for c in self.view.supply.classes.values()
-        ):
-            return False
         if self.view.snapshot.namespaces:
             return True
         terms = (*pod.affinity.pods, *pod.affinity.anti)
@@ -158,7 +155,7 @@ class Scene:
 
     def _allocated(self, pod: Pod, node: str) -> Placed:
         """The pod with the devices of its claims."""
-        if pod.claims:
+        if pod.claims or backed_by_classes(pod, self.view.supply):
             unknown = give_devices(pod, self.nodes[node].node, self.view.allocator)
             if unknown:
                 return Placed(unknown=(unknown,))
@@ -169,7 +166,7 @@ class Scene:
     def _preempted(self, pod: Pod, decision: SchedulingDecision) -> Placed:
         name = decision.nominated or ""
         for involved in (pod, *decision.victims):
-            if involved.claims:
+            if involved.claims or backed_by_classes(involved, self.view.supply):
                 message = (
                     f"it would preempt pods, and {involved.namespace}/{involved.name} has resource claims"
                 )

@@ -207,6 +207,7 @@ def _decided(document: DevicePluginConfig) -> PluginConfig:
         fail_on_init_error=flags.fail_on_init_error,
         claimed=_claimed(document.claims),
         partitioned=document.claims is not None and document.claims.dynamic_mig,
+        claim_shares=_claim_shares(document.claims),
     )
 
 
@@ -214,6 +215,10 @@ def _claimed(section: ClaimsSection | None) -> tuple[str, ...]:
     if section is None:
         return ()
     return (ALL,) if isinstance(section.devices, str) else tuple(map(str, section.devices))
+
+
+def _claim_shares(section: ClaimsSection | None) -> str:
+    return "" if section is None or section.consumable_shares is None else str(section.consumable_shares)
 
 
 def _fails_above_one(kind: SharingKind, block: ReplicatedResources | None) -> bool:

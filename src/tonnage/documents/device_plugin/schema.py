@@ -27,6 +27,7 @@ from tonnage.model.node.plugin_settings import (
 MAX_REPLICAS: Final = 512
 """More could outgrow the 4 MiB that kubelet accepts in a message; no GPU serves so many anyway."""
 _MAX_ENTRIES: Final = 256
+_MAX_SHARES: Final = 128
 _LONGEST_PATH: Final = 1024
 
 _SELECTOR: Final = re.compile(r"[0-9]{1,4}(:[0-9]{1,3})?|GPU-[\w-]{1,95}|MIG-[\w-]{1,95}(/[0-9]{1,3}){0,2}")
@@ -261,11 +262,15 @@ class Imex(Document):
 class ClaimsSection(Document):
     """The GPUs that ResourceClaims get, and no extended resource; Tonnage's own section.
 
-    With dynamicMig MIG devices are made for claims on GPUs that are in MIG mode.
+    With dynamicMig MIG devices are made for claims on GPUs that are in MIG mode. With consumableShares
+    several claims may have parts of a GPU at once.
     """
 
     devices: Literal["all"] | Annotated[list[int | str], Field(max_length=_MAX_ENTRIES)] = "all"
     dynamic_mig: bool = False
+    consumable_shares: Literal["memory", "unlimited"] | Annotated[int, Field(ge=2, le=_MAX_SHARES)] | None = (
+        None
+    )
 
     @field_validator("devices")
     @classmethod

@@ -52,6 +52,14 @@ class HealthReport(NamedTuple):
     message: str = ""
 
 
+class ShareRule(NamedTuple):
+    """How much of a capacity a claim has that asks for none, and what it may ask: `least`, or steps above."""
+
+    default: str
+    least: str
+    step: str
+
+
 class ClaimCounters(NamedTuple):
     """What the devices of a GPU share (a counter set): its amounts by name."""
 
@@ -64,7 +72,8 @@ class PublishedDevice:
     """A device under the name that claims know, with what its slice says of it: attributes by their kind.
 
     `unfit` says why it is not published: then no claim can get it. `consumes` is what it takes of `counters`.
-    One with a `partition` is made when a claim gets it, and has no uuid.
+    One with a `partition` is made when a claim gets it, and has no uuid. One with `shares` is given to
+    several claims at once, each with a part of these capacities.
     """
 
     name: str
@@ -79,6 +88,7 @@ class PublishedDevice:
     counters: ClaimCounters | None = None
     consumes: Mapping[str, str] = field(default_factory=dict)
     partition: Partition | None = None
+    shares: Mapping[str, ShareRule] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +96,7 @@ class PreparedDevice:
     """A device that a claim has on this node. `request` is the claim's, without an alternative's name.
 
     `admin`: with access as an administrator, beside whoever holds it. One with a `partition` is made for the
-    claim, and has no uuid before that.
+    claim, and has no uuid before that. `share`: the claim has a part of it, of this ID.
     """
 
     request: str
@@ -95,6 +105,7 @@ class PreparedDevice:
     uuid: str
     admin: bool = False
     partition: Partition | None = None
+    share: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,8 @@ class PluginConfig:
     `driver_root` is the driver's root folder on the host, `dev_root` the one whose `/dev` has its nodes.
     `fail_on_init_error`: an agent that cannot read its devices at start ends.
     `claimed` selects the GPUs that are offered as claims and under no resource: indices and uuids, or `ALL`;
-    `partitioned`: with MIG devices that are made for claims.
+    `partitioned`: with MIG devices that are made for claims. `claim_shares`: several claims may have parts
+    of a GPU, so many, or as many as its memory is asked for (`memory`) or as there are (`unlimited`).
     `remarks` are things that were overlooked because the reader was told to be lenient.
     """
 
@@ -104,6 +105,7 @@ class PluginConfig:
     fail_on_init_error: bool = False
     claimed: tuple[str, ...] = ()
     partitioned: bool = False
+    claim_shares: str = ""
     remarks: tuple[str, ...] = ()
 
 

@@ -17,7 +17,9 @@ TAINTS: Final = "DRADeviceTaints"
 SHARES: Final = "DRAConsumableCapacity"
 CONDITIONS: Final = "DRADeviceBindingConditions"
 HEALTH: Final = "ResourceHealthStatus"
-_ON_SINCE: Final[Mapping[str, int]] = dict.fromkeys((PARTITIONS, TAINTS, SHARES, CONDITIONS, HEALTH), 36)
+EXTENDED: Final = "DRAExtendedResource"
+_SIMULATED: Final = (PARTITIONS, TAINTS, SHARES, CONDITIONS, HEALTH)
+_ON_SINCE: Final[Mapping[str, int]] = dict.fromkeys((*_SIMULATED, EXTENDED), 36)
 """The first minor release of Kubernetes 1 that has a gate on by default."""
 _FLAG: Final = "--feature-gates"
 
@@ -82,12 +84,12 @@ def parse_feature_gates(text: str) -> tuple[tuple[str, bool], ...]:
 
 def check_simulated(chosen: tuple[tuple[str, bool], ...]) -> None:
     """Raises ConfigError: the embedded cluster does not simulate one of these gates."""
-    unknown = [name for name, _ in chosen if name not in _ON_SINCE]
+    unknown = [name for name, _ in chosen if name not in _SIMULATED]
     if not unknown:
         return
-    near = get_close_matches(unknown[0], _ON_SINCE, n=1)
+    near = get_close_matches(unknown[0], _SIMULATED, n=1)
     remedy = f"did you mean {near[0]}?" if near else "use --engine kubernetes, which passes on every gate"
-    why = f"it simulates {', '.join(_ON_SINCE)}"
+    why = f"it simulates {', '.join(_SIMULATED)}"
     raise ConfigError(
         Problem(f"the embedded cluster does not know the gate {unknown[0][:80]}", _FLAG, why, remedy)
     )

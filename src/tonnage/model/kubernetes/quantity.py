@@ -116,6 +116,15 @@ def write_quantity(value: Fraction, form: str = "decimal") -> str:
     return _written(value, form)
 
 
+def write_device_quantity(value: Fraction) -> str:
+    """An amount of a device's capacity: by powers of 1024 where it is whole Mi.
+
+    >>> write_device_quantity(Fraction(20 << 30)), write_device_quantity(Fraction(4))
+    ('20Gi', '4')
+    """
+    return _written(value, "binary" if value and value % (1 << 20) == 0 else "decimal")
+
+
 @lru_cache(maxsize=4096)
 def _read(text: str) -> _Quantity:
     match = _FORM.fullmatch(text) if 0 < len(text) <= _LONGEST else None

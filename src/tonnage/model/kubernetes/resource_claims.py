@@ -128,11 +128,12 @@ class TaintRule:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClass:
-    """A class by name; a device is of it when all its CEL selectors hold."""
+    """A class by name; a device is of it when all its CEL selectors hold. `created`: seconds since 1970."""
 
     name: str
     selectors: tuple[str, ...] = ()
     extended_resource: str = ""
+    created: float = 0.0
     problems: tuple[Problem, ...] = ()
 
 

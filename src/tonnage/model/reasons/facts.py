@@ -115,7 +115,10 @@ class ExcludedDevice:
 
 @dataclass(frozen=True, slots=True)
 class RequestShortage:
-    """A request of a claim on a node: how many devices it wants (or `all`) and how many are left for it."""
+    """A request of a claim on a node: how many devices it wants (or `all`) and how many are left for it.
+
+    `counts`: by cause, how many devices are excluded; `excluded` has the first of them.
+    """
 
     claim: str
     request: str
@@ -123,6 +126,7 @@ class RequestShortage:
     wants: int | str
     left: int
     excluded: tuple[ExcludedDevice, ...]
+    counts: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

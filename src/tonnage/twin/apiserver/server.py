@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import secrets
 import uuid
+from copy import deepcopy
 from dataclasses import dataclass
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final
 
+from tonnage.decide.kubernetes.api.strategies.feature_gates import drop_gated
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.feature_gates import DEFAULT_GATES, FeatureGates
 from tonnage.ports.clock import Clock
@@ -72,6 +74,7 @@ class ApiServer:
         self.store = store or Store()
         self._clock = clock
         self._random = random or SystemRandom()
+        self._gates = gates
         self.registry = Registry(load_schema(), gates)
         rights = Rights(self.store)
         escalation = Escalation(rights.bindings, rights.authority)
@@ -98,11 +101,13 @@ class ApiServer:
         return LocalKubernetes(self.verbs, manager, user, follow)
 
     def install(self, kind: Kind[Object], body: JsonObject) -> None:
-        """Have an object of this package, of a kind without namespaces, as it is.
+        """Have an object of this package, of a kind without namespaces, as it is but for gated fields.
 
         Nobody judges it, which for a DeviceClass would load the CEL engine into every cluster.
         """
-        create_known(self.store, self._clock, self._uid, self.verbs.bring, (kind.group, kind.plural), body)
+        resource, gated = (kind.group, kind.plural), deepcopy(body)
+        drop_gated(resource, gated, {}, self._gates)
+        create_known(self.store, self._clock, self._uid, self.verbs.bring, resource, gated)
 
     def of_controller(self, account: str, manager: str = "kube-controller-manager") -> LocalKubernetes:
         """A client of one of the controllers, under the service account that it has in kube-system."""

@@ -6,10 +6,12 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/stable (allocator
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from uuid import uuid4
 
 from tonnage.decide.kubernetes.claims.allocator import Picked
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mappings, number, text, texts
+from tonnage.model.kubernetes.quantity import write_device_quantity
 from tonnage.model.kubernetes.resource_claims import ClaimDeviceId
 
 
@@ -32,6 +34,11 @@ def allocation_of(
 def _allocation_result(device_grant: Picked) -> JsonObject:
     driver, pool, device = device_grant.id
     entry: JsonObject = {"request": device_grant.request, "driver": driver, "pool": pool, "device": device}
+    if device_grant.consumed is not None:
+        amounts: JsonObject = {
+            name: write_device_quantity(amount) for name, amount in device_grant.consumed.items()
+        }
+        entry |= {"shareID": str(uuid4()), "consumedCapacity": amounts}
     return {**entry, "adminAccess": True} if device_grant.admin else entry
 
 

@@ -259,12 +259,14 @@ def test_pins_to_different_nodes_at_once_are_a_conflict() -> None:
     )
 
 
-def test_from_1_36_a_class_may_offer_an_extended_resource_and_then_nothing_is_guessed() -> None:
-    offered = Snapshot((node("a", 1),), device_classes=(DeviceClass("gpu", extended_resource=GPU),))
-    assert schedule(pod("p", 1), offered, version="1.35").chosen == "a"
-    later = schedule(pod("p", 1), offered, version="1.36")
-    assert later.unmodelled == (f"{GPU}, for which the DeviceClass gpu offers devices",)
-    assert schedule(pod("p"), offered, version="1.36").chosen == "a"
+def test_a_node_that_offers_a_resource_is_asked_for_it_and_others_for_devices_of_its_class() -> None:
+    offered = Snapshot((node("a", 1), node("b")), device_classes=(DeviceClass("gpu", extended_resource=GPU),))
+    assert schedule(pod("p", 1), offered, version="1.36").chosen == "a"
+    assert schedule(pod("p", 2), offered, version="1.36").message == (
+        f"0/2 nodes are available: 1 Insufficient {GPU}, 1 cannot allocate all claims. "
+        "still not schedulable, preemption: 0/2 nodes are available: "
+        "2 Preemption is not helpful for scheduling."
+    )
 
 
 def test_from_1_37_a_refusal_does_not_speak_of_claims() -> None:

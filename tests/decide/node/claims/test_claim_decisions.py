@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from support.claim_inputs import GPUS, V, part
+from tonnage.decide.node.claims.claim_spec import device_name
 from tonnage.decide.node.claims.prepare import prepare
 from tonnage.decide.node.claims.published import available, published_devices
-from tonnage.decide.node.claims.sharing import ClaimGround, daemon_name
+from tonnage.decide.node.claims.sharing import ClaimGround, SharedUse, daemon_name
 from tonnage.decide.node.claims.slices import (
     ChangedSlice,
     NewSlice,
@@ -28,11 +29,12 @@ from tonnage.model.devices.claims import (
     ClaimRef,
     PreparedClaim,
     PublishedDevice,
+    ShareRule,
     SlicedDevice,
 )
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice, TimeSlice
 from tonnage.model.devices.sharing import Hold, HoldKind, PluginConfig
-from tonnage.model.json_access import copied
+from tonnage.model.json_access import at, copied, flag, items
 from tonnage.model.reasons.reason import Reason
 
 OWNER = NodeOwner("n", "uid-n")
@@ -189,6 +191,10 @@ def test_a_gpu_that_a_container_has_as_a_resource_is_not_published_and_one_of_a_
     assert [device["name"] for device in spec["devices"]] == ["gpu-1", "gpu-2"]  # type: ignore[index,union-attr,call-overload]
 
 
+STEPS = {"min": "1Mi", "step": "1Mi"}
+FROM_NONE = {"min": "0", "step": "1Mi"}
+
+
 def status(*results: Any, config: Any = ()) -> Any:
     grants = [
         {"request": "gpu", "driver": DRIVER, "pool": "n", "device": "gpu-0", **each} for each in results
@@ -239,7 +245,7 @@ SLICED: Any = {"sharing": {"strategy": "TimeSlicing"}}
         ),
         pytest.param(
             status({"shareID": "8a1e"}),
-            "device n/gpu-0 of claim ml/train is a share of a GPU, and Tonnage publishes no shares",
+            "device n/gpu-0 of claim ml/train is a share of a GPU, and the node offers it to one claim alone",
             id="a-share",
         ),
         pytest.param(
@@ -280,6 +286,95 @@ def test_whether_a_claim_gets_its_devices(given: Any, told: str | None) -> None:
     held = DeviceHolds.of([Hold("ml/other", ("GPU-1",), kind=HoldKind.CLAIM)])
     decided = prepare(REF, "u-1", given, ClaimGround("n", devices, held))
     assert (decided.message if isinstance(decided, Reason) else None) == told
+
+
+@pytest.mark.parametrize(
+    ("given", "shared", "told"),
+    [
+        pytest.param(status({"shareID": "8a1e"}), {}, None, id="the-first-part"),
+        pytest.param(
+            status({"shareID": "8a1e"}, {"shareID": "8a1f"}), {}, None, id="two-parts-of-one-for-one-claim"
+        ),
+        pytest.param(
+            status({"device": "gpu-1", "shareID": "8a1e"}),
+            {"GPU-1": (SharedUse("ml/other"),)},
+            None,
+            id="beside-another-claims-part",
+        ),
+        pytest.param(
+            status({"device": "gpu-1", "shareID": "8a1e"}),
+            {},
+            "device n/gpu-1 of claim ml/train is held as claim ml/other",
+            id="of-a-gpu-that-another-has-alone",
+        ),
+        pytest.param(
+            status({"device": "gpu-1"}),
+            {"GPU-1": (SharedUse("ml/other"),)},
+            "device n/gpu-1 of claim ml/train is held as claim ml/other",
+            id="all-of-a-gpu-of-which-another-has-a-part",
+        ),
+        pytest.param(
+            status({"shareID": "../8a1e"}),
+            {},
+            "device n/gpu-0 of claim ml/train is a share of a GPU, and the node offers it to one claim alone",
+            id="an-id-that-is-no-name",
+        ),
+        pytest.param(
+            status({"shareID": "8a1e"}, config=[opaque(sharing={"strategy": "MPS"})]),
+            {},
+            f"{CONFIG}: MPS cannot share a GPU of which the claim has a part",
+            id="by-mps",
+        ),
+        pytest.param(
+            status({"device": "gpu-1", "shareID": "8a1e"}, config=[opaque(**SLICED)]),
+            {"GPU-1": (SharedUse("ml/other"),)},
+            "claim ml/train: status.allocation.devices.config: claim ml/other has a part of the GPU with no "
+            "time slice, and this one asks for the time slice Default",
+            id="with-another-time-slice",
+        ),
+        pytest.param(
+            status({"device": "gpu-1", "shareID": "8a1e"}, config=[opaque(**SLICED)]),
+            {"GPU-1": (SharedUse("ml/other", TimeSlice.DEFAULT),)},
+            None,
+            id="with-the-same-time-slice",
+        ),
+    ],
+)
+def test_whether_a_claim_gets_a_part_of_a_gpu(given: Any, shared: Any, told: str | None) -> None:
+    rule = {"memory": ShareRule("0", "0", "1Mi")}
+    devices = {each.name: replace(each, shares=rule) for each in published(2)}
+    held = DeviceHolds.of([Hold("ml/other", ("GPU-1",), kind=HoldKind.CLAIM)])
+    ground = ClaimGround("n", devices, held, mps_root="/mps", shared=shared)
+    decided = prepare(REF, "u-1", given, ground)
+    assert (decided.message if isinstance(decided, Reason) else None) == told
+    if isinstance(decided, PreparedClaim):
+        names = [device_name(decided, device) for device in decided.devices]
+        assert len({*names}) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("shares", "capacity"),
+    [
+        pytest.param("", {"memory": {"value": "1Mi"}}, id="alone"),
+        pytest.param(
+            "memory",
+            {"memory": {"value": "40Gi", "requestPolicy": {"default": "40Gi", "validRange": STEPS}}},
+            id="by-memory",
+        ),
+        pytest.param(
+            "unlimited",
+            {"memory": {"value": "40Gi", "requestPolicy": {"default": "0", "validRange": FROM_NONE}}},
+            id="any-number",
+        ),
+    ],
+)
+def test_gpus_are_published_in_parts(shares: str, capacity: Any) -> None:
+    gpu = Device("GPU-0", 0, "A100", 40960 if shares else 1, minor=0)
+    config = PluginConfig(claimed=("0",), claim_shares=shares)
+    [spec] = desired_specs(published_devices(Inventory((gpu,)), config), "n")
+    [device] = items(spec, "devices")
+    given = (at(device, "capacity"), flag(device, "allowMultipleAllocations"))
+    assert given == (capacity, bool(shares))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError
 from tonnage.decide.kubernetes.claims.supply import Supply
+from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.kubernetes.resource_claims import DeviceRequest, ResourceClaim, ResourceSlice, SliceDevice
 
 
@@ -29,6 +30,15 @@ def traits_read_by(claims: Sequence[ResourceClaim], supply: Supply) -> DeviceTra
     if any(part.capacity is not None or part.admin for part in parts):
         return None
     return DeviceTraits(tuple(_expressions(parts, supply)), tuple(_attributes(claims)))
+
+
+def kind_on(node: Node, claims: Sequence[ResourceClaim], supply: Supply) -> Hashable:
+    """What claims and a node's devices are to each other, equal where the answers are; None: not known."""
+    traits = traits_read_by(claims, supply)
+    if traits is None:
+        return None
+    asks = tuple((claim.requests, claim.constraints) for claim in claims)
+    return asks, devices_as_seen(node.name, traits, supply)
 
 
 def devices_as_seen(node: str, traits: DeviceTraits, supply: Supply) -> Hashable:

@@ -30,7 +30,7 @@ from tonnage.decide.kubernetes.claims.shared_capacity import consumption, fits
 from tonnage.decide.kubernetes.claims.supply import Supply
 from tonnage.decide.kubernetes.matching import untolerated
 from tonnage.model.kubernetes.cluster import Node
-from tonnage.model.kubernetes.resource_claims import ClaimDeviceId, ResourceClaim
+from tonnage.model.kubernetes.resource_claims import ClaimDeviceId, Quantities, ResourceClaim
 
 MOST_STEPS: Final = 100_000
 INVALID_POOLS: Final = "invalid resource pools were encountered"
@@ -44,6 +44,8 @@ class Picked:
     request: str
     id: ClaimDeviceId
     admin: bool = False
+    consumed: Quantities | None = None
+    """What it takes of a device of which others may have parts, too; None: it has the device alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,13 @@ class AllocationUnknown:
 AllocationAnswer: TypeAlias = ClaimDevices | AllocatorError | NodeCannotAllocate | AllocationUnknown
 
 
-def allocate(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> AllocationAnswer:
+def allocate(
+    claims: Sequence[ResourceClaim], node: Node, supply: Supply, *, most_steps: int = MOST_STEPS
+) -> AllocationAnswer:
     """The devices that the claims would be given on a node."""
     pools = pools_for(node, supply)
     try:
-        search = _Search(claims, node, supply, pools)
+        search = _Search(claims, node, supply, pools, most_steps)
         if search.solve():
             return ClaimDevices(tuple(tuple(devices) for devices in search.picked))
     except AllocationError as error:
@@ -89,7 +93,7 @@ def allocate(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> All
     except CelUnsupportedError as error:
         return AllocationUnknown(f"a CEL selector uses {error}")
     except _TooManyStepsError:
-        return AllocationUnknown(f"which devices fit: {MOST_STEPS} combinations were not enough")
+        return AllocationUnknown(f"which devices fit: {most_steps} combinations were not enough")
     except RecursionError:
         return AllocationUnknown("which devices fit: the claims ask too many requests")
     if any(pool.invalid for pool in pools):
@@ -151,9 +155,15 @@ class _Search:
     """One search. `picked` has a list per claim."""
 
     def __init__(
-        self, claims: Sequence[ResourceClaim], node: Node, supply: Supply, pools: tuple[Pool, ...]
+        self,
+        claims: Sequence[ResourceClaim],
+        node: Node,
+        supply: Supply,
+        pools: tuple[Pool, ...],
+        most_steps: int,
     ) -> None:
         self._supply = supply
+        self._most_steps = most_steps
         self._gates = supply.gates
         self._requests = Requests(supply, node, pools)
         self._asks = [self._requests.asks_of(claim) for claim in claims]
@@ -238,7 +248,7 @@ class _Search:
             raise _TooManyDevicesError
         for position, candidate in self._candidates(claim, ask, index, start):
             self._steps += 1
-            if self._steps > MOST_STEPS:
+            if self._steps > self._most_steps:
                 raise _TooManyStepsError
             undo = _Undo()
             if not self._choose(claim, ask, candidate, undo):
@@ -304,7 +314,7 @@ class _Search:
         if undo.shared is None:
             self._in_use.setdefault(candidate.id, []).append(claim)
             undo.marked = True
-        self.picked[claim].append(Picked(ask.name, candidate.id, ask.request.admin))
+        self.picked[claim].append(Picked(ask.name, candidate.id, ask.request.admin, undo.shared))
         undo.picked = True
         return True
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from tonnage.decide.kubernetes.claims.alike import slices_in_order
 from tonnage.decide.kubernetes.claims.allocator import BLOCKING, ClaimDevices, allocate
 from tonnage.decide.kubernetes.claims.cel_errors import CelUnsupportedError
+from tonnage.decide.kubernetes.claims.constraints import attribute_of
 from tonnage.decide.kubernetes.claims.counters import left_in, suffices, take
 from tonnage.decide.kubernetes.claims.device_requests import (
     AllocationError,
@@ -21,6 +22,7 @@ from tonnage.decide.kubernetes.claims.device_requests import (
     candidates_of,
 )
 from tonnage.decide.kubernetes.claims.pools import Pool, pools_for
+from tonnage.decide.kubernetes.claims.relief import Relief, reliefs
 from tonnage.decide.kubernetes.claims.shared_capacity import consumption, fits
 from tonnage.decide.kubernetes.claims.supply import Supply
 from tonnage.decide.kubernetes.matching import untolerated
@@ -48,7 +50,12 @@ class Exclusion:
     why: Why
     detail: str = ""
     owner: str = ""
-    """Whose the selector is: `class gpu.nvidia.com`, `claim ml/gpu`."""
+    """Whose the selector is: `class gpu.nvidia.com`, `claim ml/gpu`; or capacities that it does not have."""
+
+    @property
+    def by_class(self) -> bool:
+        """Whether the device is not of the class, which no change of the claim's selectors alters."""
+        return self.why is Why.SELECTOR and self.owner.startswith("class ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,11 @@ class RequestSurvey:
     wants_all: bool
     left: int
     exclusions: tuple[Exclusion, ...]
+
+    @property
+    def base(self) -> str:
+        """The request's name without that of an alternative."""
+        return self.request.partition("/")[0]
 
     @property
     def met(self) -> bool:
@@ -85,8 +97,18 @@ class Survey:
     pools: tuple[str, ...] = ()
     constraint: Constraint | None = None
     in_time: bool = False
+    without_attribute: int = 0
+    """How many of the devices there lack the constraint's attribute."""
     incomplete: bool = False
     """A pool lacks slices that its driver has yet to publish."""
+    reliefs: tuple[Relief, ...] = ()
+    """What a request could give up, one thing, to be met there."""
+
+    @property
+    def short(self) -> tuple[RequestSurvey, ...]:
+        """Requests that are not met, with all their alternatives; not those of which one alternative is."""
+        met = {(part.claim.key, part.base) for part in self.requests if part.met}
+        return tuple(part for part in self.requests if (part.claim.key, part.base) not in met)
 
 
 def survey(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Survey | None:
@@ -104,13 +126,18 @@ def survey(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Surve
     except (AllocationError, CelUnsupportedError):
         return None
     idle = replace(supply, held={}, parts={})
+    culprit = _culprit(claims, node, supply)
     return Survey(
         surveys,
         len(usable),
         tuple(_unusable(pool) for pool in pools if not pool.usable),
-        _culprit(claims, node, supply),
+        culprit,
         isinstance(allocate(claims, node, idle), ClaimDevices),
+        0
+        if culprit is None
+        else sum(attribute_of(c.device, c.id.driver, culprit.attribute) is None for c in usable),
         any(not pool.usable and not pool.invalid for pool in pools),
+        reliefs(claims, node, supply) if usable else (),
     )
 
 
@@ -165,9 +192,9 @@ def _excluded(ask: Ask, candidate: Candidate, requests: Requests, supply: Supply
     if gates.sharing:
         consumed = consumption(device, ask.request.capacity)
         if consumed is None or not fits(device, consumed, supply.parts.get(identity, {})):
-            return Exclusion(
-                identity, Why.CAPACITY, ", ".join(sorted(ask.request.capacity or device.capacity))
-            )
+            amounts = sorted(ask.request.capacity or device.capacity)
+            missing = [name for name in amounts if name not in device.capacity]
+            return Exclusion(identity, Why.CAPACITY, ", ".join(amounts), ", ".join(missing))
     return None
 
 

@@ -8,10 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tonnage.model.kubernetes.feature_gates import CONDITIONS, PARTITIONS, SHARES, TAINTS, FeatureGates
+from tonnage.model.kubernetes.feature_gates import (
+    CONDITIONS,
+    EXTENDED,
+    PARTITIONS,
+    SHARES,
+    TAINTS,
+    FeatureGates,
+)
 from tonnage.model.kubernetes.resource_claims import (
+    AllocatedDevice,
     ClaimDeviceId,
     DeviceClass,
     NodeScope,
@@ -25,6 +33,10 @@ if TYPE_CHECKING:
     from tonnage.decide.kubernetes.claims.expressions import Selection
 
 
+_CLASS_AS_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
+"""What every class is called as an extended resource, before its name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gates:
     """Which parts of dynamic allocation a release has, and how it goes about them."""
@@ -34,6 +46,7 @@ class Gates:
     taints: bool = False
     sharing: bool = False
     conditions: bool = False
+    extended: bool = False
 
     @property
     def takes_incomplete_pools(self) -> bool:
@@ -55,12 +68,14 @@ def gates_of(minor: int, chosen: tuple[tuple[str, bool], ...] = ()) -> Gates:
         taints=gates.has(TAINTS),
         sharing=gates.has(SHARES),
         conditions=gates.has(CONDITIONS),
+        extended=gates.has(EXTENDED),
     )
 
 
-def gates_shown(minor: int, slices: Iterable[ResourceSlice]) -> Gates:
-    """The gates of a release, and those that slices show: a server drops the fields of one that is off."""
+def gates_shown(minor: int, slices: Iterable[ResourceSlice], classes: Iterable[DeviceClass] = ()) -> Gates:
+    """The gates of a release, and those that objects show: a server drops the fields of one that is off."""
     gates, slices = gates_of(minor), tuple(slices)
+    gates = replace(gates, extended=gates.extended or any(cls.extended_resource for cls in classes))
     if gates.partitions and gates.taints and gates.sharing and gates.conditions:
         return gates
     devices = tuple(device for part in slices for device in part.devices)
@@ -88,7 +103,9 @@ class Supply:
     classes: Mapping[str, DeviceClass]
     claims: dict[tuple[str, str], ResourceClaim]
     held: dict[ClaimDeviceId, ResourceClaim]
-    parts: Mapping[ClaimDeviceId, Mapping[str, Fraction]]
+    parts: dict[ClaimDeviceId, dict[str, Fraction]]
+    by_resource: Mapping[str, str] = field(default_factory=dict)
+    """The class that stands for each extended resource."""
     changed: list[str] = field(init=False, default_factory=list, compare=False, repr=False)
     """Nodes of whose own devices some were given by `put`, in order."""
     _selections: dict[str, Selection] = field(default_factory=dict)
@@ -105,7 +122,10 @@ class Supply:
             self.claims[claim.key] = claim
             for device in claim.allocation.devices if claim.allocation else ():
                 if not device.admin:
-                    self.held[device.id] = claim
+                    if device.share and self.gates.sharing:
+                        _consume(self.parts, device)
+                    else:
+                        self.held[device.id] = claim
                     pool = self.by_pool.get((device.id.driver, device.id.pool), ())
                     self.changed.extend(part.scope.name for part in pool if part.scope and part.scope.name)
 
@@ -131,6 +151,7 @@ def supply_of(
     gates: Gates,
 ) -> Supply:
     """The supply out of a snapshot's parts."""
+    every = tuple(classes)
     by_node: dict[str, list[ResourceSlice]] = {}
     anywhere: list[ResourceSlice] = []
     by_pool: dict[tuple[str, str], list[ResourceSlice]] = {}
@@ -146,12 +167,20 @@ def supply_of(
         {name: tuple(group) for name, group in by_node.items()},
         tuple(anywhere),
         {key: tuple(group) for key, group in by_pool.items()},
-        {cls.name: cls for cls in classes},
+        {cls.name: cls for cls in every},
         {},
         {},
         {},
+        classes_by_resource(every) if gates.extended else {},
     )
     return offer.with_claims(claims)
+
+
+def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, str]:
+    """The class that stands for each extended resource: of several the latest, then the first by name."""
+    ranked = sorted(classes, key=lambda cls: (-cls.created, cls.name), reverse=True)
+    explicit = {cls.extended_resource: cls.name for cls in ranked if cls.extended_resource}
+    return {**{f"{_CLASS_AS_RESOURCE}{cls.name}": cls.name for cls in ranked}, **explicit}
 
 
 def tainted(
@@ -191,7 +220,11 @@ def _holdings(
             if not (device.share and sharing):
                 held[device.id] = claim
                 continue
-            consumed = parts.setdefault(device.id, {})
-            for name, amount in device.consumed.items():
-                consumed[name] = consumed.get(name, Fraction(0)) + amount
+            _consume(parts, device)
     return held, parts
+
+
+def _consume(parts: dict[ClaimDeviceId, dict[str, Fraction]], device: AllocatedDevice) -> None:
+    consumed = parts.setdefault(device.id, {})
+    for name, amount in device.consumed.items():
+        consumed[name] = consumed.get(name, Fraction(0)) + amount

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from tonnage.decide.kubernetes.claims.extended_resources import backed_by_classes
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of, unreadable
-from tonnage.decide.kubernetes.requests import is_extended, pod_requests
 from tonnage.decide.kubernetes.scheduler import messages
 from tonnage.decide.kubernetes.scheduler.filtering import Filtered, filter_nodes, first_refusal
 from tonnage.decide.kubernetes.scheduler.filters import claims as claims_filter
@@ -139,7 +139,7 @@ def _surely_refused(filtered: Filtered) -> bool:
 
 def _unknowns(pod: Pod, view: ClusterView) -> tuple[str, ...]:
     """What the snapshot leaves out although the pod refers to it, and what is not decided of it."""
-    parts = (_unknown_namespaces, _unknown_claims, _unknown_extended)
+    parts = (_unknown_namespaces, _unknown_claims)
     return (*view.settings(pod).unknown, *(text for part in parts for text in part(pod, view)))
 
 
@@ -152,18 +152,6 @@ def _unknown_namespaces(pod: Pod, view: ClusterView) -> tuple[str, ...]:
         if term.namespace_selector is not None and term.namespace_selector.requirements:
             return ("an affinity's namespaceSelector, in a cluster whose namespaces are not known",)
     return ()
-
-
-def _unknown_extended(pod: Pod, view: ClusterView) -> tuple[str, ...]:
-    """From 1.36 on an extended resource may be met by devices of a class that offers it."""
-    if view.profile.minor < 36 or not view.supply.classes:
-        return ()
-    requested = {name for name, amount in pod_requests(pod).items() if amount > 0 and is_extended(name)}
-    class_of = {cls.extended_resource: cls.name for cls in view.supply.classes.values()}
-    return tuple(
-        f"{name}, for which the DeviceClass {class_of[name]} offers devices"
-        for name in sorted(requested & set(class_of))
-    )
 
 
 def _unknown_volumes(pod: Pod, view: ClusterView) -> tuple[str, ...]:
@@ -298,4 +286,5 @@ def _words_on_claims(pod: Pod, view: ClusterView, filtered: Filtered, frees: Res
         return messages.CLAIM_FREED
     if not view.settings(pod).frees_claims or not view.profile.speaks_of_claims:
         return ""
-    return messages.CLAIMS_REMAIN if _claims(pod, view, filtered) else messages.NO_CLAIMS
+    claims = _claims(pod, view, filtered) or backed_by_classes(pod, view.supply)
+    return messages.CLAIMS_REMAIN if claims else messages.NO_CLAIMS

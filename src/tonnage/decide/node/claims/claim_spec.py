@@ -67,7 +67,8 @@ def device_name(claim: PreparedClaim, device: PreparedDevice) -> str:
 
     Source: kubernetes-sigs/dra-driver-nvidia-gpu, cmd/gpu-kubelet-plugin/cdi.go.
     """
-    return f"{claim.claim.uid}-{device.device}"
+    name = f"{claim.claim.uid}-{device.device}"
+    return f"{name}-{device.share}" if device.share else name
 
 
 def cdi_name(claim: PreparedClaim, device: PreparedDevice) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from typing import Final
 
 from tonnage.decide.node.advertise import describe
@@ -63,10 +64,10 @@ def prepare(
     return PreparedClaim(claim, devices, consumers, ground.boot, *shares)
 
 
-def holder_of(claim: ClaimRef, uuid: str, held: DeviceHolds) -> Hold | None:
-    """Who has a device, apart from this claim."""
+def holder_of(claim: ClaimRef, uuid: str, held: DeviceHolds, beside: Set[str] = frozenset()) -> Hold | None:
+    """Who has a device, apart from this claim and those that have parts `beside` it."""
     uses = held.uses().get(uuid, {})
-    return next((hold for hold in uses.values() if hold.resource != str(claim)), None)
+    return next((hold for hold in uses.values() if hold.resource not in {str(claim), *beside}), None)
 
 
 def _is_ours(grant: JsonObject) -> bool:
@@ -85,8 +86,9 @@ def _refusal(claim: ClaimRef, grant: JsonObject, ground: ClaimGround) -> Prepara
         why = f": {device.unfit}" if device is not None else ""
         message = f"{where} of claim {claim} is not offered by this node any more{why}"
         return ClaimedDeviceGone(subject=subject, message=message, claim=str(claim), device=name)
-    if text(grant, "shareID"):
-        message = f"{where} of claim {claim} is a share of a GPU, and Tonnage publishes no shares"
+    share = text(grant, "shareID")
+    if share and not (device.shares and _UID.fullmatch(share)):
+        message = f"{where} of claim {claim} is a share of a GPU, and the node offers it to one claim alone"
         return ClaimedDeviceGone(subject=subject, message=message, claim=str(claim), device=name)
     if flag(grant, "adminAccess"):
         if device.partition is None:
@@ -98,7 +100,8 @@ def _refusal(claim: ClaimRef, grant: JsonObject, ground: ClaimGround) -> Prepara
         return ClaimedDeviceHeld(
             subject=subject, message=message, claim=str(claim), device=name, holder=f"claim {other}"
         )
-    if (hold := holder_of(claim, device.uuid, ground.held)) is not None:
+    beside = {use.claim for use in ground.shared.get(device.uuid, ())} if share else frozenset[str]()
+    if (hold := holder_of(claim, device.uuid, ground.held, beside)) is not None:
         holder = describe(hold)
         message = f"{where} of claim {claim} is held as {holder}"
         return ClaimedDeviceHeld(
@@ -115,7 +118,8 @@ def _prepared(grant: JsonObject, ground: ClaimGround) -> PreparedDevice:
     name = text(grant, "device")
     request = text(grant, "request").partition("/")[0]
     device, admin = ground.devices[name], flag(grant, "adminAccess")
-    return PreparedDevice(request, ground.pool, name, device.uuid, admin, device.partition)
+    share = text(grant, "shareID")
+    return PreparedDevice(request, ground.pool, name, device.uuid, admin, device.partition, share)
 
 
 def _made_for(device: PublishedDevice, claim: ClaimRef, ground: ClaimGround) -> str | None:

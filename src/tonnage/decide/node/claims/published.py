@@ -18,10 +18,12 @@ from tonnage.decide.node.claims.partitions import part_name, partitions_of
 from tonnage.decide.node.claims.quantities import quantity_of
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.labels.gpu import family_of
-from tonnage.model.devices.claims import Partition, PublishedDevice
+from tonnage.model.devices.claims import Partition, PublishedDevice, ShareRule
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import HoldKind, PluginConfig
 
+_BY_MEMORY: Final = "memory"
+_MIB: Final = "1Mi"
 _MOST_BYTES: Final = 64
 """Of an attribute's text."""
 _NUMBERS: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:\.([0-9]{1,9}))?")
@@ -43,7 +45,7 @@ def published_devices(
     for device in sorted(claimed_devices(inventory, config), key=_order):
         gpu = _published(device, inventory, roots)
         if gpu.unfit or not device.mig_enabled:
-            published.append(gpu)
+            published.append(_shared(gpu, device, config.claim_shares) if config.claim_shares else gpu)
         elif config.partitioned:
             parts = [_part(device, mig, gpu) for mig in device.migs]
             published += partitions_of(device, gpu, parts, made)
@@ -137,6 +139,21 @@ def _published(device: Device, inventory: Inventory, roots: Mapping[str, str]) -
         reason=device.reason,
         unfit="" if device.minor is not None else "its minor number is unknown, by which claims name it",
     )
+
+
+def _shared(gpu: PublishedDevice, device: Device, shares: str) -> PublishedDevice:
+    """A GPU of which several claims may have parts: a claim that asks for no memory has all of it, or none.
+
+    Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.5, consumableShares.
+    """
+    whole = quantity_of(device.memory_mib)
+    if shares == _BY_MEMORY:
+        return replace(gpu, shares={"memory": ShareRule(whole, _MIB, _MIB)})
+    rules = {"memory": ShareRule("0", "0", _MIB)}
+    if not shares.isdecimal():
+        return replace(gpu, shares=rules)
+    capacity = {**gpu.capacity, "shares": shares}
+    return replace(gpu, capacity=capacity, shares={**rules, "shares": ShareRule("1", "1", "1")})
 
 
 def _part(device: Device, mig: MigDevice, gpu: PublishedDevice) -> PublishedDevice:

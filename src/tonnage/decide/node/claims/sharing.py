@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from tonnage.decide.node.claims.opaque import MIG_CONFIG, DeviceConfig, read_config
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.model.devices.claims import DRIVER, ClaimRef, Partition, PublishedDevice, SlicedDevice
+from tonnage.model.devices.inventory import TimeSlice
 from tonnage.model.devices.mps import MpsDaemon, MpsDevice
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, items, mapping, text, texts
@@ -28,6 +29,13 @@ _TIME_SLICING: Final = "TimeSlicing"
 _NO_ROOT: Final = (
     "sharing by MPS needs flags.mpsRoot in the node's configuration; the chart's mps.root sets it"
 )
+
+
+class SharedUse(NamedTuple):
+    """A claim, `namespace/name`, that has a part of a GPU, and the time slice that it has set of it."""
+
+    claim: str
+    interval: TimeSlice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,8 @@ class ClaimGround:
     mps_root: str = ""
     partitions: Mapping[str, tuple[Partition, ...]] = field(default_factory=dict)
     """MIG devices that were made for other claims, or are being made, by `namespace/name`."""
+    shared: Mapping[str, tuple[SharedUse, ...]] = field(default_factory=dict)
+    """By uuid, the claims that have parts of a GPU."""
 
 
 Shares = tuple[tuple[SlicedDevice, ...], tuple[MpsDaemon, ...]]
@@ -70,12 +80,34 @@ def sharing_of(
         if config.strategy != _TIME_SLICING:
             if any(ground.devices[text(grant, "device")].partition is not None for grant in own):
                 return _refused(claim, where, "MPS cannot share a MIG device that is made for the claim")
+            if any(text(grant, "shareID") for grant in own):
+                return _refused(claim, where, "MPS cannot share a GPU of which the claim has a part")
             if not ground.mps_root:
                 return _refused(claim, where, _NO_ROOT)
             daemons.append(_daemon(claim, len(daemons), config, uuids, ground.mps_root))
         elif config.kind != MIG_CONFIG:  # MIG devices have no interval of their own
             slices += (SlicedDevice(uuid, config.interval) for uuid in uuids)
+    if (why := _disagreement(claim, grants, slices, ground)) is not None:
+        return _refused(claim, "status.allocation.devices.config", why)
     return tuple(slices), tuple(daemons)
+
+
+def _disagreement(
+    claim: ClaimRef, grants: Sequence[JsonObject], slices: Sequence[SlicedDevice], ground: ClaimGround
+) -> str | None:
+    """Claims with parts of one GPU have one time slice: which other claim has another."""
+    intervals = {sliced.uuid: sliced.interval for sliced in slices}
+    for grant in grants:
+        uuid = ground.devices[text(grant, "device")].uuid
+        for use in ground.shared.get(uuid, ()) if text(grant, "shareID") else ():
+            if use.claim != str(claim) and use.interval != intervals.get(uuid):
+                own, other = _in_words(intervals.get(uuid)), _in_words(use.interval)
+                return f"claim {use.claim} has a part of the GPU with {other}, and this one asks for {own}"
+    return None
+
+
+def _in_words(interval: TimeSlice | None) -> str:
+    return "no time slice" if interval is None else f"the time slice {interval.name.title()}"
 
 
 def daemons_of_claims(claims: Iterable[tuple[MpsDaemon, ...]]) -> tuple[MpsDaemon, ...]:

@@ -214,13 +214,23 @@ def _device(device: PublishedDevice) -> JsonObject:
     body: JsonObject = {
         "name": device.name,
         "attributes": dict(sorted(attributes.items())),
-        "capacity": {key: {"value": amount} for key, amount in sorted(device.capacity.items())},
+        "capacity": {key: _capacity(device, key) for key in sorted(device.capacity)},
     }
+    if device.shares:
+        body["allowMultipleAllocations"] = True
     if device.counters is not None:
         used: JsonObject = {name: {"value": value} for name, value in sorted(device.consumes.items())}
         body["consumesCounters"] = [{"counterSet": device.counters.name, "counters": used}]
     if not device.healthy:
         body["taints"] = [{"key": UNHEALTHY, "effect": "NoSchedule"}]
+    return body
+
+
+def _capacity(device: PublishedDevice, name: str) -> JsonObject:
+    body: JsonObject = {"value": device.capacity[name]}
+    if (rule := device.shares.get(name)) is not None:
+        amounts: JsonObject = {"min": rule.least, "step": rule.step}
+        body["requestPolicy"] = {"default": rule.default, "validRange": amounts}
     return body
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from tonnage.decide.kubernetes.claims.extended_resources import backed_by_classes
 from tonnage.decide.kubernetes.matching import node_is_selected, requirement_holds, tolerates, untolerated
 from tonnage.decide.kubernetes.requests import is_extended, pod_requests
 from tonnage.diagnose.cluster_view import ground_of
@@ -101,7 +102,9 @@ def _refusals(site: PodSite, pod: Pod, nodes: list[Node], cluster: LintCluster) 
     if not selected:
         yield from _unselected(site, pod, nodes)
         return
-    needs = {name: amount for name, amount in pod_requests(pod).items() if is_extended(name) and amount > 0}
+    by_class = backed_by_classes(pod, cluster.ground.view.supply)
+    amounts = {name: amount for name, amount in pod_requests(pod).items() if is_extended(name) and amount > 0}
+    needs = {name: amount for name, amount in amounts.items() if name not in by_class}
     for name in needs:
         if not any(node.allocatable.get(name, 0) > 0 or node.capacity.get(name, 0) > 0 for node in nodes):
             yield _not_advertised(site, name, cluster)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from tonnage.decide.kubernetes.claims.extended_resources import backed_by_classes
 from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.case import Case, device_needs, is_offered
 from tonnage.diagnose.related_resources import misspelt, related_names
@@ -26,8 +27,9 @@ def reasons(case: Case) -> Iterator[Reason]:
     """A reason for every device resource that the pod needs and no node offers under any name."""
     if not case.view.nodes:
         return
+    by_class = backed_by_classes(case.pod, case.view.supply)
     for name in device_needs(case.pod):
-        if not is_offered(case.view, name) and not related_names(name, case.view):
+        if name not in by_class and not is_offered(case.view, name) and not related_names(name, case.view):
             yield _reason(name, case.view)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Final
 
+from tonnage.decide.kubernetes.claims.device_requests import MOST_DEVICES
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.scheduler.filters.claims import NAME
 from tonnage.diagnose.case import Case
@@ -17,6 +18,7 @@ from tonnage.model.reasons.pod.claims import ClaimError, ClaimMissing, ClaimNotU
 from tonnage.model.reasons.reason import Reason
 
 _MISSING_KEY: Final = re.compile(r"no such key: ([A-Za-z0-9_./-]{1,128})")
+_FILTER: Final = f'running "{NAME}" filter plugin: '
 _MISSING_CLASS: Final = re.compile(r"device class (\S+) does not exist")
 _WHERE: Final = re.compile(r"(class|claim) (\S+): selector #([0-9]{1,3})")
 _WRONG_TYPE: Final = re.compile(r"no such overload")
@@ -116,6 +118,8 @@ def _failed(case: Case) -> Reason:
         message = f"an attribute is of another type than the selector compares it with: {message}"
     elif "CEL compile error" in text:
         message = "a device selector is not valid, which the API server would have refused"
+    elif "CEL" not in text:
+        message, remedy = _refused_claim(text)
     selector = _selector(case, text)
     expression = better = None
     if selector is not None:
@@ -135,6 +139,24 @@ def _failed(case: Case) -> Reason:
         expression=expression,
         instead=better or None,
     )
+
+
+def _refused_claim(text: str) -> tuple[str, str]:
+    """What the allocator refuses whatever devices there are, and what to write instead."""
+    where = text.removeprefix(_FILTER)
+    message = f"the scheduler cannot allocate the claim at all: {where}"
+    remedy = "correct the claim"
+    if "exceeds the claim limit" in text:
+        remedy = f"ask for at most {MOST_DEVICES} devices in a claim, and share the others among more claims"
+    elif "a claim constraint would not be satisfied" in text:
+        remedy = "ask for a count instead of allocationMode: All, or remove the constraint"
+    elif "unsupported constraint type" in text:
+        remedy = "remove distinctAttribute, or turn on DRAConsumableCapacity (on since 1.36)"
+    elif "DRAConsumableCapacity feature is disabled" in text:
+        remedy = "remove capacity from the request, or turn on DRAConsumableCapacity (on since 1.36)"
+    elif "asks for all devices" in text:
+        remedy = "wait until the driver has published all slices of the pool, or ask for a count"
+    return message, remedy
 
 
 def _selector(case: Case, text: str) -> tuple[str, str] | None:

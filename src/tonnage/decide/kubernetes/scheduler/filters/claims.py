@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Final
 
+from tonnage.decide.kubernetes.claims.alike import kind_on
 from tonnage.decide.kubernetes.claims.allocator import (
+    AllocationAnswer,
     AllocationUnknown,
     AllocatorError,
     ClaimDevices,
     NodeCannotAllocate,
 )
+from tonnage.decide.kubernetes.claims.extended_resources import backed_by_classes, claim_on
 from tonnage.decide.kubernetes.claims.pod_claims import PodClaims, claims_of
 from tonnage.decide.kubernetes.matching import term_matches
 from tonnage.decide.kubernetes.scheduler.refusal import Check, PluginRefusal
 from tonnage.decide.kubernetes.view import ClusterView, NodeView
-from tonnage.model.kubernetes.cluster import Pod
+from tonnage.model.kubernetes.cluster import Node, Pod
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.reasons.pod.claims import ClaimElsewhere, ClaimError, ClaimNotAllocatable
 from tonnage.model.reasons.pod.pods import NotModelled
@@ -28,18 +31,33 @@ NOT_THERE: Final = "resourceclaim not available on the node"
 
 def prepare(pod: Pod, view: ClusterView) -> Check | None:
     """Refuse nodes that cannot give the claims without devices some, or cannot reach those of the others."""
-    if not pod.claims or not view.profile.allocates:
+    if not view.profile.allocates:
         return None
+    by_class = bool(backed_by_classes(pod, view.supply))
     claims = claims_of(pod, view.supply.claims)
-    if not claims.claims:
+    if not claims.claims and not by_class:
         return None
-    waiting = claims.waiting
+
+    refusals: dict[Hashable, AllocationAnswer] = {}
+
+    def answer_of(node: Node, waiting: tuple[ResourceClaim, ...]) -> AllocationAnswer:
+        """The allocator's answer; a refusal is that of every node whose devices are alike."""
+        kind = kind_on(node, waiting, view.supply) if by_class else None
+        if kind in refusals:
+            return refusals[kind]
+        answer = view.allocator.on(node, waiting)
+        if kind is not None and isinstance(answer, NodeCannotAllocate):
+            refusals[kind] = answer
+        return answer
 
     def check(node: NodeView) -> PluginRefusal | None:
+        waiting = claims.waiting
+        if by_class and (own := claim_on(pod, node.node, view.supply)) is not None:
+            waiting = (*waiting, own)
         if waiting:
-            answer = view.allocator.on(node.node, waiting)
+            answer = answer_of(node.node, waiting)
             if not isinstance(answer, ClaimDevices):
-                return _refused(claims, answer, node)
+                return _refused(waiting, answer, node)
         away = unreachable(claims, node)
         if not away:
             return None
@@ -73,9 +91,11 @@ def unreachable(claims: PodClaims, node: NodeView) -> tuple[ResourceClaim, ...]:
 
 
 def _refused(
-    claims: PodClaims, answer: AllocatorError | NodeCannotAllocate | AllocationUnknown, node: NodeView
+    waiting: tuple[ResourceClaim, ...],
+    answer: AllocatorError | NodeCannotAllocate | AllocationUnknown,
+    node: NodeView,
 ) -> PluginRefusal:
-    names = tuple(str(claim) for claim in claims.waiting)
+    names = tuple(str(claim) for claim in waiting)
     reason: Reason
     if isinstance(answer, AllocatorError):
         reason = ClaimError(

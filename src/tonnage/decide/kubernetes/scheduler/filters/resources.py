@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from tonnage.decide.kubernetes.claims.extended_resources import backed_by_classes, left_to_claims
 from tonnage.decide.kubernetes.requests import (
     CPU,
     EPHEMERAL,
@@ -43,22 +44,30 @@ def prepare(pod: Pod, view: ClusterView) -> Check | None:
         if requests.get(name, 0) > 0 and (name in _COMPUTE or _is_counted(name))
     ]
 
+    by_class = bool(backed_by_classes(pod, view.supply))
+
     def check(node: NodeView) -> PluginRefusal | None:
         reasons: list[Reason] = []
+        counted = ordered if not by_class else _counted_on(node, ordered, view)
         texts: list[str] = []
         if len(node.pods) + 1 > node.node.allocatable.get(PODS, 0):
             reasons.append(_too_many_pods(node))
             texts.append(CROWDED)
-        for name, amount in ordered:
+        for name, amount in counted:
             if amount > node.node.allocatable.get(name, 0) - node.requested.get(name, 0):
                 reasons.append(_insufficient(node, name, amount))
                 texts.append(insufficient(name))
         if not texts:
             return None
-        unresolvable = any(amount > node.node.allocatable.get(name, 0) for name, amount in ordered)
+        unresolvable = any(amount > node.node.allocatable.get(name, 0) for name, amount in counted)
         return PluginRefusal(NAME, tuple(texts), unresolvable=unresolvable, reasons=tuple(reasons))
 
     return check
+
+
+def _counted_on(node: NodeView, ordered: list[tuple[str, int]], view: ClusterView) -> list[tuple[str, int]]:
+    """Without what the node does not offer and a DeviceClass stands for, which is the allocator's matter."""
+    return [pair for pair in ordered if not left_to_claims(pair[0], node.node, view.supply)]
 
 
 def insufficient(resource: str) -> str:

@@ -18,6 +18,7 @@ from tonnage.decide.kubernetes.claims.allocator import (
     NodeCannotAllocate,
     allocate,
 )
+from tonnage.decide.kubernetes.claims.extended_resources import backed_by_classes
 from tonnage.decide.kubernetes.claims.pod_claims import PodClaims, claims_of, stops, unreadable
 from tonnage.decide.kubernetes.scheduler.filters import claims as claims_filter
 from tonnage.decide.kubernetes.scheduler.fleet.columns import Amounts, Codes, Columns
@@ -67,6 +68,8 @@ class ClaimColumns:
 
     def know(self, pod: Pod) -> bool:
         """Whether the columns tell nodes apart by all that bears on the pod's claims."""
+        if backed_by_classes(pod, self._supply):  # what it claims differs by node
+            return False
         return not pod.claims or self._claims(pod) == () or self._question(pod) is not None
 
     def decide(self, pod: Pod) -> bool:
@@ -78,7 +81,7 @@ class ClaimColumns:
 
     def kinds(self, pod: Pod) -> Amounts | None:
         """By row: a number for what its devices are to the pod's claims; None: it waits for none."""
-        question = self._question(pod)
+        question = self._question(pod) if self.know(pod) else None
         return None if question is None else question.kinds
 
     def refuse(self, refused: Refused, pod: Pod) -> None:

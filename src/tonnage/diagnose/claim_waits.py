@@ -1,0 +1,88 @@
+"""What a claim waits for, in one line for all nodes; what stands against each kind of node is its details."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tonnage.decide.kubernetes.claims.exclusions import Why
+from tonnage.model.kubernetes.resource_claims import ResourceClaim
+from tonnage.model.name_lists import listed
+from tonnage.model.reasons.facts import RequestShortage
+from tonnage.model.reasons.pod.claims import ClaimNotAllocatable
+from tonnage.model.verdict import Explanation, NodeClass
+
+_MOST_DETAILS: Final = 8
+_MOST_NAMED: Final = 3
+_WORDS: Final[Mapping[str, str]] = {
+    Why.IN_USE: "in use",
+    Why.COUNTERS: "of GPUs that other devices use",
+    Why.CAPACITY: "with too little capacity",
+    Why.TAINT: "tainted",
+    Why.CONDITIONS: "not ready",
+    Why.OTHER_NODE: "for other nodes",
+    Why.SELECTOR: "not selected",
+    "class": "not of the class",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimWait:
+    """`why` a claim or its pods wait, empty where nothing is amiss; what to do, and what each node lacks."""
+
+    why: str = ""
+    remedy: str = ""
+    details: tuple[str, ...] = ()
+
+
+NOTHING: Final = ClaimWait()
+"""Nothing is amiss."""
+
+
+def wait_of(claim: ResourceClaim, explanation: Explanation) -> ClaimWait:
+    """What a claim waits for, by the explanation of a pod that uses it."""
+    short = [pair for node_class in explanation.classes for pair in _short_of(claim, node_class)]
+    details = tuple(f"{_nodes(node_class)}: {reason.message}" for node_class, reason, _ in short)
+    if not short:
+        return ClaimWait(_first_message(claim, explanation))
+    _, reason, shortage = max(short, key=lambda entry: (not entry[1].lasting, entry[2].left))
+    place = next(node_class for node_class, other, _ in short if other is reason)
+    members = {name for node_class, _, _ in short for name in node_class.members}
+    line = _line(shortage, place, len(members), explanation)
+    return ClaimWait(line, reason.remedy, details[:_MOST_DETAILS])
+
+
+def _short_of(
+    claim: ResourceClaim, node_class: NodeClass
+) -> Iterator[tuple[NodeClass, ClaimNotAllocatable, RequestShortage]]:
+    """The request of the claim that nodes of a class meet worst."""
+    for reason in node_class.first.reasons:
+        if isinstance(reason, ClaimNotAllocatable):
+            requests = [request for request in reason.requests or () if request.claim == str(claim)]
+            if requests and reason.devices:
+                yield node_class, reason, min(requests, key=lambda request: request.left)
+
+
+def _line(shortage: RequestShortage, node_class: NodeClass, short: int, explanation: Explanation) -> str:
+    """The shortage on the nodes that lack least; of `short` nodes in all, and what the others say."""
+    counts = [f"{shortage.counts[why]} {words}" for why, words in _WORDS.items() if shortage.counts.get(why)]
+    excluded = f" ({', '.join(counts)})" if counts else ""
+    wants = f"request {shortage.request} wants {shortage.wants} of class {shortage.class_}"
+    there = f"{shortage.left} left on {_nodes(node_class)}{excluded}"
+    if short > len(node_class.members):
+        most = "the most of any node" if shortage.left else "as on the other nodes"
+        there = f"{shortage.left} left on {_nodes(node_class)}, {most}{excluded}"
+    others = f"; {explanation.message}" if len(explanation.nodes) > short else ""
+    return f"{wants}; {there}{others}"
+
+
+def _nodes(node_class: NodeClass) -> str:
+    return listed(node_class.members, _MOST_NAMED)
+
+
+def _first_message(claim: ResourceClaim, explanation: Explanation) -> str:
+    """The first reason that names the claim, else the first of all."""
+    reasons = (reason for verdict in explanation.nodes for reason in verdict.reasons)
+    named = next((reason.message for reason in reasons if str(claim) in reason.message), "")
+    return named or next((reason.message for reason in explanation.reasons), explanation.message)
