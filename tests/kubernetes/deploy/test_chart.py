@@ -33,7 +33,6 @@ from support.installed_agent import (
 from support.rights import granted, needed
 from tonnage.adapters.kubernetes.client import connect
 from tonnage.documents.node.gpu_status import GROUP, PLURAL
-from tonnage.model.catalog.cluster_policy import policy_fields
 from tonnage.model.catalog.nvidia_kinds import DEFINITIONS
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
@@ -44,7 +43,6 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.node]
 CRD = f"{PLURAL}.{GROUP}"
 INSTALL_PAGE = CHART.parents[2] / "docs" / "how-to" / "install.md"
 KEPT = {"crds": {"keep": True}}
-PART = "app.kubernetes.io/part-of=tonnage"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -79,39 +77,6 @@ def test_install_upgrade_rollback_uninstall(
     until(lambda: cluster.allocatable(GPU) == 0)
     report = cluster.get("nodegpustatus", NODE_NAME)
     assert report["status"]["deviceCount"] == 2, "reports outlive the release"
-
-
-def test_a_release_with_nvidias_values_ends_without_a_label_of_ours(
-    cluster: GenuineCluster, agent_version: str
-) -> None:
-    controller = {"enabled": True, "replicas": 1}
-    values = {**KEPT, "controller": controller, "gfd": {"enabled": True}, "toolkit": {"enabled": True}}
-    before = cluster.get("node", NODE_NAME)["metadata"]["labels"]
-    users = {"nvidia.com/gpu.deploy.dcgm": "false"}
-    by_hand = {
-        "apiVersion": "nvidia.com/v1",
-        "kind": "ClusterPolicy",
-        "metadata": {"name": "cluster-policy-by-hand"},
-        "spec": {name: {} for name in policy_fields().required},
-    }
-    with installed_agent(cluster, agent_version, values=values) as agent:
-        cluster.kubectl("label", "node", NODE_NAME, "nvidia.com/gpu.deploy.dcgm=false", "--overwrite")
-
-        def labels() -> dict[str, str]:
-            found: dict[str, str] = cluster.get("node", NODE_NAME)["metadata"]["labels"]
-            return found
-
-        until(lambda: {"nvidia.com/gpu.product", "nvidia.com/gpu.deploy.device-plugin"} <= labels().keys())
-        cluster.apply(by_hand)
-        agent.helm.run("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", "240s")
-        metadata = cluster.get("node", NODE_NAME)["metadata"]
-        assert metadata["labels"] == {**before, **users}
-        assert not [key for key in metadata["annotations"] if "tonnage" in key]
-        assert not metadata.get("finalizers")
-        assert not cluster.get("jobs,serviceaccounts", "-n", NAMESPACE, "-l", PART).get("items")
-        policies = cluster.get("clusterpolicies")["items"]
-        assert [policy["metadata"]["name"] for policy in policies] == ["cluster-policy-by-hand"]
-    cluster.kubectl("label", "node", NODE_NAME, "nvidia.com/gpu.deploy.dcgm-")
 
 
 def test_helm_4_takes_over_a_release_of_helm_3(
