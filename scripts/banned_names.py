@@ -16,7 +16,7 @@ BANNED: Final = frozenset(
     {
         *("asked", "found", "given", "kept", "known", "said", "seen", "taken", "told", "wanted"),
         *("aside", "happened", "happenings", "heard", "ills", "spoken", "untold"),
-        *("each", "mine", "one", "shy", "this", "those", "what", "who"),
+        *("each", "mine", "one", "shy", "this", "those", "what", "who", "world"),
         *("data", "info", "item", "result"),
     }
 )
