@@ -31,7 +31,8 @@ _MANAGER_RATE: Final = 20.0
 _REST_S: Final = 120.0
 _PATIENCE_S: Final = 900.0
 _PODS_S: Final = 60.0
-_CHANGES: Final = 10
+_CHANGES: Final = 5
+"""As many nodes as a condition names."""
 _THOUSAND: Final = 1_000
 
 
