@@ -46,7 +46,7 @@ _WRITES = ("patch", "update", "delete")
 _OPERATORS_OWN = frozenset(
     {
         *("clusterpolicies", "clusterpolicies/status", "runtimeclasses", "leases"),
-        *("gpuclusters", "gpuclusters/status", "resourceclaimtemplates"),
+        *("gpuclusters", "gpuclusters/status"),
         *("nodegpustatuses", "nodegpustatuses/status"),
     }
 )

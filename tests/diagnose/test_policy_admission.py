@@ -16,7 +16,7 @@ SPEC: JsonObject = yaml.safe_load(CHART.read_text(encoding="utf-8"))["spec"]
 
 def test_what_nvidias_chart_renders_is_taken_as_it_is() -> None:
     admission = policy_admission(SPEC)
-    assert (admission.missing, admission.unknown, admission.kept) == ((), (), SPEC)
+    assert (admission.missing, admission.unknown, admission.pruned) == ((), (), SPEC)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_what_nvidias_chart_renders_is_taken_as_it_is() -> None:
 def test_unknown_fields_are_dropped(more: JsonObject, unknown: tuple[str, ...]) -> None:
     admission = policy_admission({**SPEC, **more})
     assert admission.unknown == unknown
-    assert policy_admission(admission.kept).unknown == ()
+    assert policy_admission(admission.pruned).unknown == ()
 
 
 def test_sections_that_the_definition_requires_are_missed() -> None:

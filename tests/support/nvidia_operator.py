@@ -93,7 +93,7 @@ class OperatedFleet:
         await self.api.create(CUSTOM_RESOURCE, node_gpu_status_crd())
         for name in (OPERATOR, AGENTS):
             await self.api.create(NAMESPACE, {"metadata": {"name": name}})
-        await self.clock.advance(1)
+        await self._until_served()
         labels: Any = {"app": "gpu-operator", "app.kubernetes.io/component": "gpu-operator"}
         template = {"metadata": {"labels": labels}, "spec": {"containers": [_WORKER]}}
         spec: Any = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
@@ -102,6 +102,12 @@ class OperatedFleet:
         for node in nodes:
             await self._machine(node, agent)
         self.tasks = [asyncio.create_task(self._operate()), asyncio.create_task(self._follow())]
+        await self._until_operated()
+
+    async def _until_served(self) -> None:
+        await self.clock.advance(1)
+
+    async def _until_operated(self) -> None:
         await self.clock.advance(20)
 
     async def close(self) -> None:
@@ -143,7 +149,9 @@ class OperatedFleet:
     async def _machine(self, name: str, agent: dict[str, Any]) -> None:
         metadata: Any = {"name": name, "labels": dict(LABELS)}
         await self.api.create(NODE, {"metadata": metadata})
-        await self.api.create(NODE_GPU_STATUS, {"metadata": {"name": name}})
+        kind = NODE_GPU_STATUS
+        report_body: Any = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
+        await self.api.create(kind, report_body)
         report: Any = {**REPORT, "heartbeatAt": "2100-01-01T00:00:00Z"}
         await self.api.patch(NODE_GPU_STATUS, name, {"status": report}, subresource="status")
         await self._pod(

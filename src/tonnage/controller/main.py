@@ -173,7 +173,8 @@ class _Controller:
         context = self.context()
         drivers = self._driver_loop(context)
         rejected = self._rejected_pods(context)
-        policies = PolicyLoop(context, drivers, rejected)
+        clusters = GpuClusterLoop(context)
+        policies = PolicyLoop(context, drivers, rejected, clusters)
         self._node_status = NodeStatusMetrics(context)
         pods = Informer(
             *(context.api, POD, context.clock),
@@ -184,7 +185,7 @@ class _Controller:
             NodeLabelLoop(context),
             *(loop for loop in (drivers, rejected) if loop is not None),
             policies,
-            GpuClusterLoop(context),
+            clusters,
             *(ValidationLoop(context, pods), ProbeLoop(context, pods)),
         ]
         kinds = [NODE, CLUSTER_POLICY, NODE_GPU_STATUS, *([] if drivers is None else [NVIDIA_DRIVER])]

@@ -12,12 +12,12 @@ from tonnage.model.json import JsonObject
 class PolicyAdmission:
     """`missing` are sections without which it is refused, `unknown` paths of fields that are dropped.
 
-    `kept` is the spec without those fields, as the cluster would have it.
+    `pruned` is the spec without those fields, as the cluster would have it.
     """
 
     missing: tuple[str, ...]
     unknown: tuple[str, ...]
-    kept: JsonObject
+    pruned: JsonObject
 
     def to_json(self) -> JsonObject:
         """As `operator plan -o json` prints it."""
@@ -28,19 +28,19 @@ def policy_admission(spec: JsonObject) -> PolicyAdmission:
     """By the definition of NVIDIA's latest release that is known."""
     definition = policy_fields()
     unknown: list[str] = []
-    kept = _kept(spec, definition.fields, "spec", unknown)
+    pruned = _pruned(spec, definition.fields, "spec", unknown)
     missing = tuple(name for name in definition.required if name not in spec)
-    return PolicyAdmission(missing, tuple(unknown), kept)
+    return PolicyAdmission(missing, tuple(unknown), pruned)
 
 
-def _kept(value: JsonObject, fields: Fields, path: str, unknown: list[str]) -> JsonObject:
-    kept: JsonObject = {}
+def _pruned(value: JsonObject, fields: Fields, path: str, unknown: list[str]) -> JsonObject:
+    pruned: JsonObject = {}
     for key, child in value.items():
         below = fields.get(key)
         if below is None:
             unknown.append(f"{path}.{key}")
         elif isinstance(child, dict) and not isinstance(below, str):
-            kept[key] = _kept(child, below, f"{path}.{key}", unknown)
+            pruned[key] = _pruned(child, below, f"{path}.{key}", unknown)
         else:
-            kept[key] = child
-    return kept
+            pruned[key] = child
+    return pruned

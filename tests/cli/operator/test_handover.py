@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from controller.test_rights import Recorder
 from support.nvidia_operator import (
     AGENT,
     LABELS,
@@ -24,6 +27,7 @@ from tonnage.cli.operator.handover import Direction, Handover, HandoverOptions, 
 from tonnage.model.errors import ClusterError, ConfigError
 from tonnage.wire.kinds import DAEMON_SET, DEPLOYMENT, NODE
 
+ROLE = Path(__file__).parents[3] / "docs/how-to/adopt-role.yaml"
 ADOPTED, PLUGIN = "tonnage.dev/adopted", "nvidia.com/gpu.deploy.device-plugin"
 Ends = dict[str, tuple[NodeEnd, str]]
 
@@ -260,3 +264,19 @@ async def test_a_dry_run_shows_the_next_steps_and_an_end_what_became_of_nodes(
     assert "returned" in shown
     assert "1 of 2 nodes are done." in shown
     assert await fleet.replicas() == 1, "nothing was changed"
+
+
+async def test_the_roles_of_the_how_to_grant_what_is_asked_and_no_more(fleet: OperatedFleet) -> None:
+    await fleet.install("a")
+    recorder: Any = Recorder(fleet.api)
+    await Command(fleet, Direction.ADOPT, api=recorder).end()
+    await Command(fleet, Direction.RELEASE, api=recorder).end()
+    rules = [rule for role in yaml.safe_load_all(ROLE.read_text(encoding="utf-8")) for rule in role["rules"]]
+    given = {
+        (verb, group, resource)
+        for rule in rules
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert {(right.verb, right.group, right.resource) for right in recorder.rights} == given

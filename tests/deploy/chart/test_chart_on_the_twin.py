@@ -35,6 +35,7 @@ from tonnage.wire.kinds import (
 from tonnage.wire.kinds import NAMESPACE as NAMESPACE_KIND
 
 CRD = f"{PLURAL}.{GROUP}"
+POLICIES = "clusterpolicies.nvidia.com"
 SHARED = "config: {map: {default: 'version: v1'}}\nimage: {tag: next}"
 
 
@@ -216,3 +217,36 @@ async def test_a_values_file_of_nvidias_operator_from_installation_to_the_end(cl
     assert not [found.metadata.name for found in left if "tonnage" in found.metadata.name]
     assert not jobs.done(), jobs
     jobs.cancel()
+
+
+def _nvidias_chart(folder: Path) -> Path:
+    """A chart that has definition and policy as NVIDIA's has them, and nothing else of it."""
+    for name in ("crds", "templates"):
+        (folder / name).mkdir(parents=True)
+    (folder / "Chart.yaml").write_text("apiVersion: v2\nname: gpu-operator\nversion: 26.7.0\n")
+    shutil.copy(CHART / "files" / "nvidia" / f"{POLICIES}.yaml", folder / "crds")
+    shutil.copy(Path(__file__).parents[2] / "data/cluster-policy-26.7.yaml", folder / "templates")
+    return folder
+
+
+@pytest.mark.long
+async def test_the_definitions_of_nvidias_chart_stay_as_they_are(cluster: Cluster, tmp_path: Path) -> None:
+    """The policy of NVIDIA's chart, and its definition, which Tonnage's release does not take over."""
+    chart = _nvidias_chart(tmp_path / "nvidia")
+    await cluster.helm("install", "gpu-operator", chart, "--namespace", "gpu-operator", "--create-namespace")
+    before = await cluster.api.get(CUSTOM_RESOURCE, POLICIES)
+    beside = (*IN, "--create-namespace", "--set", "controller.enabled=true")
+    said = await cluster.refused("install", RELEASE, CHART, *beside)
+    assert POLICIES in said
+    assert "invalid ownership metadata" in said
+
+    await cluster.helm("uninstall", RELEASE, *IN, "--ignore-not-found")
+    await cluster.helm("install", RELEASE, CHART, *beside, "--set", "controller.definitions=false")
+    await cluster.helm("upgrade", RELEASE, CHART, *beside[:2], "--reuse-values")
+    await cluster.helm("uninstall", RELEASE, *IN)
+    after = await cluster.api.get(CUSTOM_RESOURCE, POLICIES)
+    assert (after.metadata.uid, after.spec) == (before.metadata.uid, before.spec)
+    [policy] = (await cluster.api.list(CLUSTER_POLICY)).items
+    await cluster.helm("uninstall", "gpu-operator", "--namespace", "gpu-operator")
+    assert not (await cluster.api.list(CLUSTER_POLICY)).items, f"{policy.metadata.name} goes with its release"
+    assert (await cluster.api.get(CUSTOM_RESOURCE, POLICIES)).metadata.uid == before.metadata.uid

@@ -93,7 +93,7 @@ def plan(common: Common, file: str, operator_namespace: str, agents_namespace: s
 
     policy = _policy_in(file)
     admission = policy_admission(policy.spec)
-    policy.spec = admission.kept
+    policy.spec = admission.pruned
     shown = asyncio.run(_view(common, (policy,), operator_namespace, agents_namespace))
     assert shown is not None  # there is at least the one in the file
     view, drivers = shown
@@ -113,8 +113,8 @@ def _show_admission(admission: PolicyAdmission, file: str, common: Common) -> No
         few = len(admission.unknown) <= _FEW_FIELDS or common.output == "wide" or common.verbose
         names = admission.unknown if few else admission.unknown[:_FEW_FIELDS]
         more = "" if few else f" and {len(admission.unknown) - _FEW_FIELDS} more"
-        what = "kubectl refuses fields that ClusterPolicy does not have, and Helm drops them"
-        say(line(f"{what}: {', '.join(names)}{more}."))
+        refusal = "kubectl refuses fields that ClusterPolicy does not have, and Helm drops them"
+        say(line(f"{refusal}: {', '.join(names)}{more}."))
         say(line(f"  what to do: tonnage lint {file}"))
     if admission.missing or admission.unknown:
         say("Without that it comes to this:")

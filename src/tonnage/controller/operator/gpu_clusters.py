@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from tonnage.controller.context import ControllerContext
@@ -25,25 +26,33 @@ _SOON_S: Final = 1.0
 _AGAIN_S: Final = 60.0
 
 
+def _nothing() -> None:
+    return None
+
+
 class GpuClusterLoop:
     """Where the kind is not served the other loops go on."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
+        self.on_change: Callable[[], object] = _nothing
         self._queue: WorkQueue[str] = WorkQueue(context.clock)
         self._policy = PolicyInForce(context.copies.of(CLUSTER_POLICY, self._changed))
         self._nodes = context.copies.of(NODE, self._changed)
         self._reports = context.copies.of(NODE_GPU_STATUS)
         self._reports.subscribe(self._report_changed)
         self._clusters: Informer[GpuCluster] = Informer(
-            context.api, GPU_CLUSTER, context.clock, on_change=self._changed
+            context.api, GPU_CLUSTER, context.clock, on_change=self._cluster_changed
         )
+        self._listed = False
 
     async def run(self) -> None:
         """Look until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._clusters.run())
             await self._clusters.synced()
+            self._listed = True
+            self.on_change()
             self._queue.add(_ALL)
             await work(self._queue, self._reconcile)
 
@@ -52,6 +61,16 @@ class GpuClusterLoop:
         listing = await or_none(self._context.api.list(GPU_CLUSTER), (403, 404))
         for cluster in () if listing is None else listing.items:
             await self._look(cluster)
+
+    def names(self) -> tuple[str, ...] | None:
+        """Those that are there, by name; None: nobody knows yet."""
+        if not self._listed:
+            return None
+        return tuple(sorted(cluster.metadata.name for cluster in self._clusters))
+
+    def _cluster_changed(self, key: Key) -> None:
+        self._changed(key)
+        self.on_change()
 
     def _changed(self, _key: Key) -> None:
         if len(self._clusters):

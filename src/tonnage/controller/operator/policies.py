@@ -10,8 +10,10 @@ from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.operand_sets import OperandLoop
 from tonnage.decide.cluster.operate.plugin_configs import (
     ConfigCopy,
+    claims_copy,
     config_copy,
     counters_copy,
+    is_of_cluster,
     layouts_copy,
     released,
 )
@@ -32,6 +34,7 @@ from tonnage.wire.objects import ConfigMap, NodeGPUStatus
 
 if TYPE_CHECKING:
     from tonnage.controller.operator.drivers import DriverLoop
+    from tonnage.controller.operator.gpu_clusters import GpuClusterLoop
     from tonnage.controller.operator.rejected_pods import RejectedPodLoop
 
 _ALL: Final = "all"
@@ -48,8 +51,12 @@ class PolicyLoop:
         context: ControllerContext,
         drivers: DriverLoop | None = None,
         rejected: RejectedPodLoop | None = None,
+        clusters: GpuClusterLoop | None = None,
     ) -> None:
         self._context = context
+        self._clusters = clusters
+        if clusters is not None:
+            clusters.on_change = lambda: self._queue.add_after(_ALL, _SOON_S)
         self._drivers = drivers
         self._rejected = rejected
         for reporting in (drivers, rejected):
@@ -121,10 +128,18 @@ class PolicyLoop:
     async def _leave(self) -> None:
         """Take away what was made for a policy. The copies are fresh, so that there is none."""
         await self._operands.leave()
-        for name in (AGENTS_CONFIG, AGENTS_LAYOUTS, AGENTS_COUNTERS):
-            action = released(self._agents_own(name))
+        gone = [released(self._agents_own(name)) for name in (AGENTS_LAYOUTS, AGENTS_COUNTERS)]
+        for action in (self._without_policy(), *gone):
             if action is not None:
                 await self._perform(action)
+
+    def _without_policy(self) -> ApplyConfigMap | None:
+        """How the agents' configurations follow a GPUCluster, or go where there is none."""
+        own = self._agents_own(AGENTS_CONFIG)
+        names = self._clusters.names() if self._clusters is not None else ()
+        if names is None:  # not listed yet: what stands may be of one
+            return None if is_of_cluster(own) else released(own)
+        return claims_copy(names[0], own) if names else released(own)
 
     def _more_conditions(self, policy: GpuPolicy) -> Sequence[JsonObject]:
         """Those of the drivers that it asks for, of pods that nobody replaces, and of refused requests."""

@@ -16,8 +16,8 @@ from tonnage.model.json import JsonObject
 
 _MOST_NODES: Final = 5
 _NO_CLAIMS: Final = (
-    "its agent serves no claims; add the section claims to its device-plugin configuration, or set"
-    " claims.enabled in Tonnage's chart"
+    "its agent serves no claims; set claims.enabled in Tonnage's chart, and add the section claims to"
+    " configurations of your own"
 )
 
 

@@ -20,6 +20,11 @@ DEFAULT_KEY: Final = "default"
 """What a node without a label runs, as the agents choose."""
 
 
+_OF_CLUSTER: Final = "GPUCluster "
+_CLAIMED: Final = "version: v1\nclaims: {devices: all}\n"
+_COUNTED: Final = "version: v1\n"
+COUNTED_KEY: Final = "counted"
+"""What a node runs whose label asks for it beside a GPUCluster: extended resources."""
 NOT_CHOSEN: Final = ("", "none")
 """MIG strategies that need no configuration to say so."""
 
@@ -121,6 +126,22 @@ def _refusal_of_own(where: str, target: SeenConfigMap, own: str) -> ConfigMapNot
     if not target.contents or target.source:
         return None
     return _not_followed(where, target.path, f"ConfigMap {target.path} has {own}, or leave the field out")
+
+
+def claims_copy(cluster: str, target: SeenConfigMap) -> ApplyConfigMap | None:
+    """How the agents offer every GPU as a claim while a GPUCluster of that name is there, and no policy.
+
+    Configurations of somebody else's stay.
+    """
+    if target.contents and not target.source:
+        return None
+    contents = {DEFAULT_KEY: _CLAIMED, COUNTED_KEY: _COUNTED}
+    return _followed(target, contents, f"{_OF_CLUSTER}{cluster}")
+
+
+def is_of_cluster(target: SeenConfigMap) -> bool:
+    """Whether the agents' configurations are those of a GPUCluster."""
+    return target.source.startswith(_OF_CLUSTER)
 
 
 def released(target: SeenConfigMap) -> ApplyConfigMap | None:
