@@ -21,6 +21,7 @@ NUMBERS_AND_SWITCHES = {
     "renameByDefault",
     "failRequestsGreaterThanOne",
     "dynamicMig",
+    "consumableShares",
     "replicas",
     "required",
 }

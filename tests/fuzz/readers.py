@@ -84,10 +84,7 @@ _WORDS: Final = "no reader: the text is what it says"
 OWN: Final[dict[str, str]] = {
     **dict.fromkeys(
         (
-            *(
-                "model/catalog/cluster_policy.py:policy_fields",
-                "model/catalog/gpu_operator.py:operator_releases",
-            ),
+            "model/catalog/gpu_operator.py:operator_releases",
             *("model/catalog/gpus.py:gpu_models", "model/catalog/messages.py:messages"),
             *(
                 "model/catalog/metrics.py:device_fields",
@@ -144,6 +141,7 @@ OWN: Final[dict[str, str]] = {
     "adapters/vendors/nvml_process.py:Helper._read": "answers of a child that this process started",
     "adapters/kubernetes/transport.py:_file_of": "base64 alone, for OpenSSL, whose refusal is told",
     "cli/locations/kubectl.py:_extract": "an archive whose digest is locked",
+    "adapters/snapshots/bundle.py:_Bundle.__init__": "an archive that is written",
 }
 """Readers of Tonnage's own, each with its reason."""
 BEHIND: Final[dict[str, str]] = {

@@ -112,7 +112,7 @@ def driver_outlook(cluster: DriverCluster) -> DriverOutlook:
     return DriverOutlook(
         tuple(view for view in views if view.nodes),
         tuple(sorted(problems, key=lambda problem: (not problem.blocks, not problem.node, problem.node))),
-        (*conflicts, *dict.fromkeys(plan.assigned.problems.values())),
+        tuple(dict.fromkeys((*conflicts, *plan.assigned.problems.values()))),
         tuple(deleted.name for deleted in plan.delete),
     )
 
