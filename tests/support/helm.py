@@ -88,6 +88,10 @@ class Rendered:
         """All of a kind."""
         return [found for found in self.objects if found["kind"] == kind]
 
+    def without_hooks(self) -> list[Manifest]:
+        """What stays while the release is there: hooks have accounts of their own while they run."""
+        return [obj for obj in self if "helm.sh/hook" not in (obj["metadata"].get("annotations") or {})]
+
     def one(self, kind: str) -> Manifest:
         """The only one of a kind."""
         (found,) = self.of(kind)

@@ -15,9 +15,13 @@ from support.helm import CHART, NAMESPACE, RELEASE, Helm
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
 from tonnage.cli.controller import told_in_a_pod
+from tonnage.controller.definitions import upgrade_definitions
 from tonnage.controller.main import run_controller
 from tonnage.documents.node.gpu_status import GROUP, PLURAL
+from tonnage.loop.effects import ActionPorts
 from tonnage.loop.informer import Informer, following
+from tonnage.loop.performer import Performer
+from tonnage.model.catalog.nvidia_kinds import nvidia_definition
 from tonnage.model.errors import ApiError
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports.kubernetes import KubernetesApi
@@ -224,7 +228,7 @@ def _nvidias_chart(folder: Path) -> Path:
     for name in ("crds", "templates"):
         (folder / name).mkdir(parents=True)
     (folder / "Chart.yaml").write_text("apiVersion: v2\nname: gpu-operator\nversion: 26.7.0\n")
-    shutil.copy(CHART / "files" / "nvidia" / f"{POLICIES}.yaml", folder / "crds")
+    (folder / "crds" / "policies.yaml").write_text(json.dumps(nvidia_definition("clusterpolicies")))
     shutil.copy(Path(__file__).parents[2] / "data/cluster-policy-26.7.yaml", folder / "templates")
     return folder
 
@@ -235,15 +239,12 @@ async def test_the_definitions_of_nvidias_chart_stay_as_they_are(cluster: Cluste
     chart = _nvidias_chart(tmp_path / "nvidia")
     await cluster.helm("install", "gpu-operator", chart, "--namespace", "gpu-operator", "--create-namespace")
     before = await cluster.api.get(CUSTOM_RESOURCE, POLICIES)
-    beside = (*IN, "--create-namespace", "--set", "controller.enabled=true")
-    said = await cluster.refused("install", RELEASE, CHART, *beside)
-    assert POLICIES in said
-    assert "invalid ownership metadata" in said
-
-    await cluster.helm("uninstall", RELEASE, *IN, "--ignore-not-found")
-    await cluster.helm("install", RELEASE, CHART, *beside, "--set", "controller.definitions=false")
-    await cluster.helm("upgrade", RELEASE, CHART, *beside[:2], "--reuse-values")
-    await cluster.helm("uninstall", RELEASE, *IN)
+    on = ("--set", "controller.enabled=true")
+    await cluster.helm("install", RELEASE, CHART, *IN, "--create-namespace", *on)
+    performer = Performer(ActionPorts(api=cluster.api))
+    await upgrade_definitions(cluster.api, performer)  # what the Job before an upgrade does
+    await cluster.helm("upgrade", RELEASE, CHART, *IN, "--reuse-values", "--no-hooks")
+    await cluster.helm("uninstall", RELEASE, *IN, "--no-hooks")
     after = await cluster.api.get(CUSTOM_RESOURCE, POLICIES)
     assert (after.metadata.uid, after.spec) == (before.metadata.uid, before.spec)
     [policy] = (await cluster.api.list(CLUSTER_POLICY)).items

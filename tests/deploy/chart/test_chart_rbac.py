@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.api_stores import new_store
-from support.helm import CHART, NAMESPACE, Helm, Manifest, Rendered
+from support.helm import CHART, NAMESPACE, Helm
 from support.nodefeatures import node_feature_crd
 from support.rights import Right, granted, needed
 from tonnage.adapters.clock import SystemClock
@@ -159,15 +159,10 @@ async def _until(agent: asyncio.Task[None], holds: Callable[[], Awaitable[bool]]
                 agent.result()
 
 
-def _without_hooks(rendered: Rendered) -> list[Manifest]:
-    """What the agents' accounts have: hooks have accounts of their own, for as long as they run."""
-    return [obj for obj in rendered if "helm.sh/hook" not in (obj["metadata"].get("annotations") or {})]
-
-
 @pytest.mark.parametrize(("witness", "publish"), [(p, p) for p in PUBLISH], indirect=["witness"])
 async def test_what_is_granted_is_what_is_asked(helm4: Helm, witness: Witness, publish: str) -> None:
     rendered = helm4.rendered(f"features: {{publish: {publish}}}")
-    rights = granted(_without_hooks(rendered))
+    rights = granted(rendered.without_hooks())
     asked = {
         right._replace(verb="update") if right.verb == "replace" else right for right, _ in witness.asked
     }
@@ -179,7 +174,7 @@ async def test_what_is_granted_is_what_is_asked(helm4: Helm, witness: Witness, p
 @pytest.mark.parametrize("witness", ["mig"], indirect=True)
 async def test_to_divide_gpus_what_is_granted_is_what_is_asked(helm4: Helm, witness: Witness) -> None:
     rendered = helm4.rendered("migManager: {enabled: true}")
-    rights = granted(_without_hooks(rendered))
+    rights = granted(rendered.without_hooks())
     assert needed({right for right, _ in witness.asked}, rights) == rights
     extra = {(right.verb, right.resource, right.name) for right in rights - granted(helm4.rendered())}
     assert extra == {
