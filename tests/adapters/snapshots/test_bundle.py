@@ -177,6 +177,7 @@ async def test_a_name_that_no_server_gives_becomes_no_path() -> None:
         pytest.param(f'password="correct {SECRET} horse"', id="a value of several words"),
         pytest.param(f'"auths":{{"registry.example.com":{{"auth":"{SECRET}"}}}}', id="a pull secret"),
         pytest.param(f"privateKey: {SECRET}", id="a private key of one line"),
+        pytest.param(f"{SECRET}\n-----END PRIVATE KEY-----\n", id="a private key whose beginning is cut off"),
         pytest.param(f"exec login --token {SECRET}", id="the value of a flag"),
     ],
 )
