@@ -16,8 +16,9 @@ from support.rights import Right, granted, needed
 from tonnage.controller.main import run_controller
 from tonnage.loop.performer import ActionRecord
 from tonnage.model.catalog.nvidia_kinds import DEFINITIONS, nvidia_definition
-from tonnage.model.errors import ClusterError
+from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.names import AGENTS_LABELS
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import (
     CLUSTER_POLICY,
     CONFIG_MAP,
@@ -132,6 +133,32 @@ async def test_a_dry_run_tells_what_would_go(left: Bench) -> None:
     await ended(left, options=replace(WITHDRAW, dry_run=True), withheld=told.append)
     assert {type(record.action).__name__ for record in told} >= {"PatchNode", "DeleteObject"}
     assert (await left.api.get(NODE, "a")).metadata.resource_version == before
+
+
+class Conflicts:
+    """An API server in which somebody else is quicker at some of the writes to Nodes, by their numbers."""
+
+    def __init__(self, api: KubernetesApi, numbers: set[int]) -> None:
+        self._api = api
+        self._numbers = numbers
+        self._writes = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    async def patch(self, kind: Any, *rest: Any, **options: Any) -> Any:
+        self._writes += kind.plural == "nodes"
+        if kind.plural == "nodes" and self._writes in self._numbers:
+            raise ApiError(409, "Conflict", "the object has been modified")
+        return await self._api.patch(kind, *rest, **options)
+
+
+@pytest.mark.parametrize("numbers", [{1}, {2}, {3}, {2, 3, 4}], ids=lambda numbers: f"writes {numbers}")
+async def test_a_node_that_was_changed_meanwhile_is_looked_at_again(left: Bench, numbers: set[int]) -> None:
+    await ended(left, api=Conflicts(left.api, numbers))
+    for node in (await left.api.list(NODE)).items:
+        keys = (*node.metadata.labels, *node.metadata.annotations)
+        assert not [key for key in keys if "tonnage" in key or key == "nvidia.com/gpu.present"]
 
 
 async def test_it_works_where_the_definitions_are_gone(left: Bench) -> None:
