@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from controller.driver_bench import DRIVERS, UPGRADES, DriverBench
 from controller.test_operator import OPTIONS, Bench
 from tonnage.controller.main import run_controller
+from tonnage.controller.refused_writes import RefusedWrites
+from tonnage.loop.informer import Informer
 from tonnage.model.errors import ApiError
 from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, DAEMON_SET, NODE, RESOURCE_QUOTA
 
 OPERANDS = replace(OPTIONS, operand_image="registry.example.com/tonnage:1")
@@ -240,6 +243,19 @@ async def test_rights_that_are_taken_away_at_run_time(bench: DriverBench) -> Non
     await bench.clock.advance(120)
     assert await bench.agents_configs() != before
     assert (await bench.condition(REFUSED))["status"] == "False"
+
+
+def test_a_kind_that_is_not_served_any_more_is_no_lack_of_rights() -> None:
+    clock, api = VirtualClock(), cast(KubernetesApi, None)
+    refused = RefusedWrites(clock)
+    nodes = Informer(api, NODE, clock)
+    refused.watch([nodes])
+    assert refused.current() == []
+    nodes.refusal = ApiError(404, "NotFound", "the server could not find the requested resource")
+    [request] = refused.current()
+    assert (request.subject, request.reason) == ("the list of nodes", "Refused")
+    nodes.refusal = ApiError(403, "Forbidden", "nodes is forbidden")
+    assert [request.reason for request in refused.current()] == ["Forbidden"]
 
 
 async def test_a_quota_that_forbids_the_daemon_sets_pods(bench: DriverBench) -> None:

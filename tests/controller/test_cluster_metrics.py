@@ -72,8 +72,11 @@ class Bench:
         self.collector = ClusterCollector(source, self.clock, INTERVAL_S, cluster_families)
         self._task: asyncio.Task[None] | None = None
         self.version = "v1.35.0"
+        self.unversioned = False
 
     async def server_version(self) -> str:
+        if self.unversioned:
+            raise ClusterError(Problem("the API server cannot be reached"))
         return self.version
 
     async def __aenter__(self) -> Bench:
@@ -191,3 +194,21 @@ async def test_a_version_that_kubernetes_does_not_have_is_a_problem_and_no_crash
             async with asyncio.timeout(20):
                 while bool(bench.collector.problems()) is not problem:
                     await bench.pass_by()
+
+
+async def test_a_question_without_an_answer_hides_nothing_that_was_read() -> None:
+    async with Bench() as bench:
+        await bench.until("resource_allocatable", {"a": 4.0})
+        bench.unversioned = True
+        for _ in range(12):  # it is asked every ten intervals
+            await bench.pass_by()
+            assert bench.shown("resource_allocatable") == {"a": 4.0}
+        assert (bench.shown("read_failures") or {})[""] > 0
+
+
+async def test_kinds_that_were_begun_before_an_error_are_followed() -> None:
+    async with Bench(services=(503, "")) as bench:
+        assert "services" in bench.collector.problems()[0]
+        bench.reader._refused.clear()
+        await bench.until("resource_allocatable", {"a": 4.0})
+        assert bench.collector.problems() == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -387,6 +388,22 @@ async def test_an_agent_that_falls_silent_and_comes_back(bench: Bench) -> None:
     assert "a: its agent has been silent for" in (await bench.condition("Ready"))["message"]
     await bench.report("a")
     await bench.clock.advance(2)
+    assert (await bench.status())["state"] == "ready"
+
+
+async def test_an_agent_whose_heartbeats_come_late_is_not_silent_for_ever(bench: Bench) -> None:
+    """After an outage a watch may bring every heartbeat of it, of which none comes after a silence."""
+    await bench.node("a")
+    await bench.report("a")
+    await bench.policy()
+    bench.start()
+    await bench.clock.advance(2)
+    begun = bench.clock.now()
+    await bench.clock.advance(240)
+    assert "a: its agent has been silent for" in (await bench.condition("Ready"))["message"]
+    for minute in (1, 2, 3, 4):
+        await bench.report("a", heartbeatAt=timestamp(begun + timedelta(minutes=minute)))
+    await bench.clock.advance(61)
     assert (await bench.status())["state"] == "ready"
 
 

@@ -12,14 +12,16 @@ import pytest
 from controller.test_operator import OPTIONS, Bench
 from controller.test_rights import Recorder
 from support.helm import Helm
-from support.rights import granted, needed
+from support.rights import Right, granted, needed
 from tonnage.controller.main import run_controller
 from tonnage.loop.performer import ActionRecord
 from tonnage.model.catalog.nvidia_kinds import DEFINITIONS, nvidia_definition
-from tonnage.model.errors import ClusterError
+from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.names import AGENTS_LABELS
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.wire.kinds import (
     CLUSTER_POLICY,
+    CONFIG_MAP,
     CUSTOM_RESOURCE,
     DAEMON_SET,
     NODE,
@@ -32,6 +34,15 @@ from tonnage.wire.kinds import (
 WITH_PODS = replace(OPTIONS, operand_image="registry.example.com/tonnage:1")
 WITHDRAW = replace(WITH_PODS, withdraw=True, agents_divide=True, drivers=True)
 HOOKS = "controller: {enabled: true, operatorNamespace: gpu-operator, drivers: {enabled: true}}"
+
+
+def hooks(folder: Path, when: str, values: str = HOOKS, **release: str) -> list[Any]:
+    """The objects of the chart's hook."""
+    return [
+        found
+        for found in Helm(4, folder).rendered(values, **release)
+        if found["metadata"].get("annotations", {}).get("helm.sh/hook") == when
+    ]
 
 
 @pytest.fixture
@@ -49,7 +60,12 @@ async def left() -> Bench:
     boot: Any = {"status": {"nodeInfo": {"bootID": "boot 1"}}}
     await bench.api.patch(NODE, "bare", boot, subresource="status")
     await bench.configs("sharing", any="version: v1")
-    await bench.policy(devicePlugin={"config": {"name": "sharing", "default": "any"}})
+    counters: Any = {"dcgm-metrics.csv": "DCGM_FI_DEV_GPU_TEMP, gauge, temperature"}
+    await bench.configs("counters", **counters)
+    await bench.policy(
+        devicePlugin={"config": {"name": "sharing", "default": "any"}},
+        dcgmExporter={"config": {"name": "counters"}},
+    )
     running = asyncio.create_task(run_controller(WITH_PODS, api=bench.api, clock=bench.clock))
     await bench.clock.advance(8)
     running.cancel()
@@ -99,6 +115,8 @@ async def test_nothing_of_ours_stays_and_all_of_the_users_does(left: Bench) -> N
     assert not (await left.api.list(POD, namespace="gpu-operator")).items
     assert not (await left.api.list(RESOURCE_CLAIM_TEMPLATE)).items
     assert not await left.agents_configs()
+    counters = await left.api.get(CONFIG_MAP, "device-metrics-counters", "tonnage-system")
+    assert not counters.data
     assert (await left.api.get(CLUSTER_POLICY, "cluster-policy")).spec["devicePlugin"]
 
 
@@ -115,6 +133,32 @@ async def test_a_dry_run_tells_what_would_go(left: Bench) -> None:
     await ended(left, options=replace(WITHDRAW, dry_run=True), withheld=told.append)
     assert {type(record.action).__name__ for record in told} >= {"PatchNode", "DeleteObject"}
     assert (await left.api.get(NODE, "a")).metadata.resource_version == before
+
+
+class Conflicts:
+    """An API server in which somebody else is quicker at some of the writes to Nodes, by their numbers."""
+
+    def __init__(self, api: KubernetesApi, numbers: set[int]) -> None:
+        self._api = api
+        self._numbers = numbers
+        self._writes = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    async def patch(self, kind: Any, *rest: Any, **options: Any) -> Any:
+        self._writes += kind.plural == "nodes"
+        if kind.plural == "nodes" and self._writes in self._numbers:
+            raise ApiError(409, "Conflict", "the object has been modified")
+        return await self._api.patch(kind, *rest, **options)
+
+
+@pytest.mark.parametrize("numbers", [{1}, {2}, {3}, {2, 3, 4}], ids=lambda numbers: f"writes {numbers}")
+async def test_a_node_that_was_changed_meanwhile_is_looked_at_again(left: Bench, numbers: set[int]) -> None:
+    await ended(left, api=Conflicts(left.api, numbers))
+    for node in (await left.api.list(NODE)).items:
+        keys = (*node.metadata.labels, *node.metadata.annotations)
+        assert not [key for key in keys if "tonnage" in key or key == "nvidia.com/gpu.present"]
 
 
 async def test_it_works_where_the_definitions_are_gone(left: Bench) -> None:
@@ -161,23 +205,27 @@ async def test_what_a_layout_paused_is_given_back(left: Bench) -> None:
 
 
 async def test_the_hooks_roles_grant_what_it_asks(left: Bench, tmp_path: Path) -> None:
-    roles = [
-        found
-        for found in Helm(4, tmp_path).rendered(HOOKS)
-        if found["metadata"].get("annotations", {}).get("helm.sh/hook") == "post-delete"
-    ]
+    roles = hooks(tmp_path, "post-delete")
     recorder: Any = Recorder(left.api)
     await ended(left, api=recorder)
     rights = granted(roles)
     assert needed(recorder.rights, rights) - rights == set()
 
 
+@pytest.mark.parametrize(
+    ("operator", "namespace"), [("default", "tonnage-system"), ("gpu-operator", "default"), ("", "default")]
+)
+def test_in_the_namespace_default_the_hook_may_write_events_too(
+    operator: str, namespace: str, tmp_path: Path
+) -> None:
+    values = f"controller: {{enabled: true, operatorNamespace: {operator!r}}}"
+    rights = granted(hooks(tmp_path, "post-delete", values, namespace=namespace))
+    for verb, group, resource in (("create", "", "events"), ("delete", "apps", "daemonsets")):
+        assert Right(verb, group, resource, "default") in rights
+
+
 async def test_definitions_of_ours_are_raised_and_no_others_touched(left: Bench, tmp_path: Path) -> None:
-    roles = [
-        found
-        for found in Helm(4, tmp_path).rendered(HOOKS)
-        if found["metadata"].get("annotations", {}).get("helm.sh/hook") == "pre-upgrade"
-    ]
+    roles = hooks(tmp_path, "pre-upgrade")
     ours: Any = {"labels": {"app.kubernetes.io/part-of": "tonnage"}}
     await left.api.patch(CUSTOM_RESOURCE, "clusterpolicies.nvidia.com", {"metadata": ours})
     await left.api.delete(CUSTOM_RESOURCE, "gpuclusters.nvidia.com")

@@ -104,16 +104,13 @@ class ClusterCollector:
         """Begin to copy every kind that may be listed and is not copied yet."""
         try:
             self._version = await self._source.server_version()
-            begun = [
-                copy
-                for kind in CLUSTER_METRICS_KINDS
-                if kind.kind not in self._copies and (copy := await self._begin(kind)) is not None
-            ]
+            for kind in CLUSTER_METRICS_KINDS:
+                if kind.kind not in self._copies and (copy := await self._begin(kind)) is not None:
+                    group.create_task(copy.run())  # at once: the next kind may not be answered
         except ClusterError as error:
-            self._fail(str(error))
+            self._failures += 1
+            self._why = self._why and str(error)  # what was read stands until its copies are stale
             return
-        for copy in begun:
-            group.create_task(copy.run())
         if not {"Node", "Pod"} & self._copies.keys():
             self._fail(str(self._refusals.get("Pod", "pods cannot be listed")))
             return

@@ -21,7 +21,6 @@ from tonnage.model.actions.cluster import (
 )
 from tonnage.ports.clock import Clock
 
-_FORBIDDEN: Final = 403
 _LASTS_S: Final = 180.0
 """What is refused is tried again within a minute; later it is not wanted any more."""
 
@@ -58,9 +57,9 @@ class RefusedWrites:
             subject: entry for subject, entry in self._refused.items() if now - entry[1] < _LASTS_S
         }
         unread = [
-            RefusedRequest(f"the list of {copy.kind.plural}", copy.refusal, _FORBIDDEN)
+            RefusedRequest(f"the list of {copy.kind.plural}", refusal.message, refusal.code)
             for copy in self._copies
-            if copy.refusal
+            if (refusal := copy.refusal) is not None
         ]
         return [*unread, *(self._refused[subject][0] for subject in sorted(self._refused))]
 

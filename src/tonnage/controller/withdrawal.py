@@ -35,6 +35,7 @@ from tonnage.wire.objects import Object
 
 T = TypeVar("T", bound=Object)
 _POLICIES: Final = frozenset(kind.plural for kind in (CLUSTER_POLICY, NVIDIA_DRIVER, GPU_CLUSTER))
+_CONFLICT: Final = 409
 _NOWHERE: Final = "0"
 """Version of a list that no server has made."""
 _WRITERS: Final = "app.kubernetes.io/name in (tonnage-agent,tonnage-controller,tonnage-exporter)"
@@ -45,15 +46,17 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class ActionCounter:
-    """How many actions were performed; each record is passed on."""
+    """How many actions were performed, and how many came too late; each record is passed on."""
 
     def __init__(self, record: Callable[[ActionRecord], None]) -> None:
         self._record = record
         self.done = 0
+        self.conflicts = 0
 
     def __call__(self, action: ActionRecord) -> None:
         self._record(action)
         self.done += action.phase is Phase.DONE
+        self.conflicts += action.code == _CONFLICT
 
 
 async def withdraw(
@@ -72,13 +75,14 @@ async def withdraw(
     if not options.dry_run:
         await _writers_gone(context)
     for _ in range(_MOST_PASSES):
-        before = actions.done
+        done, conflicts = actions.done, actions.conflicts
         await look_once()
-        for app in (APP, PROBE.app):
-            await _delete_pods(app, context)
-        await _delete_template(context)
-        await _clean_nodes(context, divides=options.agents_divide)
-        if actions.done == before:
+        if actions.conflicts == conflicts:  # else a node still needs the note of what was set on it
+            for app in (APP, PROBE.app):
+                await _delete_pods(app, context)
+            await _delete_template(context)
+            await _clean_nodes(context, divides=options.agents_divide)
+        if (actions.done, actions.conflicts) == (done, conflicts):
             return
         await context.clock.sleep(_LOOK_S)
     why = f"in each of {_MOST_PASSES} passes there was something to take away"

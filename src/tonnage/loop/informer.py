@@ -115,8 +115,8 @@ class Informer(Generic[T]):
         self._last_heard_s = 0.0
         self.errors = 0
         """How often the server refused or could not be reached."""
-        self.refusal = ""
-        """What the server says, where it does not let the kind be read; the copy stays as it was."""
+        self.refusal: ApiError | None = None
+        """Why the server does not let the kind be read; the copy stays as it was. None: it does."""
         self.lost_s: float | None = None
         """Since when the copy cannot be kept fresh, by the monotonic clock; None while it is."""
 
@@ -187,7 +187,7 @@ class Informer(Generic[T]):
                     self.lost_s = self._clock.monotonic()
                 if isinstance(error, ApiError) and error.code != 429 and error.code < 500:
                     self._version = ""  # the server does not like what was asked: start over
-                    self.refusal = error.message
+                    self.refusal = error
                 self._count(refused=isinstance(error, ApiError))
                 _LOG.info("watch failed: kind=%s failures=%d error=%s", self.kind.kind, self._failures, error)
                 await self._pause(self._failures + 1)
@@ -256,7 +256,7 @@ class Informer(Generic[T]):
             self._set(key, obj)
         self._version = listing.resource_version
         self.lost_s = None
-        self.refusal = ""
+        self.refusal = None
         self._synced.set()
         self._wake()
 

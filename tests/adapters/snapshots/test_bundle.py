@@ -172,7 +172,27 @@ async def test_a_name_that_no_server_gives_becomes_no_path() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["node gpu-1 is ready", "https://registry.example.com/v2/", "basic checks passed"],
+    [
+        pytest.param(f'msg="sent {{\\"password\\":\\"{SECRET}\\"}}"', id="JSON within JSON"),
+        pytest.param(f'password="correct {SECRET} horse"', id="a value of several words"),
+        pytest.param(f'"auths":{{"registry.example.com":{{"auth":"{SECRET}"}}}}', id="a pull secret"),
+        pytest.param(f"privateKey: {SECRET}", id="a private key of one line"),
+        pytest.param(f"{SECRET}\n-----END PRIVATE KEY-----\n", id="a private key whose beginning is cut off"),
+        pytest.param(f"exec login --token {SECRET}", id="the value of a flag"),
+    ],
+)
+def test_a_secret_of_a_log_is_taken_out(text: str) -> None:
+    assert SECRET not in without_secrets(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "node gpu-1 is ready",
+        "https://registry.example.com/v2/",
+        "basic checks passed",
+        "run with --token-ttl 5m",
+    ],
 )
 def test_plain_words_stay(text: str) -> None:
     assert without_secrets(text).startswith(text[:12])

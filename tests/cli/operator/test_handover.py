@@ -14,6 +14,7 @@ import yaml
 from controller.test_rights import Recorder
 from support.nvidia_operator import (
     AGENT,
+    AGENTS,
     LABELS,
     OPERATOR,
     SETS,
@@ -25,7 +26,7 @@ from tonnage.cli.operator.adopt import _show_ends, _show_plan
 from tonnage.cli.operator.finish import finish_adoption
 from tonnage.cli.operator.handover import Direction, Handover, HandoverOptions, NodeEnd
 from tonnage.model.errors import ClusterError, ConfigError
-from tonnage.wire.kinds import DAEMON_SET, DEPLOYMENT, NODE
+from tonnage.wire.kinds import DAEMON_SET, DEPLOYMENT, NODE, POD
 
 ROLE = Path(__file__).parents[3] / "docs/how-to/adopt-role.yaml"
 ADOPTED, PLUGIN = "tonnage.dev/adopted", "nvidia.com/gpu.deploy.device-plugin"
@@ -140,10 +141,10 @@ async def test_a_command_killed_at_a_write_goes_on_or_back(
         assert (node.metadata.labels, node.metadata.annotations) == (before.labels, before.annotations)
 
 
-async def _finish(fleet: OperatedFleet) -> Ends:
+async def _finish(fleet: OperatedFleet, *nodes: str) -> Ends:
     task = asyncio.create_task(
         finish_adoption(
-            Handover(fleet.api, fleet.clock, HandoverOptions(), lambda *_: None),
+            Handover(fleet.api, fleet.clock, HandoverOptions(nodes=nodes), lambda *_: None),
             *(fleet.api, fleet.clock, 30.0, lambda *_: None),
         )
     )
@@ -170,6 +171,20 @@ async def test_an_adoption_is_finished_once_nvidias_operator_is_uninstalled(flee
         assert node.metadata.labels == {"nvidia.com/gpu.deploy.dcgm": "true"}, "what was not ours stays"
         assert not node.metadata.annotations
     assert await _finish(fleet) == {}, "nothing is left"
+
+
+async def test_a_node_that_is_done_is_not_refused_while_another_is_waited_for(fleet: OperatedFleet) -> None:
+    await fleet.install("a", "b")
+    await Command(fleet, Direction.ADOPT).end()
+    await fleet.uninstall()
+    await fleet.upgrade_agents()
+    starting: Any = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    await fleet.api.patch(POD, "tonnage-agent-b", starting, namespace=AGENTS, subresource="status")
+    ends = await _finish(fleet, "a", "b")
+    assert ends == {
+        "a": (NodeEnd.DONE, "stays with Tonnage's agent"),
+        "b": (NodeEnd.WAITS, "Tonnage's agent is not ready"),
+    }
 
 
 async def test_a_node_whose_devices_differ_goes_back_and_no_other_begins(fleet: OperatedFleet) -> None:

@@ -163,7 +163,7 @@ spec:
   verbs: [list, watch, create]
 - apiGroups: [""]
   resources: [configmaps]
-  resourceNames: [{{ include "tonnage.configMap" . | quote }}, default-mig-parted-config]
+  resourceNames: [{{ include "tonnage.configMap" . | quote }}, default-mig-parted-config, device-metrics-counters]
   verbs: [patch]
 - apiGroups: [apps]
   resources: [daemonsets]

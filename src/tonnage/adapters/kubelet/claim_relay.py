@@ -17,6 +17,8 @@ from tonnage.adapters.kubelet.unix_socket import Context
 _PATIENCE_S: Final = 40.0
 """kubelet's own is 45 seconds."""
 _AGAIN_S: Final = 0.1
+_STREAM_AGAIN_S: Final = 2.0
+"""For streams nobody waits, and the other agent may serve none for as long as it is needed."""
 _GONE: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 """How a call ends whose agent ended. Every call may be made twice."""
 _NOBODY: Final = "the agent of this node has not answered; it is being replaced"
@@ -49,7 +51,7 @@ class ClaimRelay:
                         await context.abort(error.code(), error.details() or "")
             if time.monotonic() >= until:
                 await context.abort(grpc.StatusCode.UNAVAILABLE, _NOBODY)
-            await self._soon()
+            await self._soon(_AGAIN_S)
         return None
 
     async def stream(self, path: str, message: bytes) -> AsyncIterator[bytes]:
@@ -62,7 +64,7 @@ class ClaimRelay:
                             yield answer
                 except grpc.aio.AioRpcError:
                     pass  # it ends, or does not serve this; whoever has the node next is asked
-            await self._soon()
+            await self._soon(_STREAM_AGAIN_S)
 
     async def _passed_on(self, path: str, message: bytes, timeout_s: float) -> bytes:
         async with _channel(self._holder) as channel:
@@ -70,9 +72,9 @@ class ClaimRelay:
             answer: bytes = await call(message, timeout=max(timeout_s, _AGAIN_S))
             return answer
 
-    async def _soon(self) -> None:
+    async def _soon(self, seconds: float) -> None:
         try:
-            await asyncio.wait_for(self.taken_over.wait(), _AGAIN_S)
+            await asyncio.wait_for(self.taken_over.wait(), seconds)
         except TimeoutError:
             return
 

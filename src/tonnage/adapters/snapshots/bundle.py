@@ -39,14 +39,20 @@ _OURS: Final = "app.kubernetes.io/part-of=tonnage"
 _IN_MEMORY: Final = 8 << 20
 _SECRET: Final = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+    r"|\A(?:(?!-----BEGIN).)*-----END [A-Z ]*PRIVATE KEY-----"
     r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"
     r"|(?<=://)[^\s/@]{1,200}(?=@)"
     r"|(?i:(?<=bearer )|(?<=basic ))[A-Za-z0-9+/=._~-]{12,}"
-    r"|(?i:(?:password|passwd|token|secret|api[_-]?key|credential|authorization)[\w-]{0,20}[\"']?\s{0,3}[=:]\s{0,3})"
-    r"(?!(?i:bearer|basic)\b)[^\s,;]+",
+    r"|(?i:(?:passw(?:or)?d|token|secret|api[_-]?key|private[_-]?key|credential|authorization|\bauth\b)"
+    r"[\w-]{0,20}(?:\\?[\"'])?\s{0,3}[=:]\s{0,3})"
+    r"(?!(?i:bearer|basic)\b)(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s,;]+)"
+    r"|(?i:--[\w-]{0,20}(?:password|token|secret|api-key))\s{1,3}[^\s-]\S*",
     re.DOTALL,
 )
-"""What looks like a credential: keys, tokens, the user in an address, and values of fields called so."""
+"""What looks like a credential: keys, tokens, the user in an address, and values of what is called so.
+
+That is a field, whose quotes may be those of JSON within JSON, or a flag. A log may begin within a key.
+"""
 LEFT_OUT: Final = (
     "Secrets, data of ConfigMaps, values of environment variables, command lines, annotations and addresses"
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -33,6 +34,8 @@ class ClaimSharing:
         self._book = book
         self._ending: set[str] = set()
         """Claims, by uid, that are being given back."""
+        self._slicing = asyncio.Lock()
+        """So that the time slice of a claim that begins is not reset for one that ends."""
 
     def restore(self) -> None:
         """Have the daemons run again that an earlier agent's claims need: they ended with it."""
@@ -41,9 +44,10 @@ class ClaimSharing:
     async def begin(self, prepared: PreparedClaim) -> None:
         """Have it so. Raises HardwareError: why it is not."""
         self._ending.discard(prepared.claim.uid)
-        for sliced in prepared.slices:
-            await self._performer.perform(SetComputeMode(sliced.uuid, ComputeMode.DEFAULT))
-            await self._performer.perform(SetTimeSlice(sliced.uuid, sliced.interval))
+        async with self._slicing:
+            for sliced in prepared.slices:
+                await self._performer.perform(SetComputeMode(sliced.uuid, ComputeMode.DEFAULT))
+                await self._performer.perform(SetTimeSlice(sliced.uuid, sliced.interval))
         if prepared.daemons:
             self._publish()
             await self._until(prepared.daemons, lambda daemon: not self._why_not(daemon))
@@ -53,9 +57,10 @@ class ClaimSharing:
 
     async def end(self, prepared: PreparedClaim) -> None:
         """Have it as before. Raises HardwareError: it is not so yet."""
-        for sliced in prepared.slices:
-            if self._exists(sliced.uuid) and not self._needed(sliced, prepared):
-                await self._performer.perform(SetTimeSlice(sliced.uuid, TimeSlice.DEFAULT))
+        async with self._slicing:
+            for sliced in prepared.slices:
+                if self._exists(sliced.uuid) and not self._needed(sliced, prepared):
+                    await self._performer.perform(SetTimeSlice(sliced.uuid, TimeSlice.DEFAULT))
         if prepared.daemons:
             self._ending.add(prepared.claim.uid)
             self._publish()

@@ -16,7 +16,7 @@ from tonnage.cli.operator.namespaces import agents_namespace_option, operator_na
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, line, progress, say
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.names import is_subdomain
+from tonnage.model.names import is_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +82,7 @@ def bundle(
         ("--operator-namespace", operator_namespace),
         ("--agents-namespace", agents_namespace),
     ):
-        if not is_subdomain(name):
+        if not is_namespace(name):
             raise click.UsageError(f"{option}: {name!r} is not the name of a namespace")
     program = f"tonnage {__version__}"
     order = BundleOrder(

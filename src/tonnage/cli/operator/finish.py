@@ -33,19 +33,20 @@ async def finish_adoption(
 ) -> dict[str, tuple[NodeEnd, str]]:
     """Return once no node of the handover is left, or what each waits for when that takes too long.
 
-    Where one is refused, nothing is changed at all. Raises ConfigError.
+    Where one is refused, none is changed from then on. Raises ConfigError.
     """
     ends: dict[str, tuple[NodeEnd, str]] = {}
     until = clock.monotonic() + patience_s
     while True:
-        steps = steps_to_finish(await handover.look())
+        view = await handover.look()
+        steps = {name: step for name, step in steps_to_finish(view).items() if name not in ends}
         refused = {
             name: (NodeEnd.REFUSED, f"{step.why}; {step.remedy}")
             for name, step in steps.items()
             if isinstance(step, RefuseNode)
         }
         if refused:
-            others = NodeEnd.WAITS, "nothing was changed, since another node was refused"
+            others = NodeEnd.WAITS, "left as it is, since another node was refused"
             return {**ends, **{name: refused.get(name, others) for name in steps}}
         for name, step in steps.items():
             if isinstance(step, ChangeNode) and await _is_changed(api, name, step):

@@ -8,6 +8,7 @@ from typing import Final
 from tonnage.controller.context import ControllerContext
 from tonnage.decide.cluster.operate.policy_status import in_force
 from tonnage.loop.informer import Delta, Informer, Key, key_of
+from tonnage.loop.refusals import passing_over
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.reading.gpu_policy import gpu_policy_from
@@ -51,9 +52,10 @@ class NodeLoop(ABC):
         await work(self._queue, self._reconcile, workers=_WORKERS)
 
     async def look_once(self) -> None:
-        """Look at every node, one after another."""
+        """Look at every node, one after another. One that was changed meanwhile is left to the next look."""
         for node in self._nodes:
-            await self._reconcile(node.metadata.name)
+            with passing_over(404, 409):
+                await self._reconcile(node.metadata.name)
 
     def _node_changed(self, key: Key) -> None:
         self._queue.add(key[1])

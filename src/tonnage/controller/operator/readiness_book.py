@@ -42,9 +42,12 @@ class ReadinessBook:
 
     def _ready(self, now: datetime) -> Iterator[NodeReadiness]:
         for node in self._nodes:
-            judged = self._judged.get(node.metadata.name)
+            name = node.metadata.name
+            judged = self._judged.get(name)
             if judged is None or now > judged.silent_from:
-                judged = self._judged[node.metadata.name] = self._judge(node, now)
+                judged = self._judged[name] = self._judge(node, now)
+                if now > judged.silent_from:
+                    del self._judged[name]  # of a silent agent the next heartbeat changes it
             if judged.readiness is not None:
                 yield judged.readiness
 

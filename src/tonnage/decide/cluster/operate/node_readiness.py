@@ -84,6 +84,5 @@ def gpu_nodes(nodes: Iterable[OperatedNode]) -> list[OperatedNode]:
 
 
 def _agent_pod(node: str) -> str:
-    return (
-        f"kubectl get pods -A -l app.kubernetes.io/name=tonnage --field-selector spec.nodeName={node} -o wide"
-    )
+    selectors = f"-l app.kubernetes.io/name=tonnage-agent --field-selector spec.nodeName={node}"
+    return f"kubectl get pods -A {selectors} -o wide"
