@@ -12,7 +12,7 @@ def nearest(word: str, candidates: list[str]) -> str:
     close += [name for name in candidates if len(word) > 2 and name.lower().startswith(lower)]
     close += difflib.get_close_matches(word, candidates, n=1, cutoff=0.6)
     if close:
-        return f"did you mean {close[0]}?"
+        return f"use {close[0]} if you meant that"
     if len(candidates) == 1:
         return f"use {candidates[0]}"
     return f"use one of: {', '.join(sorted(candidates)[:20])}" if candidates else ""
