@@ -50,13 +50,12 @@ def job_counts(jobset: JsonObject) -> JobCounts:
 
 def job_wait(spec: JsonObject, job: JsonObject, part: str, counts: JobCounts) -> JobWait | None:
     """For what a ReplicatedJob of a JobSet's spec waits; None: for the end of none, or of none any more."""
-    replicas = {
-        str(other.get("name")): other.get("replicas", 1) for other in mappings(spec, "replicatedJobs")
-    }
+    jobs = mappings(spec, "replicatedJobs")
+    numbers = {str(earlier.get("name")): earlier.get("replicas", 1) for earlier in jobs}
     for other in mappings(job, "dependsOn"):
         name = str(other.get("name"))
-        wanted = replicas.get(name)
-        wait = JobWait(part, name, wanted if isinstance(wanted, int) else 1, counts.get(name))
+        replicas = numbers.get(name)
+        wait = JobWait(part, name, replicas if isinstance(replicas, int) else 1, counts.get(name))
         if other.get("status") == "Complete" and not _ended(wait):
             return wait
     return None
