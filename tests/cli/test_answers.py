@@ -121,10 +121,12 @@ def test_a_manifest_that_fits_and_one_that_does_not(
         pytest.param(["explain"], "give exactly one of TYPE NAME", id="nothing to explain"),
         pytest.param(["explain", "pod"], "give exactly one name: pod NAME", id="no name"),
         pytest.param(["explain", "service", "x"], "give pod NAME, not service x", id="another kind"),
-        pytest.param(["explain", "node", "a100-1"], "did you mean a100-0?", id="a misspelt node"),
+        pytest.param(["explain", "node", "a100-1"], "use a100-0 if you meant that", id="a misspelt node"),
         pytest.param(["explain", "pod", "train", "--all-pending"], "give exactly one of", id="two questions"),
         pytest.param(["explain", "pod", "a", "b"], "give exactly one name: pod NAME", id="two names"),
-        pytest.param(["explain", "pod", "tran", "-n", "ml"], "did you mean train?", id="a misspelt pod"),
+        pytest.param(
+            ["explain", "pod", "tran", "-n", "ml"], "use train if you meant that", id="a misspelt pod"
+        ),
         pytest.param(["explain", "pod", "train"], "it is in ml: -n ml", id="another namespace"),
         pytest.param(
             ["explain", "pod", "train", "--server-version", "1.99"], "1.31 to 1.37", id="a future version"
@@ -268,11 +270,11 @@ MISSPELT = TOLERATING.replace("containers:", "contaners:")
     ("manifest", "found"),
     [
         pytest.param(
-            MISSPELT, ":6:3 spec.contaners\n  remedy: did you mean containers?", id="a misspelt field"
+            MISSPELT, ":6:3 spec.contaners\n  remedy: use containers if you meant that", id="a misspelt field"
         ),
         pytest.param(
             "kind: List\napiVersion: v1\nitems: [{kind: Pod, apiVersion: v1, spec: {nodeSelektor: {}}}]",
-            "items[0].spec.nodeSelektor\n  remedy: did you mean nodeSelector?",
+            "items[0].spec.nodeSelektor\n  remedy: use nodeSelector if you meant that",
             id="a misspelt field in a List",
         ),
         pytest.param(TOLERATING.replace("v1", "v2"), "write apiVersion: v1", id="a version nobody serves"),
@@ -361,7 +363,7 @@ def test_a_workload_is_named_as_kubectl_names_it(
     ("words", "status", "said"),
     [
         pytest.param(["cj", "nightly", "-n", "ml"], 0, "it has created none yet", id="nothing against it"),
-        pytest.param(["sts", "cash", "-n", "ml"], 2, "did you mean cache?", id="a misspelt one"),
+        pytest.param(["sts", "cash", "-n", "ml"], 2, "use cache if you meant that", id="a misspelt one"),
         pytest.param(["sts", "cache"], 2, "it is in ml: -n ml", id="another namespace"),
         pytest.param(["sts"], 2, "give exactly one name: statefulset NAME", id="no name"),
     ],

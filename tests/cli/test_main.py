@@ -111,10 +111,14 @@ def test_help_lists_exactly_the_commands(capsys: pytest.CaptureFixture[str]) -> 
         pytest.param(["up", "--nodes", "many"], "'many' is not a valid integer", id="a word for a number"),
         pytest.param(["up", "--port", "70000"], "70000", id="no port"),
         pytest.param(["up", "--nodes", "0"], "between 1 and 1000", id="no nodes"),
-        pytest.param(["up", "--scenario", "infrence"], "did you mean inference?", id="a misspelt scenario"),
-        pytest.param(["up", "--lab", "addmission"], "did you mean admission?", id="a misspelt lab"),
+        pytest.param(
+            ["up", "--scenario", "infrence"], "use inference if you meant that", id="a misspelt scenario"
+        ),
+        pytest.param(["up", "--lab", "addmission"], "use admission if you meant that", id="a misspelt lab"),
         pytest.param(["up", "--lab", "admission", "--detach"], "cannot be combined", id="two ways at once"),
-        pytest.param(["lab", "run", "pending"], "did you mean pending-pod?", id="a misspelt lab to run"),
+        pytest.param(
+            ["lab", "run", "pending"], "use pending-pod if you meant that", id="a misspelt lab to run"
+        ),
         pytest.param(["lab", "run"], "NAME", id="a missing argument"),
         pytest.param(["completion", "tcsh"], "tcsh", id="an unknown shell"),
     ],

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from support.recorded_creations import Creation, creations
-from tonnage.cli.explain.file import explain_files
+from tonnage.cli.explain.file import explain_files, read_together
 from tonnage.cli.lint.lint_context import read_pod, shapes
 from tonnage.cli.main import run
 from tonnage.decide.kubernetes.api.creation import answer_to_create
@@ -52,7 +52,7 @@ REFUSED = [one for one in CREATIONS if one.said and not is_strictly_refused(one)
 
 
 def explained(file: Path, cluster: Snapshot, namespace: str, version: str) -> tuple[Explanation, ...]:
-    return explain_files((str(file),), cluster, namespace, version, recursive=False)
+    return explain_files(read_together((str(file),), recursive=False), cluster, namespace, version)
 
 
 def linted(text: str, namespace: str = "lab") -> LintReport:

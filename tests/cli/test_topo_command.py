@@ -86,8 +86,8 @@ def test_this_machine_without_a_cluster(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("arguments", "status", "told"),
     [
-        pytest.param(["hgz"], 2, "did you mean hgx?", id="a misspelt node"),
-        pytest.param(["darc"], 2, "did you mean dark?", id="a misspelt node without agent"),
+        pytest.param(["hgz"], 2, "use hgx if you meant that", id="a misspelt node"),
+        pytest.param(["darc"], 2, "use dark if you meant that", id="a misspelt node without agent"),
         pytest.param(["x"], 2, "nodes with GPUs: hgx, pcie, dark", id="a node that is none of them"),
         pytest.param(["dark"], 2, "no agent of Tonnage reports", id="a node without agent"),
         pytest.param(["hgx", "--gpus", "0,x"], 2, "give indices", id="no indices"),

@@ -39,7 +39,9 @@ def test_numbers_are_those_of_dcgm() -> None:
     ("line", "problem"),
     [
         pytest.param(
-            "DCGM_FI_DEV_GPU_TMP, gauge, x", "did you mean DCGM_FI_DEV_GPU_TEMP?", id="a misspelt name"
+            "DCGM_FI_DEV_GPU_TMP, gauge, x",
+            "use DCGM_FI_DEV_GPU_TEMP if you meant that",
+            id="a misspelt name",
         ),
         pytest.param(
             "DCGM_EXP_GPU_HEALTH_STATUS, gauge, x", "tonnage_gpu_health", id="one that DCGM alone makes"

@@ -41,9 +41,9 @@ def test_every_kind_needs_no_setting(kind: LoadKind) -> None:
     ("text", "words"),
     [
         pytest.param("", "is not a kind of load; use one of: crash, idle", id="nothing"),
-        pytest.param("trainng", "did you mean training?", id="another word"),
+        pytest.param("trainng", "use training if you meant that", id="another word"),
         pytest.param("idle rate=3", 'idle has no setting "rate"', id="a setting of another kind"),
-        pytest.param("training bussy=3%", "did you mean busy?", id="a misspelt setting"),
+        pytest.param("training bussy=3%", "use busy if you meant that", id="a misspelt setting"),
         pytest.param("training busy=3", "write busy=80%", id="a share without a unit"),
         pytest.param("training busy=101%", "write busy=80%", id="more than everything"),
         pytest.param("inference rate", "write rate=40", id="no value"),

@@ -82,7 +82,7 @@ def test_a_group_says_how_its_kubelets_align_devices() -> None:
     [
         pytest.param(
             GOOD.replace("model: T4", "model: H10080"),
-            "s.yaml:6:11 groups[0].gpu.model: unknown GPU model H10080 | did you mean H100-80?",
+            "s.yaml:6:11 groups[0].gpu.model: unknown GPU model H10080 | use H100-80 if you meant that",
             id="an unknown model names the nearest",
         ),
         pytest.param(
@@ -92,12 +92,12 @@ def test_a_group_says_how_its_kubelets_align_devices() -> None:
         ),
         pytest.param(
             GOOD.replace("config: shared", "config: shard"),
-            "groups[0].config: configs has no key shard | did you mean shared?",
+            "groups[0].config: configs has no key shard | use shared if you meant that",
             id="an unknown config names the nearest",
         ),
         pytest.param(
             GOOD.replace("nodes: 4", "nods: 4"),
-            "unknown field nods | did you mean nodes?",
+            "unknown field nods | use nodes if you meant that",
             id="a misspelt key",
         ),
         pytest.param(GOOD.replace("name: cpu", "name: t4"), "two groups are named t4", id="a name twice"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -33,3 +34,9 @@ def test_no_record_is_left_over() -> None:
 def test_no_answer_shows_a_number_of_the_operating_system() -> None:
     """`[Errno 2] No such file or directory: 'x'` repeats the file, and its number tells nobody anything."""
     assert [path.name for path in RECORDS.rglob("*.txt") if "[Errno" in path.read_text()] == []
+
+
+def test_no_remedy_is_a_question() -> None:
+    """A remedy says what to do: `use nvidia.com/gpu if you meant that`."""
+    question = re.compile(r'^ +(?:do   |remedy: |"remedy": ").*\?(?:",?)?$', re.MULTILINE)
+    assert [found for path in RECORDS.rglob("*.txt") for found in question.findall(path.read_text())] == []

@@ -53,7 +53,7 @@ def _chosen(rows: Sequence[ClaimRow], names: Sequence[str]) -> list[ClaimRow]:
         if name not in existing:
             near = get_close_matches(name, existing, n=1)
             there = ", ".join(sorted(existing)[:_MOST_NAMED]) or "none"
-            remedy = f"did you mean {near[0]}?" if near else f"claims: {there}"
+            remedy = f"use {near[0]} if you meant that" if near else f"claims: {there}"
             raise ConfigError(Problem(f'no ResourceClaim is named "{name}"', remedy=remedy))
     return [row for row in rows if not names or row.name in names]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -104,13 +104,13 @@ async def snapshot_of(common: Common, command: str) -> Snapshot:
     if common.snapshot is not None:
         return read_snapshot(common.snapshot, common.limit)
     async with connected(common) as api:
-        return await seen_of(api, command, common.namespace or api.namespace or "default")
+        return await seen_of(api, command, (common.namespace or api.namespace or "default",))
 
 
 async def seen_of(
-    api: HttpKubernetes, command: str, namespace: str, events: tuple[str, str] | None = None
+    api: HttpKubernetes, command: str, namespaces: Sequence[str], events: tuple[str, str] | None = None
 ) -> Snapshot:
-    """What `command` may see of a live cluster; where lists of all namespaces are refused, of this one.
+    """What `command` may see of a live cluster; where lists of all namespaces are refused, of one of these.
 
     `events`: a namespace and a field selector, for the Events that are read too.
 
@@ -123,10 +123,10 @@ async def seen_of(
 
     kinds = [kind for kind in kinds_of(command) if kind is not EVENT]
     try:
-        return await read_live(api, events, kinds=kinds, namespace=namespace)
+        return await read_live(api, events, kinds=kinds, namespaces=namespaces)
     except ApiError as error:
         if error.code == HTTPStatus.FORBIDDEN:
-            raise nothing_seen(error, command, namespace) from None
+            raise nothing_seen(error, command, next(iter(namespaces), "")) from None
         raise
 
 

@@ -139,7 +139,7 @@ class Words(click.ParamType[tuple[str, ...]]):
         for word in words:
             if word not in self.choices:
                 near = get_close_matches(word[:_LONGEST_WORD], self.choices, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(self.choices)}"
+                hint = f"use {near[0]} if you meant that" if near else f"one of {', '.join(self.choices)}"
                 self.fail(f"{word[:_LONGEST_WORD]!r} is not known: {hint}", param, ctx)
         return words
 

@@ -86,7 +86,7 @@ def _rows(snapshot: Snapshot, common: Common, nodes: Sequence[str], selector: st
         if name not in names:
             near = get_close_matches(name, names, n=1)
             there = ", ".join(sorted(names)[:10]) or "none"
-            remedy = f"did you mean {near[0]}?" if near else f"nodes with GPUs: {there}"
+            remedy = f"use {near[0]} if you meant that" if near else f"nodes with GPUs: {there}"
             raise ConfigError(Problem(f'no node with GPUs is named "{name}"', remedy=remedy))
     chosen = _selected(snapshot, selector) if selector else names
     rows = [row for row in rows if row.node in chosen and (not nodes or row.node in nodes)]

@@ -116,7 +116,9 @@ def _node(fleet: FleetTopology, name: str | None) -> NodeTopology:
         remedy = "install the agent there, or run tonnage topo --devices nvml on the node"
         raise ConfigError(Problem("topology unknown", f"node {name}", why, remedy))
     near = get_close_matches(name, names, n=1)
-    remedy = f"did you mean {near[0]}?" if near else f"nodes with GPUs: {', '.join(names[:10]) or 'none'}"
+    remedy = (
+        f"use {near[0]} if you meant that" if near else f"nodes with GPUs: {', '.join(names[:10]) or 'none'}"
+    )
     raise ConfigError(Problem(f'no node with GPUs is named "{name}"', remedy=remedy))
 
 

@@ -154,7 +154,11 @@ class _Reader:
             self._left_out += 1
             return
         near = get_close_matches(name[:100], counter_numbers(), n=1)
-        remedy = f"did you mean {near[0]}?" if near else "docs/reference/exporter-metrics.md lists the fields"
+        remedy = (
+            f"use {near[0]} if you meant that"
+            if near
+            else "docs/reference/exporter-metrics.md lists the fields"
+        )
         self._refuse(line, f"Tonnage does not know the field {name[:100]!r}", remedy=remedy)
 
     def _refuse(self, line: int, problem: str, why: str = "", remedy: str = "") -> None:

@@ -61,7 +61,7 @@ def parse_load(text: str) -> PretendedLoad | Problem:
     >>> parse_load("inference rate=40 service=15ms").demand
     0.6
     >>> parse_load("trainng").remedy
-    'did you mean training?'
+    'use training if you meant that'
     """
     if len(text) > MOST_CHARACTERS:
         return _problem(f"the annotation has {len(text)} characters", f"at most {MOST_CHARACTERS} are read")

@@ -12,6 +12,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.pod_sets import PodSet
+from tonnage.reading.jobset_order import NO_COUNTS, JobCounts, job_counts, job_wait
 
 UNKNOWN_KIND: Final = "Tonnage does not know how many pods this kind makes"
 _MOST: Final = 2**31 - 1
@@ -134,19 +135,22 @@ def _notebook(obj: JsonObject, _: Sequence[JsonObject]) -> Iterator[TemplateUse]
 
 
 def _jobset(obj: JsonObject, _: Sequence[JsonObject]) -> Iterator[TemplateUse]:
-    yield from _replicated_jobs(_mapping(obj.get("spec")), _name(obj), "spec")
+    yield from _replicated_jobs(_mapping(obj.get("spec")), _name(obj), "spec", counts=job_counts(obj))
 
 
 def _replicated_jobs(
-    spec: JsonObject, name: str, where: str, nodes: int | None = None, node: JsonObject | None = None
+    spec: JsonObject,
+    name: str,
+    where: str,
+    nodes: int | None = None,
+    node: JsonObject | None = None,
+    counts: JobCounts = NO_COUNTS,
 ) -> Iterator[TemplateUse]:
     """The Jobs of a JobSet. `nodes` and `node`: how many a TrainJob wants of its trainer, and the trainer."""
     for index, job in _mappings(spec.get("replicatedJobs")):
         at, part = f"{where}.replicatedJobs[{index}]", str(job.get("name") or index)
-        waits = [str(other.get("name")) for _, other in _mappings(job.get("dependsOn"))
-                 if other.get("status") == "Complete"]  # fmt: skip
-        if waits:
-            raise PodsUndetermined(f"the pods of {part[:63]} come once those of {waits[0][:63]} have ended")
+        if wait := job_wait(spec, job, part, counts):
+            raise PodsUndetermined(str(wait), wait.remedy)
         outer = _mapping(job.get("template"))
         inner = _mapping(outer.get("spec"))
         template = _mapping(inner.get("template"))

@@ -57,8 +57,8 @@ def _forbidden() -> ApiError:
     return ApiError(403, "Forbidden", "pods is forbidden")
 
 
-async def _seen(api: _Api, namespace: str = "ml") -> Snapshot:
-    return await read_live(cast(HttpKubernetes, api), namespace=namespace)
+async def _seen(api: _Api, *namespaces: str) -> Snapshot:
+    return await read_live(cast(HttpKubernetes, api), namespaces=namespaces or ("ml",))
 
 
 async def test_a_list_that_is_refused_is_read_in_the_users_own_namespace() -> None:
@@ -71,12 +71,20 @@ async def test_a_list_that_is_refused_is_read_in_the_users_own_namespace() -> No
     assert not snapshot.complete & {"Pod", "ResourceQuota"}
 
 
-@pytest.mark.parametrize("namespace", ["", "ml"])
-async def test_what_is_refused_in_the_namespace_too_is_missing(namespace: str) -> None:
+async def test_of_several_namespaces_the_first_that_may_be_read_is() -> None:
+    api = _Api()
+    api.refused = {("pods", None): _forbidden(), ("pods", "infra"): _forbidden()}
+    snapshot = await _seen(api, "infra", "ml", "web")
+    assert snapshot.scopes == {"Pod": "ml"}
+    assert "web/pods" not in api.asked
+
+
+@pytest.mark.parametrize("namespaces", [(), ("ml",)])
+async def test_what_is_refused_in_the_namespace_too_is_missing(namespaces: tuple[str, ...]) -> None:
     api = _Api()
     for within in (None, "ml"):
         api.refused["nodes", within] = api.refused["limitranges", within] = _forbidden()
-    snapshot = await _seen(api, namespace)
+    snapshot = await read_live(cast(HttpKubernetes, api), namespaces=namespaces)
     assert snapshot.missing == snapshot.forbidden == {"Node", "LimitRange"}
     assert "ml/nodes" not in api.asked, "nodes have no namespace"
 

@@ -142,7 +142,7 @@ async def test_a_file_that_cannot_be_read_is_told_in_one_line(
     asks(cluster, "halves")
     async with agent_of(tmp_path, divisible, cluster, clock):
         await cluster.until(lambda: says(cluster)[0] == "failed")
-        assert "unknown field mig-enbled: did you mean mig-enabled?; " in says(cluster)[1]
+        assert "unknown field mig-enbled: use mig-enabled if you meant that; " in says(cluster)[1]
         assert "\n" not in says(cluster)[1]
 
 

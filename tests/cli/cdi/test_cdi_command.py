@@ -203,9 +203,9 @@ def test_hooks_are_of_the_program_that_is_named_on_this_machine(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--device-name-strategy", "indices"), "did you mean index?"),
+        (("--device-name-strategy", "indices"), "use index if you meant that"),
         (("--enable-hook", "chmod"), "'chmod' is not known"),
-        (("--feature-flag", "disable-ipc"), "did you mean disable-ipc-discoverer?"),
+        (("--feature-flag", "disable-ipc"), "use disable-ipc-discoverer if you meant that"),
         (("--mode", "imex", "--device-id", "0"), "leave --device-id out"),
         (("--mode", "csv"), "'csv' is not one of"),
     ],

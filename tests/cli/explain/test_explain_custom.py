@@ -67,6 +67,18 @@ def jobset(**fields: Any) -> Body:
     }
 
 
+def in_turn(*, told: bool = True, **counts: int) -> Body:
+    """A JobSet whose trainer waits for the end of its two Jobs that prepare. `counts`: the controller's."""
+    inner = {"parallelism": 1, "template": {"spec": spec(1)}}
+    after = [{"name": "prepare", "status": "Complete"}]
+    jobs = [
+        {"name": "prepare", "replicas": 2, "template": {"spec": inner}},
+        {"name": "train", "replicas": 1, "template": {"spec": inner}, "dependsOn": after},
+    ]
+    status = {"replicatedJobsStatus": [{"name": "prepare", **counts}]} if told else {}
+    return jobset(spec={"replicatedJobs": jobs}, status=status)
+
+
 def answer(named: str, *objects: Body, body: tuple[Body, ...] = ()) -> Explanation:
     kind, name = target_of((named,))
     custom = custom_type(kind)
@@ -125,6 +137,34 @@ JOB: Body = {
             [], jobset(spec={"suspend": True}), Verdict.NOT_NOW, "it is suspended", id="it is suspended"
         ),
         pytest.param(
+            [],
+            in_turn(told=False),
+            Verdict.UNKNOWN,
+            "the pods of train come once those of prepare have ended",
+            id="a Job waits for another of which the controller says nothing",
+        ),
+        pytest.param(
+            [],
+            in_turn(succeeded=1, active=1),
+            Verdict.UNKNOWN,
+            "train waits for prepare to end: 1 of 2 Jobs succeeded, 1 active, 0 failed",
+            id="a Job waits for another, and no pod is there",
+        ),
+        pytest.param(
+            [JOB, of_job("a", 1, on="a")],
+            in_turn(succeeded=1, active=1),
+            Verdict.RUNNING,
+            "1 of 1 pods have a place; train waits for prepare to end: 1 of 2 Jobs succeeded",
+            id="a Job waits for another, which runs",
+        ),
+        pytest.param(
+            [JOB, *(of_job(end, 1, on="a", phase="Succeeded") for end in "ab")],
+            in_turn(succeeded=2),
+            Verdict.UNKNOWN,
+            "1 of 1 pods do not exist",
+            id="what it waited for has ended",
+        ),
+        pytest.param(
             [pod("other", 1, on="a")],
             jobset(spec={"replicatedJobs": [{"name": "w", "replicas": "two"}]}),
             Verdict.UNKNOWN,
@@ -140,6 +180,18 @@ def test_a_jobset_is_explained_by_its_pods_and_its_spec(
     assert (explanation.verdict, explanation.subject.kind) == (verdict, "JobSet")
     assert told in explanation.message
     assert not any(remedy.patch for remedy in explanation.remedies)
+
+
+@pytest.mark.parametrize(
+    ("body", "remedy"),
+    [
+        pytest.param(in_turn(active=2), "explain it again once prepare has ended", id="it runs"),
+        pytest.param(in_turn(failed=1), "repair prepare, of which a Job failed", id="it failed"),
+    ],
+)
+def test_what_to_do_about_a_job_that_waits_for_another(body: Body, remedy: str) -> None:
+    explanation = answer("jobset/llm", node("a", 4), body=(body,))
+    assert [told.action for told in explanation.remedies] == [remedy]
 
 
 def test_pods_are_also_found_by_the_labels_that_the_controller_gives() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,11 @@ import pytest
 import yaml
 
 from tonnage.cli.main import run
-from tonnage.model.errors import ConfigError
+from tonnage.model.errors import ApiError, ConfigError
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.reading.documents import in_files
 from tonnage.reading.manifests import added_manifests
+from tonnage.wire.kinds import Kind
 
 GPU = "nvidia.com/gpu"
 CLUSTER = str(Path(__file__).parents[2] / "golden/clusters/contention.12.jsonl.gz")
@@ -290,3 +293,45 @@ def test_a_kind_that_nobody_knows_is_unknown_beside_what_fits(
     fits, unknown = json.loads(capsys.readouterr().out)["items"]
     assert (fits["verdict"], unknown["verdict"]) == ("FITS", "UNKNOWN")
     assert unknown["message"] == "Tonnage does not know how many pods this kind makes"
+
+
+class _OneNamespace:
+    """An API server that lets only namespace ml be read."""
+
+    server_ahead_s, namespace = 0.0, "default"
+
+    async def get_raw(self, _path: str) -> object:
+        return {"gitVersion": "v1.35.0"}
+
+    async def read_all(self, kind: Kind[Any], _read: object, *, namespace: str | None) -> list[object]:
+        if kind.namespaced and namespace == "ml":
+            return []
+        raise ApiError(403, "Forbidden", f"{kind.plural} is forbidden")
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        pytest.param([], "ml", id="the manifest's own"),
+        pytest.param(["-n", "ml"], "", id="the one that is given, where it has none"),
+        pytest.param(["-n", "web"], "ml", id="the manifest's own before the one that is given"),
+    ],
+)
+def test_who_may_read_one_namespace_is_answered_for_the_manifests_own(
+    words: list[str],
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @asynccontextmanager
+    async def connected(_: object) -> AsyncIterator[_OneNamespace]:
+        yield _OneNamespace()
+
+    monkeypatch.setattr("tonnage.cli.explain.command.connected", connected)
+    train = pod("train")
+    train["metadata"] |= {"namespace": place} if place else {}
+    assert run(["explain", "-f", written(tmp_path / "train.yaml", train), *words], "tonnage") == 1
+    shown = capsys.readouterr()
+    assert "Pod ml/train: UNKNOWN" in shown.out
+    assert "Read in namespace ml only: " in shown.err

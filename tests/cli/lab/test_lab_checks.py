@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from tonnage.cli.lab.checks import Absent, Observation, checks_of, value_at
+from tonnage.cli.lab.pattern_words import pattern_words
+from tonnage.cli.locations.labs_and_scenarios import labs_folder
 from tonnage.documents.lab.steps import Expectation
 
 JSON = '{"status": {"phase": "Running", "n": 4, "on": true, "nothing": null}, "labels": {"a.b/c": "d"}}'
@@ -64,3 +67,41 @@ def test_a_failed_check_says_what_was_seen_and_a_passed_one_does_not() -> None:
 @pytest.mark.parametrize("path", [("status", 0), ("labels", "x"), (0,), ("status", "n", "deeper")])
 def test_a_path_that_leads_nowhere_is_absent(path: tuple[str | int, ...]) -> None:
     assert isinstance(value_at({"status": {"n": 4}, "labels": {}}, path), Absent)
+
+
+def test_a_pattern_that_was_not_seen_is_told_in_words() -> None:
+    expect = Expectation(matches=(r"^gpu-[0-3] +nvidia\.com/gpu$",))
+    (_, check) = checks_of(expect, Observation(0, "none"))
+    assert check.expected == "has the line gpu-… nvidia.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        pytest.param(r"^(8|16)$", "has the line 8 or 16", id="alternatives"),
+        pytest.param(r"^1\ warning$|^2 warnings$", "has the line 1 warning or 2 warnings", id="whole lines"),
+        pytest.param(r"(?i)x (a(b|c)+|d) y", "shows x … y", id="groups within groups"),
+        pytest.param(r"a{2}[^,]+\d\b", "shows …", id="repetitions"),
+        pytest.param(r"1g.10gb [(]\w+[)]", "shows 1g.10gb (…)", id="a dot that the author left bare"),
+        pytest.param(r" +12 *$", "has a line that ends with 12", id="blanks at the ends"),
+        pytest.param(r"^$", "has the line (nothing)", id="an empty line"),
+        pytest.param(r"costs \$", "shows costs $", id="a dollar sign"),
+        pytest.param(r"[\])]x\Qy", "shows …x…y", id="a bracket within a class"),
+    ],
+)
+def test_patterns_in_words(pattern: str, words: str) -> None:
+    assert pattern_words(pattern) == words
+
+
+def _patterns(value: object) -> list[str]:
+    if isinstance(value, dict):
+        own = value.get("matches", [])
+        return [*own, *(pattern for other in value.values() for pattern in _patterns(other))]
+    return [pattern for other in value for pattern in _patterns(other)] if isinstance(value, list) else []
+
+
+def test_no_lab_shows_a_regular_expression_to_its_reader() -> None:
+    labs = [yaml.load(file.read_text(), yaml.CSafeLoader) for file in labs_folder().glob("*/lab.yaml")]
+    words = [pattern_words(pattern) for pattern in _patterns(labs)]
+    assert len(words) > 50
+    assert [text for text in words if any(sign in text for sign in ("\\", "^", "+)", ".*", "[0-9"))] == []

@@ -200,9 +200,9 @@ def test_an_unknown_node_and_an_unknown_configuration(
     assert (
         run(["mig", "plan", "--snapshot", captured, "--node", "a100-1", "--layout", "all-balanced"], "t") == 2
     )
-    assert "did you mean a100-0?" in capsys.readouterr().err
+    assert "use a100-0 if you meant that" in capsys.readouterr().err
     assert run(["mig", "plan", "--product", "A100-80", configs, "--config", "all-balance"], "t") == 2
-    assert "did you mean all-balanced?" in capsys.readouterr().err
+    assert "use all-balanced if you meant that" in capsys.readouterr().err
 
 
 def test_a_gpu_that_is_lost_is_left_out_of_a_plan(

@@ -167,4 +167,4 @@ def test_a_gpu_named_twice_and_slices_without_memory(
     assert "odd.yaml:4:5: warning: GPU 0 is named twice" in told
     assert all(f"{name} is not a whole MIG profile" in told for name in ("3g", "1c.2g", "1g+me"))
     assert "write it with its memory: 3g.20gb on A100 40GB; 3g.40gb on A100 80GB, H100 80GB" in told
-    assert "did you mean 7g.40gb?" in told
+    assert "use 7g.40gb if you meant that" in told

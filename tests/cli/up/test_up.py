@@ -91,7 +91,7 @@ def test_up_and_down(bench: Bench) -> None:
     bench.program = (sys.executable, "-m", "tonnage")
     refused = bench.up("--feature-gates", "DRADeviceTaint=true")
     assert refused.returncode == 2
-    assert "did you mean DRADeviceTaints?" in refused.stderr
+    assert "use DRADeviceTaints if you meant that" in refused.stderr
     started = bench.up("--feature-gates", "DRADeviceTaints=true")
     assert started.returncode == 0, started.stderr
     assert started.stdout == f"export KUBECONFIG={bench.state / 'kubeconfig'}\n"

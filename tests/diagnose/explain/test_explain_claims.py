@@ -389,7 +389,10 @@ def test_a_number_compared_with_a_domain_is_refused_with_what_to_write_dra_2(
 def test_a_claim_that_is_not_there_holds_the_pod_back_without_a_word_of_the_scheduler() -> None:
     found = explained(node("a"), ANY, claim("training"), pod("trainin"))
     assert (found.verdict, found.upstream_message) == (Verdict.NOT_NOW, "")
-    assert (found.reasons[0].code, found.reasons[0].remedy) == (ClaimMissing.code, "did you mean training?")
+    assert (found.reasons[0].code, found.reasons[0].remedy) == (
+        ClaimMissing.code,
+        "use training if you meant that",
+    )
 
 
 def test_a_claim_with_devices_elsewhere_names_them() -> None:

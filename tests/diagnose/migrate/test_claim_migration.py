@@ -198,9 +198,6 @@ def test_what_a_claim_cannot_say_stays_and_is_noted(spec: str, note: str) -> Non
         pytest.param("{limits: {amd.com/gpu: 1}}", "of a vendor", id="another vendor"),
         pytest.param("{limits: {nvidia.com/gpu: 64}}", "64 of nvidia.com/gpu is not 1 to 32", id="too many"),
         pytest.param("{limits: {nvidia.com/gpu: x}}", "x of nvidia.com/gpu is not 1 to 32", id="no number"),
-        pytest.param(
-            "{limits: {nvidia.com/gpu: 1, nvidia.com/mig-1g.10gb: 1}}", "split the pod", id="two kinds"
-        ),
     ],
 )
 def test_what_cannot_be_claimed_stays_as_it_is(resources: str, why: str) -> None:
@@ -223,6 +220,60 @@ def test_a_mig_resource_becomes_a_profile() -> None:
         },
     }
 
+
+def test_whole_gpus_and_mig_devices_are_requests_of_one_claim() -> None:
+    text = pod("", "{limits: {nvidia.com/gpu: 2, nvidia.com/mig-1g.10gb: 1}}")
+    migration = only(text)
+    assert [(request.name, request.device_class, request.count) for request in migration.requests] == [
+        ("gpu", "gpu.nvidia.com", 2),
+        ("gpu-2", "mig.nvidia.com", 1),
+    ]
+    assert [request.selectors for request in migration.requests] == [(), (PROFILE,)]
+    spec = yaml.load(text.text.split("---\n")[-1], yaml.CSafeLoader)["spec"]
+    assert spec["containers"] == [{"name": "main", "resources": {"claims": [{"name": "gpu"}]}}]
+
+
+def test_with_labels_one_class_has_both_and_each_request_says_its_type_before_its_profile() -> None:
+    """Whole GPUs have no profile: a selector that reads one fails on them."""
+    text = pod(
+        "nodeSelector: {nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB}",
+        "{limits: {nvidia.com/gpu: 1, nvidia.com/mig-1g.10gb: 1}}",
+    )
+    migration = only(text)
+    assert migration.class_selectors == ("device.driver == 'gpu.nvidia.com'", A100)
+    kinds = [f"device.attributes['gpu.nvidia.com'].type == '{kind}'" for kind in ("gpu", "mig")]
+    assert [request.selectors for request in migration.requests] == [(kinds[0],), (kinds[1], PROFILE)]
+    assert len({request.device_class for request in migration.requests}) == 1
+
+
+def test_containers_with_a_kind_each_have_their_own_request() -> None:
+    text = migrated(MIXED)
+    spec = yaml.load(text.text.split("---\n")[-1], yaml.CSafeLoader)["spec"]
+    claims = {c["name"]: c["resources"]["claims"] for c in spec["containers"]}
+    assert claims == {
+        "train": [{"name": "gpu", "request": "train"}],
+        "serve": [{"name": "gpu", "request": "serve"}, {"name": "gpu", "request": "serve-2"}],
+    }
+    assert [request.profile for request in only(text).requests] == ["", "1g.10gb", "2g.20gb"]
+    document = yaml.load(MIXED, yaml.CSafeLoader)
+    assert changed(document, only(text).changes) == yaml.load(text.text.split("---\n")[-1], yaml.CSafeLoader)
+
+
+PROFILE = "device.attributes['gpu.nvidia.com'].profile == '1g.10gb'"
+MIXED = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: both}
+spec:
+  containers:
+  - name: train
+    resources: {limits: {nvidia.com/gpu: 1}}
+  - name: serve
+    resources:
+      limits:
+        nvidia.com/mig-1g.10gb: 1
+        nvidia.com/mig-2g.20gb: 1
+"""
 
 CONTAINERS = """\
 apiVersion: apps/v1

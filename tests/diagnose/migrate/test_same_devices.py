@@ -110,3 +110,18 @@ def test_a_node_that_offers_claims_is_judged_by_its_slices() -> None:
     compared = comparison(pod(BIG_A100), label, report, published)
     assert compared.only_before == ("a/gpu-7",)
     assert compared.failures == ("gpu-7: no such key: memory",)
+
+
+def test_whole_gpus_and_mig_devices_of_one_claim_are_both_compared() -> None:
+    profile = {
+        "uuid": "MIG-0", "profile": "1g.10gb", "resource": "nvidia.com/mig-1g.10gb", "health": "Healthy",
+        "memoryMiB": 9728,
+    }  # fmt: skip
+    report = agent("a", *["NVIDIA A100-SXM4-80GB"] * 2)
+    report["status"]["devices"][1] |= {"migDevices": [profile]}
+    text = pod(
+        "nodeSelector: {nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB}",
+        "{limits: {nvidia.com/gpu: 1, nvidia.com/mig-1g.10gb: 1}}",
+    )
+    compared = comparison(text, node("a", "NVIDIA-A100-SXM4-80GB"), report)
+    assert compared == DeviceComparison(same=("a/gpu-0", "a/gpu-1-mig-1g.10gb"))

@@ -72,7 +72,7 @@ def test_a_workload_grows_shrinks_and_goes() -> None:
     assert tried(snapshot, ScaleWorkload("rs", "ml", "chat-5d8f", 0)).placed == 0
     ((what, remedy),) = problems(snapshot, ScaleWorkload("deployment", "ml", "chta", 3))
     assert what == "deployment chta in namespace ml has no pods"
-    assert remedy == "did you mean chat?"
+    assert remedy == "use chat if you meant that"
 
 
 def test_a_manifest_that_the_api_refuses_is_a_problem() -> None:
@@ -87,7 +87,7 @@ def test_a_manifest_that_the_api_refuses_is_a_problem() -> None:
         "the number of a DaemonSet's pods depends on the nodes",
         "nvidia.com/gpu is set under requests only; a device needs a limit",
     ]
-    assert found[0][1] == "did you mean high?"
+    assert found[0][1] == "use high if you meant that"
 
 
 def test_a_manifest_comes_as_often_as_it_says_or_as_it_is_told() -> None:

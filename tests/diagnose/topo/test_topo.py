@@ -221,6 +221,20 @@ def test_no_recommended_set_has_a_gpu_that_is_divided_by_mig() -> None:
     assert not comparison(node, (0, 1)).is_best
 
 
+def test_a_gpu_that_is_divided_by_mig_is_not_called_unhealthy() -> None:
+    parts = ill(objects("b", bridged_pairs(), A100), 1)
+    part = {"uuid": "MIG-0", "profile": "3g.40gb", "resource": "nvidia.com/mig-3g.40gb", "health": "Healthy"}
+    parts[1]["status"]["devices"][0] |= {"migDevices": [part]}
+    (node,) = fleet_topology(cluster(parts)).nodes
+    body: Any = node_json(node, comparison(node, (0, 1, 2)))
+    assert (body["set"]["unhealthy"], body["set"]["divided"]) == ([1], [0])
+    assert [row["divided"] for row in body["gpus"]] == [True, False, False, False]
+    lines = [line for line in matrix_lines(node) if line.startswith("GPU")]
+    assert [line.split("   ")[-1].strip() for line in lines] == ["divided by MIG", "unhealthy", "-", "-"]
+    narrow = [line.strip() for line in matrix_lines(node, 40)]
+    assert "nvidia.com/gpu, divided by MIG" in narrow
+
+
 def test_a_chosen_set_with_a_gpu_that_is_lost_is_not_the_best() -> None:
     (node,) = fleet_topology(cluster(ill(objects("b", bridged_pairs(), A100), 1))).nodes
     pair, all_four = comparison(node, (0, 1)), comparison(node, (0, 1, 2, 3))

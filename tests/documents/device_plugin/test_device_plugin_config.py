@@ -239,14 +239,14 @@ def test_plugin_flags_are_honoured() -> None:
             "version: v1\nsharin: {}",
             "f:2:1 sharin",
             "unknown field sharin",
-            "did you mean sharing?",
+            "use sharing if you meant that",
             id="typo",
         ),
         pytest.param(
             sliced("    - {name: gpu, replica: 2}"),
             "f:5:",
             "unknown field replica",
-            "did you mean replicas?",
+            "use replicas if you meant that",
             id="deep typo",
         ),
         pytest.param(

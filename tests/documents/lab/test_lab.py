@@ -49,14 +49,15 @@ def test_a_good_lab_is_read() -> None:
     [
         pytest.param(
             GOOD.replace("explain", "x").replace("title: Find", "tite: Find"),
-            "lab.yaml:6:5 steps[0].tite: unknown field tite | did you mean title?",
+            "lab.yaml:6:5 steps[0].tite: unknown field tite | use title if you meant that",
             id="a misspelt key names the nearest",
         ),
         pytest.param(GOOD + "name: other\n", "lab.yaml:14:1 name: duplicate key", id="a key given twice"),
         pytest.param(GOOD.replace("steps:", "steps: ["), "lab.yaml:", id="broken YAML"),
         pytest.param(
             GOOD.replace("apply -f pod.yaml", "apply -f pods.yaml"),
-            "lab.yaml:10:5 steps[2].run: the lab's folder has no file pods.yaml | did you mean pod.yaml?",
+            "lab.yaml:10:5 steps[2].run: the lab's folder has no file pods.yaml "
+            "| use pod.yaml if you meant that",
             id="a missing file names the nearest",
         ),
         pytest.param(

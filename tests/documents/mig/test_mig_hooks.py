@@ -53,7 +53,12 @@ hooks:
         parse_mig_hooks(text, source="f")
     said = "\n".join(map(str, refused.value.problems))
     for word in (
-        *("f:1:", "unknown version: v2", "unknown hook pre-aply-mode", "did you mean pre-apply-mode?"),
+        *(
+            "f:1:",
+            "unknown version: v2",
+            "unknown hook pre-aply-mode",
+            "use pre-apply-mode if you meant that",
+        ),
         *("no command", "'etc' is not an absolute path", "'1a' is not the name of a variable", "environment"),
     ):
         assert word in said, word

@@ -127,18 +127,18 @@ def test_all_problems_at_once_each_with_its_line() -> None:
         ("f.yaml:1:1 verson", "unknown field verson"),
     ]
     assert found[0].remedy == "use a dash"
-    assert found[4].remedy == "did you mean replicaCount?"
-    assert found[5].remedy == "did you mean version?"
+    assert found[4].remedy == "use replicaCount if you meant that"
+    assert found[5].remedy == "use version if you meant that"
 
 
 @pytest.mark.parametrize("parent", ["either:", "byName: {x: ", "items: [", ""])
 def test_nearest_key_is_found_through_unions_lists_and_mappings(parent: str) -> None:
     close = "}" if "{" in parent else "]" if "[" in parent else ""
     if not parent:
-        assert problems("itms: []")[0].remedy == "did you mean items?"
+        assert problems("itms: []")[0].remedy == "use items if you meant that"
         return
     found = problems(f"{parent} {{name: a, replicaCount: 2, nme: b}}{close}")
-    assert any(p.what == "unknown field nme" and p.remedy == "did you mean name?" for p in found)
+    assert any(p.what == "unknown field nme" and p.remedy == "use name if you meant that" for p in found)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ async def test_a_crash_reports_its_xid_and_ends_the_container(fleet: Fleet) -> N
 async def test_a_load_that_cannot_be_read_is_told_in_the_log(fleet: Fleet) -> None:
     await _run(fleet, "odd", "trainng")
     await fleet.until_phase("odd", "Running")
-    assert "did you mean training?" in await fleet.kubectl("logs", "odd")
+    assert "use training if you meant that" in await fleet.kubectl("logs", "odd")
 
 
 async def test_shr_7_a_service_is_told_how_it_would_fare_each_way(fleet: Fleet) -> None:

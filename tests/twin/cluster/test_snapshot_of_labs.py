@@ -156,7 +156,7 @@ async def seen_by_jane(fleet: Fleet, namespace: str) -> tuple[Snapshot, Snapshot
         lines = list[bytes]()
         order = Order(Level.VALUES, datetime.now(UTC), "tonnage", fallback=namespace)
         await capture(api, order, Redactor(Level.VALUES, b"key"), lines.append, lambda *_: None)
-        live = await read_live(api, namespace=namespace)
+        live = await read_live(api, namespaces=(namespace,))
     return live, load_captured(decompressed(io.BytesIO(b"".join(lines))), "snapshot", SizeLimit())[1]
 
 

@@ -46,9 +46,11 @@ async def read_live(
     events: tuple[str, str] | None = None,
     *,
     kinds: Sequence[Kind[Any]] = READ_KINDS,
-    namespace: str = "",
+    namespaces: Sequence[str] = (),
 ) -> Snapshot:
-    """The objects of `kinds`, a few kinds at once; of those that may not be listed the ones in `namespace`.
+    """The objects of `kinds`, a few kinds at once; of those that may not be listed the ones in a namespace.
+
+    `namespaces`: the first of them that may be read is.
 
     `events`: a namespace and a field selector, for the Events that are read too, where they may be. What the
     server lets nobody list is missing, be it everything.
@@ -61,7 +63,7 @@ async def read_live(
 
     async def answer_for(kind: Kind[Any]) -> _Answer:
         async with room:
-            return await _answer(api, kind, reader, namespace)
+            return await _answer(api, kind, reader, namespaces)
 
     with collector_paused():
         answers = await asyncio.gather(*map(answer_for, kinds))
@@ -84,8 +86,10 @@ def _coverage(answers: Sequence[_Answer]) -> Coverage:
     )
 
 
-async def _answer(api: HttpKubernetes, kind: Kind[Any], reader: ObjectReader, namespace: str) -> _Answer:
-    """All objects of a kind, else those of the namespace. A kind that the cluster does not have has none."""
+async def _answer(
+    api: HttpKubernetes, kind: Kind[Any], reader: ObjectReader, namespaces: Sequence[str]
+) -> _Answer:
+    """All objects of a kind, else those of a namespace. A kind that the cluster does not have has none."""
     try:
         return _Answer(kind, await _objects(api, kind, reader, None))
     except ApiError as error:
@@ -94,7 +98,7 @@ async def _answer(api: HttpKubernetes, kind: Kind[Any], reader: ObjectReader, na
         if error.code != _FORBIDDEN:
             raise
         refusal = error
-    if kind.namespaced and namespace:
+    for namespace in namespaces if kind.namespaced else ():
         try:
             return _Answer(kind, await _objects(api, kind, reader, namespace), namespace, refusal)
         except ApiError as error:

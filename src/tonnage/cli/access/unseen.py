@@ -44,8 +44,8 @@ def say_forbidden(forbidden: Iterable[str], scopes: Mapping[str, str], command: 
     if nowhere:
         say(f"The API server does not let you read: {listed(nowhere, _MOST_NAMED)}.", err=True)
     if elsewhere:
-        names, namespace = [right.name for right in elsewhere], next(iter(scopes.values()))
-        say(f"Read in namespace {namespace} only: {listed(names, _MOST_NAMED)}.", err=True)
+        names, namespaces = [right.name for right in elsewhere], sorted({*scopes.values()})
+        say(f"Read in namespace {', '.join(namespaces)} only: {listed(names, _MOST_NAMED)}.", err=True)
     elif any(right.namespaced for right in rights):
         say(_ONE_NAMESPACE, err=True)
     (role,) = role_objects(role_name(command), rights, Subjects())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +19,9 @@ from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Explanation, Verdict
 from tonnage.reading.custom_types import custom_type_of
+
+if TYPE_CHECKING:
+    from tonnage.cli.explain.file import ManifestFiles
 
 _COLOURS = {
     Verdict.ENDED: "green",
@@ -82,34 +86,34 @@ def command(
     if "-" in filenames and str(common.snapshot) == "-":
         raise click.UsageError("stdin cannot be both -f and --snapshot")
     target = target_of(words) if words else None
+    files = _read_together(filenames, recursive=recursive) if filenames else None
     from tonnage.adapters.snapshots.objects import collector_paused
 
     with collector_paused():  # nothing that is made goes in circles
-        snapshot, namespace, objects = asyncio.run(_ask(common, target))
+        snapshot, namespace, objects = asyncio.run(_ask(common, target, files))
         snapshot = with_profiles(snapshot, scheduler_config)
         version = common.server_version or ""
         if all_pending:
             return _all_pending(common, snapshot, version)
+        explanations: tuple[Explanation, ...] = ()
         if target is not None:
-            explanations: tuple[Explanation, ...] = (
-                explain_target(target, snapshot, namespace, version, objects),
-            )
-        else:
-            explanations = _explain_files(filenames, snapshot, namespace, version, recursive=recursive)
+            explanations = (explain_target(target, snapshot, namespace, version, objects),)
+        elif files is not None:
+            from tonnage.cli.explain.file import explain_files
+
+            explanations = explain_files(files, snapshot, namespace, version)
     if any(lacks_objects(explanation) for explanation in explanations):
         say_unseen(snapshot, "explain")
     _show(explanations, common.output, whole=common.verbose)
     return 0 if all(explanation.verdict.good for explanation in explanations) else 1
 
 
-def _explain_files(
-    names: tuple[str, ...], snapshot: Snapshot, namespace: str, version: str, *, recursive: bool
-) -> tuple[Explanation, ...]:
+def _read_together(names: tuple[str, ...], *, recursive: bool) -> ManifestFiles:
     try:
-        from tonnage.cli.explain.file import explain_files
+        from tonnage.cli.explain.file import read_together
     except ModuleNotFoundError as error:
         raise _left_out("explain -f", error) from None
-    return explain_files(names, snapshot, namespace, version, recursive=recursive)
+    return read_together(names, recursive=recursive)
 
 
 def _all_pending(common: Common, snapshot: Snapshot, version: str) -> int:
@@ -137,7 +141,7 @@ def _left_out(command_name: str, error: ModuleNotFoundError) -> ConfigError:
 
 
 async def _ask(
-    common: Common, target: tuple[str, str] | None
+    common: Common, target: tuple[str, str] | None, files: ManifestFiles | None
 ) -> tuple[Snapshot, str, tuple[JsonObject, ...]]:
     """(the snapshot, of a live cluster with Events about the target; the namespace that is meant; the target
     and what it takes its pods from, where its kind is a custom one).
@@ -147,7 +151,8 @@ async def _ask(
     async with connected(common) as api:
         namespace = common.namespace or api.namespace or "default"
         if target is None:
-            return await seen_of(api, "explain", namespace), namespace, ()
+            namespaces = (namespace,) if files is None else files.namespaces(namespace)
+            return await seen_of(api, "explain", namespaces), namespace, ()
         kind, name = target
         of_pod = f"involvedObject.kind=Pod,involvedObject.name={name}"
         selector = of_pod if kind == "Pod" else "reason=FailedCreate"
@@ -157,7 +162,7 @@ async def _ask(
             from tonnage.cli.explain.custom import read_custom
 
             objects = await read_custom(api, custom, name, namespace)
-        return await seen_of(api, "explain", namespace, (namespace, selector)), namespace, objects
+        return await seen_of(api, "explain", (namespace,), (namespace, selector)), namespace, objects
 
 
 def _show(explanations: tuple[Explanation, ...], output: str, *, whole: bool) -> None:

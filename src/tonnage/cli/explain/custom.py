@@ -120,7 +120,10 @@ def explain_custom_target(
     family = replace(family, head=replace(family.head, paused=is_suspended(body) and not ended))
     classes = snapshot.priority_classes
     made = [replace(manifest, pod=with_priority(manifest.pod, classes)) for manifest in manifests]
-    return explain_custom(family, made, snapshot, version=version, ended=ended)
+    explanation = explain_custom(family, made, snapshot, version=version, ended=ended)
+    if why and custom.kind == "JobSet" and not ended:  # of the Jobs that there are, and others come
+        return replace(explanation, message="; ".join(filter(None, (explanation.message, why))))
+    return explanation
 
 
 def _mapping(value: JsonValue) -> JsonObject:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from tonnage.cli.api_rules import api_server
 from tonnage.cli.lint.files import ReadableFile, read_files
@@ -27,37 +28,59 @@ from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.reasons.pod.admission import ObjectRefused
 from tonnage.model.verdict import Explanation, Subject
 from tonnage.reading.custom_workloads import UNKNOWN_KIND, makes_none, why_undetermined
-from tonnage.reading.documents import in_files, objects_in
+from tonnage.reading.documents import in_files, makes_pods, objects_in
 from tonnage.reading.manifests import added_manifests, read_manifests
 
 
+@dataclass(frozen=True, slots=True)
+class ManifestFiles:
+    """Files that are created together, and the documents of each."""
+
+    texts: tuple[ReadableFile, ...]
+    documents: tuple[tuple[str, list[JsonValue]], ...]
+
+    @property
+    def objects(self) -> list[JsonObject]:
+        """Every object of the files, in their order."""
+        return [*objects_in(document for _, some in self.documents for document in some)]
+
+    def namespaces(self, default: str) -> tuple[str, ...]:
+        """Where their pods are created, once each; `default` for those that do not say."""
+        makers = [obj for obj in self.objects if makes_pods(obj)]
+        return tuple(dict.fromkeys(_namespace_of(obj) or default for obj in makers)) or (default,)
+
+
+def read_together(names: tuple[str, ...], *, recursive: bool) -> ManifestFiles:
+    """The files that the names stand for. Raises ConfigError: one of them cannot be read."""
+    read = read_files(names, recursive=recursive)
+    if read.problems:
+        raise ConfigError(*read.problems)
+    for note in read.notes:
+        say(note, err=True)
+    return ManifestFiles(read.texts, tuple(_documents(read.texts)))
+
+
 def explain_files(
-    names: tuple[str, ...], snapshot: Snapshot, namespace: str, version: str, *, recursive: bool
+    files: ManifestFiles, snapshot: Snapshot, namespace: str, version: str
 ) -> tuple[Explanation, ...]:
     """Refused objects that make no pods, or cannot be decoded, and then everything that makes pods.
 
     All files are created together, in their order. Objects whose pods nobody can count come last.
 
     Raises:
-        ConfigError: unreadable, or nothing in them makes a pod and nothing is refused.
+        ConfigError: nothing in them makes a pod and nothing is refused.
     """
-    read = read_files(names, recursive=recursive)
-    if read.problems:
-        raise ConfigError(*read.problems)
-    for note in read.notes:
-        say(note, err=True)
-    by_file = _documents(read.texts)
-    documents = [document for _, some in by_file for document in some]
-    objects = [*objects_in(documents)]
+    objects = files.objects
+    documents = [document for _, some in files.documents for document in some]
     server = api_server(objects)
     refused = refused_objects(objects, namespace, server)
-    uncounted = tuple(_uncounted(read.texts, objects, namespace))
+    uncounted = tuple(_uncounted(files.texts, objects, namespace))
     try:
         manifests, snapshot = added_manifests(
             documents, snapshot, namespace, refused, may_be_none=bool(uncounted)
         )
     except ConfigError as error:
-        raise in_files(error, [(name, len(some)) for name, some in by_file]) from None
+        raise in_files(error, [(name, len(some)) for name, some in files.documents]) from None
     explanations = (
         *explain_objects(refused, manifests),
         *explain_together(manifests, snapshot, version=version, server=server),
@@ -66,7 +89,13 @@ def explain_files(
     subjects = undecoded(explanations)
     if not subjects:
         return explanations
-    return tuple(with_places(explanations, _places(read.texts, subjects, shapes(objects), namespace)))
+    return tuple(with_places(explanations, _places(files.texts, subjects, shapes(objects), namespace)))
+
+
+def _namespace_of(obj: JsonObject) -> str:
+    metadata = obj.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return namespace if isinstance(namespace, str) else ""
 
 
 def _documents(texts: Iterable[ReadableFile]) -> list[tuple[str, list[JsonValue]]]:

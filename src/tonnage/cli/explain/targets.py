@@ -95,7 +95,7 @@ def _node(name: str, snapshot: Snapshot, version: str) -> Explanation:
         raise not_seen("Node", snapshot, f"node {name}", "explain")
     names = [node.name for node in snapshot.nodes]
     near = get_close_matches(name, names, n=1)
-    remedy = f"did you mean {near[0]}?" if near else "kubectl get nodes"
+    remedy = f"use {near[0]} if you meant that" if near else "kubectl get nodes"
     raise ConfigError(Problem(f'node "{name}" not found', "the cluster", remedy=remedy))
 
 
@@ -119,7 +119,7 @@ def _not_found(kind: str, name: str, keys: Iterable[tuple[str, str]], namespace:
     """That there is none in the namespace; where one of the name is, or what is nearly called so."""
     near = get_close_matches(name, [other for space, other in keys if space == namespace], n=1)
     elsewhere = [space for space, other in keys if other == name]
-    remedy = f"did you mean {near[0]}?" if near else f"kubectl get {kind.lower()}s -A"
+    remedy = f"use {near[0]} if you meant that" if near else f"kubectl get {kind.lower()}s -A"
     return ConfigError(
         Problem(
             f'{kind.lower()} "{name}" not found',

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.cli.lab.pattern_words import pattern_words
 from tonnage.documents.lab.steps import Expectation, json_path, line_pattern
 from tonnage.model.json import JsonValue, parsed_json
 
@@ -74,7 +75,7 @@ def _texts(expect: Expectation, observed: Observation) -> Iterator[Check]:
         yield _check(f"does not show {part}", part not in text, text)
     for pattern in expect.matches:
         matches = line_pattern(pattern).search(text) is not None
-        yield _check(f"matches /{pattern}/", matches, text or "(nothing)")
+        yield _check(pattern_words(pattern), matches, text or "(nothing)")
 
 
 def _lines(expect: Expectation, observed: Observation) -> Iterator[Check]:

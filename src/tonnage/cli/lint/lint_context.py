@@ -59,7 +59,7 @@ async def given_for(common: Common, sheets: Sequence[Sheet]) -> LintContext:
         namespace = common.namespace or api.namespace or "default"
         items = _items(sheets, namespace)
         existing = await known_objects(api, named_objects(items))
-        snapshot = await seen_of(api, "lint", namespace)
+        snapshot = await seen_of(api, "lint", (namespace,))
         return _context(common, items, snapshot, existing, namespace)
 
 

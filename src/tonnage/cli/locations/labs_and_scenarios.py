@@ -137,7 +137,7 @@ def read_bytes(path: Path, largest: int) -> bytes:
 
 def _unknown(noun: str, name: str, names: tuple[str, ...], remedy: str) -> ConfigError:
     near = get_close_matches(name.lower(), names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}; {remedy}"
+    hint = f"use {near[0]} if you meant that" if near else f"known: {', '.join(names)}; {remedy}"
     if "/" in name or name.endswith((".yaml", ".yml")):
         missing = "a folder" if Path(name).is_dir() else "file not found"
         return ConfigError(Problem(f"{noun} not found", name[:1000], missing, hint))

@@ -185,7 +185,7 @@ def _gpus(common: Common, node: str | None, product: str, count: int) -> _Gpus |
         none = "install Tonnage's chart, or name a --product"
         if not snapshot.complete:
             none = "the file has no NodeGPUStatus: take it with tonnage snapshot, or name a --product"
-        remedy = f"did you mean {near[0]}?" if near else agents if statuses else none
+        remedy = f"use {near[0]} if you meant that" if near else agents if statuses else none
         raise ConfigError(Problem(f"no agent reports the GPUs of node {node[:253]}", remedy=remedy))
     gpus = gpus_of(statuses[node])
     return _Gpus(gpus, resets_among(gpus, statuses[node]), statuses[node])
@@ -211,7 +211,7 @@ def _goals(
     configs = _read(file)
     if config is not None and config not in configs:
         near = get_close_matches(config, configs, n=1)
-        remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join([*configs][:20])}"
+        remedy = f"use {near[0]} if you meant that" if near else f"there are {', '.join([*configs][:20])}"
         raise ConfigError(Problem(f"no configuration {config[:60]}", file, remedy=remedy))
     chosen = [config] if config is not None else [*configs]
     return {name: healthy_goals(goals_by_entries(gpus, configs[name]), status) for name in chosen}

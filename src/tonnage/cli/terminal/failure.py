@@ -21,9 +21,9 @@ PIPE_CLOSED: Final = 141
 def render_problem(problem: Problem, *, colour: bool = False) -> SafeText:
     """The block that a person reads.
 
-    >>> print(render_problem(Problem("no such lab: infrence", remedy="did you mean inference?")))
+    >>> print(render_problem(Problem("no such lab: infrence", remedy="use inference if you meant that")))
     error: no such lab: infrence
-      remedy: did you mean inference?
+      remedy: use inference if you meant that
     """
     head = styled("error:", fg="red", bold=True) if colour else "error:"
     facts = (("where", problem.where), ("why", problem.why), ("remedy", problem.remedy))

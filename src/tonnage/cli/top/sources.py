@@ -87,7 +87,7 @@ class ClusterSource:
         await self._agent_pages.close()
 
     async def _read_reports(self) -> None:
-        snapshot = await seen_of(self._api, "top", self._namespace)
+        snapshot = await seen_of(self._api, "top", (self._namespace,))
         self._reports, self._now = snapshot.gpu, snapshot.now
         missing = sorted(snapshot.missing & {"NodeGPUStatus"})
         self._unread = tuple(f"{kind} was not read: health and holders are unknown" for kind in missing)

@@ -38,7 +38,11 @@ def name_drafts(name: str, place: Path) -> Iterator[Draft]:
     if "/" not in name:
         if next(wrong_in_container_resource(name), ""):
             near = get_close_matches(f"nvidia.com/{name}", _DEVICES, n=1, cutoff=_CUTOFF)
-            remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(_STANDARD)}, or domain/name"
+            remedy = (
+                f"use {near[0]} if you meant that"
+                if near
+                else f"use one of {', '.join(_STANDARD)}, or domain/name"
+            )
             message = f"{name[:100]} is not a Kubernetes resource, and has no domain"
             why = "must be a standard resource type or fully qualified"
             meant = near[0] if near else None
@@ -69,7 +73,7 @@ def name_drafts(name: str, place: Path) -> Iterator[Draft]:
     near = get_close_matches(name.lower(), _DEVICES, n=1, cutoff=_CUTOFF)
     if near:
         message = f"{name[:100]} is not a name that a device plugin offers by itself"
-        remedy = f"did you mean {near[0]}?"
+        remedy = f"use {near[0]} if you meant that"
         reason = ResourceNameUnknown(message=message, remedy=remedy, resource=name, meant=near[0])
         yield Draft(reason, place, on_key=True)
 
@@ -95,6 +99,6 @@ def _mig_name(name: str, place: Path) -> Iterator[Draft]:
         near = get_close_matches(profile, list(profiles), n=1, cutoff=0.5)
         message = f"no known GPU has a MIG profile {profile[:60]}"
     meant = f"{MIG_PREFIX}{near[0]}" if near else None
-    remedy = f"did you mean {meant}?" if meant else "see nvidia-smi mig -lgip"
+    remedy = f"use {meant} if you meant that" if meant else "see nvidia-smi mig -lgip"
     reason = MigProfileUnknown(message=message, remedy=remedy, profile=profile, meant=meant)
     yield Draft(reason, place, on_key=True)

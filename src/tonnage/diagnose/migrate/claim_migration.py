@@ -15,7 +15,10 @@ from typing import Final
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, PodSite, mapping, mappings, pods_of
 from tonnage.diagnose.migrate.label_selectors import (
     CONVERTIBLE,
+    IS_MIG,
+    IS_WHOLE,
     MIG_DEVICES,
+    OF_DRIVER,
     WHOLE_GPUS,
     clause_of,
 )
@@ -48,17 +51,23 @@ API_VERSION: Final = "resource.k8s.io/v1"
 
 @dataclass(frozen=True, slots=True)
 class MigratedRequest:
-    """A request of a claim: so many devices of a class. `profile`: of MIG devices of that profile."""
+    """A request of a claim: so many devices of a class. `profile`: of MIG devices of that profile.
+
+    `typed`: the class has whole GPUs and MIG devices, so the request says which.
+    """
 
     name: str
     device_class: str
     count: int
     profile: str = ""
+    typed: bool = False
 
     @property
     def selectors(self) -> tuple[str, ...]:
-        """Beside those of its class."""
-        return (f"device.attributes['{DRIVER}'].profile == '{self.profile}'",) if self.profile else ()
+        """Beside those of its class. Whole GPUs have no profile, so the type comes first."""
+        kind = (IS_MIG if self.profile else IS_WHOLE,) if self.typed else ()
+        profile = (f"device.attributes['{DRIVER}'].profile == '{self.profile}'",) if self.profile else ()
+        return (*kind, *profile)
 
     def to_json(self) -> JsonObject:
         """As it stands in a claim of v1."""
@@ -174,16 +183,27 @@ def _migrated(site: PodSite, products: Sequence[str]) -> ClaimMigration:
         draft.added.append(DocumentChange((*site.path, "resourceClaims"), [entry]))
     document = changed(site.manifest.sheet.documents[site.manifest.document].value, draft.added)
     removed = without_empty_parents(document, draft.removed)
-    base = MIG_DEVICES if any(request.profile for request in draft.requests) else WHOLE_GPUS
+    base, requests = _classed(draft.requests, own_class=bool(draft.clauses))
     return ClaimMigration(
         site,
-        tuple(draft.requests),
+        requests,
         device_class or draft.requests[0].device_class,
         (base, *draft.clauses) if draft.clauses else (),
         template,
         (*draft.added, *map(DocumentChange, removed)),
         tuple(draft.notes),
     )
+
+
+def _classed(
+    requests: Sequence[MigratedRequest], *, own_class: bool
+) -> tuple[str, tuple[MigratedRequest, ...]]:
+    """What all devices of a class of their own are, and the requests, which say the rest."""
+    if all(request.profile for request in requests):
+        return MIG_DEVICES, tuple(requests)
+    if not any(request.profile for request in requests):
+        return WHOLE_GPUS, tuple(requests)
+    return OF_DRIVER, tuple(replace(request, typed=own_class) for request in requests)
 
 
 def _amounts(container: JsonObject) -> dict[str, JsonValue]:
@@ -206,8 +226,6 @@ def _obstacle(resources: set[str]) -> str:
             return f"{name} is of a vendor whose driver publishes other attributes"
         if name != GPU and not name.startswith(_MIG):
             return f"{name} is a resource that Tonnage cannot migrate"
-    if {name for name in resources if name.startswith(_MIG)} and GPU in resources:
-        return "it asks for whole GPUs and for MIG devices: split the pod, or write the claim by hand"
     return ""
 
 
@@ -274,32 +292,46 @@ def _containers(draft: _Draft, device_class: str, claim: str) -> str:
     asking = [(path, spec) for path, spec in draft.site.containers() if _amounts(spec)]
     main = [(path, spec) for path, spec in asking if path[-2] == "containers"]
     for path, container in asking:
-        resource, amount = next(iter(_amounts(container).items()))
-        count = _count(amount)
-        if len(_amounts(container)) > 1 or count is None:
-            name, most = str(container.get("name"))[:63], f"1 to {_MOST_COUNT}"
-            return f"container {name}: {str(amount)[:40]} of {resource} is not {most} of one resource"
-        shared = _request_of_another(draft, path, container, resource, count)
-        request = shared or _request_name(container, draft, alone=len(main or asking) == 1)
-        if not shared:
-            profile = resource.removeprefix(_MIG).replace(".me", "+me") if resource != GPU else ""
-            builtin = _MIG_CLASS if profile else DRIVER
-            draft.requests.append(MigratedRequest(request, device_class or builtin, count, profile))
-        entry: JsonObject = {"name": claim} if len(asking) == 1 else {"name": claim, "request": request}
-        claims = mapping(container.get("resources")).get("claims")
+        entries: list[JsonValue] = []
+        for resource, amount in _amounts(container).items():
+            count = _count(amount)
+            if count is None:
+                name, most = str(container.get("name"))[:63], f"1 to {_MOST_COUNT}"
+                return f"container {name}: {str(amount)[:40]} of {resource} is not {most} devices"
+            request = _request_of_another(draft, path, container, resource, count)
+            if not request:
+                request = _request_name(container, draft, alone=len(main or asking) == 1)
+                profile = _profile_of(resource)
+                builtin = _MIG_CLASS if profile else DRIVER
+                draft.requests.append(MigratedRequest(request, device_class or builtin, count, profile))
+            entries.append({"name": claim, "request": request})
+            draft.removed += _places_of(resource, path, container)
+        if len(asking) == 1:  # it has the whole claim
+            entries = [{"name": claim}]
         at: Path = (*path, "resources", "claims")
-        draft.added.append(DocumentChange((*at, LAST), entry) if claims else DocumentChange(at, [entry]))
-        for section in _SECTIONS:
-            if resource in mapping(mapping(container.get("resources")).get(section)):
-                draft.removed.append((*path, "resources", section, resource))
+        if mapping(container.get("resources")).get("claims"):
+            draft.added += [DocumentChange((*at, LAST), entry) for entry in entries]
+        else:
+            draft.added.append(DocumentChange(at, entries))
     return ""
+
+
+def _places_of(resource: str, path: Path, container: JsonObject) -> Iterator[Path]:
+    for section in _SECTIONS:
+        if resource in mapping(mapping(container.get("resources")).get(section)):
+            yield (*path, "resources", section, resource)
+
+
+def _profile_of(resource: str) -> str:
+    """The MIG profile of a resource; empty for whole GPUs."""
+    return resource.removeprefix(_MIG).replace(".me", "+me") if resource != GPU else ""
 
 
 def _request_of_another(draft: _Draft, path: Path, container: JsonObject, resource: str, count: int) -> str:
     """The request that an init container can use, since it ends before the others begin; empty: none."""
     if path[-2] != "initContainers" or container.get("restartPolicy") == "Always":
         return ""
-    profile = resource.removeprefix(_MIG).replace(".me", "+me") if resource != GPU else ""
+    profile = _profile_of(resource)
     return next((made.name for made in draft.requests if made.count >= count and made.profile == profile), "")
 
 

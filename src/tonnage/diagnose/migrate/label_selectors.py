@@ -31,8 +31,11 @@ _MIG: Final = re.compile(r"-MIG-[0-9]g\.")
 _ATTRIBUTES: Final = f"device.attributes['{DRIVER}']"
 _MEMORY: Final = f"device.capacity['{DRIVER}'].memory"
 _COMPARISONS: Final = {"Gt": ">", "Lt": "<"}
-WHOLE_GPUS: Final = f"device.driver == '{DRIVER}' && {_ATTRIBUTES}.type == 'gpu'"
-MIG_DEVICES: Final = f"device.driver == '{DRIVER}' && {_ATTRIBUTES}.type == 'mig'"
+OF_DRIVER: Final = f"device.driver == '{DRIVER}'"
+IS_WHOLE: Final = f"{_ATTRIBUTES}.type == 'gpu'"
+IS_MIG: Final = f"{_ATTRIBUTES}.type == 'mig'"
+WHOLE_GPUS: Final = f"{OF_DRIVER} && {IS_WHOLE}"
+MIG_DEVICES: Final = f"{OF_DRIVER} && {IS_MIG}"
 
 
 def clause_of(requirement: Requirement, products: Iterable[str]) -> str | None:

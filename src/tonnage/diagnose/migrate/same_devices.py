@@ -7,7 +7,7 @@ says what its slices would be.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
@@ -78,30 +78,44 @@ class DeviceComparison:
         }
 
 
+@dataclass(slots=True)
+class _Sides:
+    """Devices as they are sorted, nodes without any, and failures; each once, in their order."""
+
+    same: dict[str, None] = field(default_factory=dict)
+    before: dict[str, None] = field(default_factory=dict)
+    after: dict[str, None] = field(default_factory=dict)
+    unknown: dict[str, None] = field(default_factory=dict)
+    failures: dict[str, None] = field(default_factory=dict)
+
+
 def compared_devices(migration: ClaimMigration, before: Pod, after: Pod, ground: Ground) -> DeviceComparison:
-    """The comparison for the first request, whose class and node affinity all of them have."""
+    """The comparison for every kind of device that is asked for: whole GPUs, and MIG devices by profile."""
+    sides = _Sides()
+    for request in {request.profile: request for request in migration.requests}.values():
+        own = ground.view.supply.classes.get(request.device_class)
+        selectors = migration.class_selectors or (own.selectors if own is not None else ())
+        _compare(request.profile, (*selectors, *request.selectors), before, after, ground, sides)
+    return DeviceComparison(
+        *map(tuple, (sides.same, sides.before, sides.after, sides.unknown, sides.failures))
+    )
+
+
+def _compare(
+    profile: str, selectors: Sequence[str], before: Pod, after: Pod, ground: Ground, sides: _Sides
+) -> None:
     supply, snapshot = ground.view.supply, ground.view.snapshot
-    request = migration.requests[0]
-    own = supply.classes.get(request.device_class)
-    selectors = migration.class_selectors or (own.selectors if own is not None else ())
-    every = (*selectors, *request.selectors)
-    sides: dict[str, list[str]] = {"same": [], "before": [], "after": [], "unknown": []}
-    failures: dict[str, None] = {}
     for view in ground.view.nodes.values():
         node = view.node
         was, would = node_is_selected(before, node), node_is_selected(after, node)
-        devices = list(_devices(node, snapshot.gpu.get(node.name), supply, request.profile))
-        if not devices and (was or would) and node.capacity.get(_resource(request.profile), 0):
-            sides["unknown"].append(node.name)
+        devices = list(_devices(node, snapshot.gpu.get(node.name), supply, profile))
+        if not devices and (was or would) and node.capacity.get(_resource(profile), 0):
+            sides.unknown[node.name] = None
         for device in devices:
-            fits = would and _selected(every, device, supply, failures)
-            side = ("same" if fits else "before") if was else "after" if fits else ""
-            if side:
-                sides[side].append(f"{node.name}/{device.name}")
-    return DeviceComparison(
-        tuple(sides["same"]), tuple(sides["before"]), tuple(sides["after"]), tuple(sides["unknown"]),
-        tuple(failures),
-    )  # fmt: skip
+            fits = would and _selected(selectors, device, supply, sides.failures)
+            side = (sides.same if fits else sides.before) if was else sides.after if fits else None
+            if side is not None:
+                side[f"{node.name}/{device.name}"] = None
 
 
 def _selected(

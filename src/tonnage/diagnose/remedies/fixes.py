@@ -78,7 +78,7 @@ def _make_or_rename(reason: NameMissing, manifest: Manifest, snapshot: Snapshot)
     name, namespace = reason.name, manifest.pod.namespace
     field = _FIELDS[reason.kind]
     for near in get_close_matches(name, reason.others, n=1):
-        action = f"did you mean {near}? Name that one"
+        action = f"use {near} if you meant that"
         yield Fix(action, _naming(reason, manifest, near), snapshot, {"spec": {field: near}})
     match reason.kind:
         case "ServiceAccount":

@@ -64,7 +64,7 @@ def _unusable(manifest: Manifest, fork: Fork) -> list[Problem]:
     unread = "PriorityClass" in fork.base.snapshot.missing
     if pod.priority_class and not (pod.priority_class in names or system or unread):
         near = get_close_matches(pod.priority_class, names, n=1)
-        remedy = f"did you mean {near[0]}?" if near else "create it, or leave it out"
+        remedy = f"use {near[0]} if you meant that" if near else "create it, or leave it out"
         problems.append(
             Problem(f"priority class {pod.priority_class[:63]} does not exist", pod.name, remedy=remedy)
         )
@@ -107,7 +107,9 @@ def _scale(fork: Fork, change: ScaleWorkload) -> None:
     if not pods:
         names = sorted({_owner(pod) for pod in _everyone(fork) if pod.namespace == change.namespace} - {""})
         near = get_close_matches(change.name, names, n=1)
-        remedy = f"did you mean {near[0]}?" if near else "add it from its manifest (--add-workload FILE)"
+        remedy = (
+            f"use {near[0]} if you meant that" if near else "add it from its manifest (--add-workload FILE)"
+        )
         message = f"{change.kind or 'a workload'} {change.name} in namespace {change.namespace} has no pods"
         fork.problems.append(
             Problem(message, change.where, "Tonnage cannot tell what its pods ask for", remedy)

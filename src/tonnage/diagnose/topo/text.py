@@ -8,6 +8,8 @@ from tonnage.decide.node.preference.device_sets import Joined
 from tonnage.diagnose.topo.topology import SIZES, Comparison, GpuRow, NodeTopology
 
 _UNHEALTHY = "unhealthy"
+_DIVIDED = "divided by MIG"
+_UNUSABLE = (_UNHEALTHY, _DIVIDED)
 _LEGEND = {
     "SYS": "over PCIe and the link between NUMA nodes",
     "NODE": "over PCIe and between host bridges within a NUMA node",
@@ -29,7 +31,7 @@ def matrix_lines(topology: NodeTopology, width: int | None = None) -> Iterator[s
     lines = [head]
     for name, ways, row in zip(names, topology.board.ways, topology.rows, strict=True):
         numa = "-" if row.numa_node is None else str(row.numa_node)
-        held = ", ".join(row.holders) or ("-" if row.healthy else _UNHEALTHY)
+        held = ", ".join(row.holders) or _state_of(row)
         lines.append([name, *ways, numa, row.pci_bus_id or "-", row.resource or row.claim or "-", held])
     whole = [*_columns(lines)]
     if width is None or max(map(len, whole)) <= width:
@@ -39,10 +41,17 @@ def matrix_lines(topology: NodeTopology, width: int | None = None) -> Iterator[s
         for line in lines[1:]:
             numa, pci, resource, held = line[len(names) + 1 :]
             yield f"{line[0]}: NUMA {numa}, PCI {pci}"
-            state = held if held == _UNHEALTHY else "free" if held == "-" else f"held by {held}"
+            state = held if held in _UNUSABLE else "free" if held == "-" else f"held by {held}"
             yield f"  {resource}, {state}"
     yield ""
     yield from _legend({way for ways in topology.board.ways for way in ways})
+
+
+def _state_of(row: GpuRow) -> str:
+    """What a GPU is that nobody holds: unhealthy, divided, or free."""
+    if not row.healthy:
+        return _UNHEALTHY
+    return _DIVIDED if row.divided else "-"
 
 
 def _columns(lines: Sequence[Sequence[str]], between: str = "   ") -> Iterator[str]:

@@ -234,6 +234,7 @@ def node_json(topology: NodeTopology, compared: Comparison | None = None) -> Jso
             "replicas": row.replicas,
             **({"claim": row.claim} if row.claim else {}),
             "healthy": row.healthy,
+            "divided": row.divided,
             "reason": row.reason,
             "holders": [*row.holders],
         }
@@ -263,6 +264,7 @@ def node_json(topology: NodeTopology, compared: Comparison | None = None) -> Jso
             "is_best": compared.is_best,
             "best": None if compared.best is None else joined_json(compared.best),
             "best_free": None if compared.best_free is None else joined_json(compared.best_free),
-            "unhealthy": [row.index for row in compared.unusable],
+            "unhealthy": [row.index for row in compared.unusable if not row.healthy],
+            "divided": [row.index for row in compared.unusable if row.divided],
         }
     return body

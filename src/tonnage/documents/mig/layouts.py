@@ -55,7 +55,7 @@ def _profile(text: str) -> str:
                 f"{text} is not a whole MIG profile", remedy=_with_memory(slices[1])
             ) from None
         near = nearest_profile(text.partition("c.")[2] or text, mig_profiles())
-        remedy = f"did you mean {near}?" if near else "write one such as 1g.10gb"
+        remedy = f"use {near} if you meant that" if near else "write one such as 1g.10gb"
         raise DocumentFieldError(str(error), remedy=remedy) from None
     return text
 

@@ -88,7 +88,9 @@ def check_simulated(chosen: tuple[tuple[str, bool], ...]) -> None:
     if not unknown:
         return
     near = get_close_matches(unknown[0], _SIMULATED, n=1)
-    remedy = f"did you mean {near[0]}?" if near else "use --engine kubernetes, which passes on every gate"
+    remedy = (
+        f"use {near[0]} if you meant that" if near else "use --engine kubernetes, which passes on every gate"
+    )
     why = f"it simulates {', '.join(_SIMULATED)}"
     raise ConfigError(
         Problem(f"the embedded cluster does not know the gate {unknown[0][:80]}", _FLAG, why, remedy)

@@ -104,5 +104,5 @@ def test_a_device_that_is_wanted_and_nowhere_is_told_with_the_nearest() -> None:
     spec = gpu_spec(INVENTORY, FILES, CdiOptions(only=frozenset({"gpu0", "mig1:1"})))
     assert "gpu0" in spec.names
     assert [(problem.what, problem.remedy) for problem in spec.left_out] == [
-        ("no device is named mig1:1", "did you mean mig1:0?")
+        ("no device is named mig1:1", "use mig1:0 if you meant that")
     ]

@@ -108,7 +108,7 @@ def _field_name(key: str, shape: Mapping[str, Shape]) -> str:
 
 def _unknown(key: str, where: str, names: Sequence[str]) -> Problem:
     near = get_close_matches(key, names, n=1)
-    remedy = f"did you mean {near[0]}?" if near else f"one of {', '.join(names)}"
+    remedy = f"use {near[0]} if you meant that" if near else f"one of {', '.join(names)}"
     return Problem(f'unknown field "{key}"', where, remedy=remedy)
 
 

@@ -158,7 +158,7 @@ def _unknown(inventory: Inventory, options: CdiOptions) -> Iterator[Problem]:
     names = [name for unit in _units(inventory, options) for name in _names_of(*unit).values()]
     for unknown in sorted(options.only.difference(names, (ALL,))):
         near = get_close_matches(unknown[:100], names, n=1)
-        remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(names[:_MOST_TOLD])}"
+        remedy = f"use {near[0]} if you meant that" if near else f"there are {', '.join(names[:_MOST_TOLD])}"
         yield Problem(f"no device is named {unknown[:100]}", remedy=remedy if names else "")
 
 

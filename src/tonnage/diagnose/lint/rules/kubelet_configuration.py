@@ -75,7 +75,7 @@ def _names(value: JsonObject) -> Iterator[Draft]:
         near = get_close_matches(key.lower(), lower, n=1, cutoff=_ALIKE)
         if near:
             reason = KubeletConfigInvalid(
-                message=f"kubelet has no field {key[:100]}", remedy=f"did you mean {lower[near[0]]}?"
+                message=f"kubelet has no field {key[:100]}", remedy=f"use {lower[near[0]]} if you meant that"
             )
             yield Draft(reason, (key,), "kubelet logs it and ignores it", on_key=True)
 

@@ -160,12 +160,12 @@ def _twice(at: Path, place: int) -> Draft:
 
 def _unknown(name: str, path: Path, models: tuple[MigModel, ...]) -> Draft:
     meant = nearest_profile(name, {profile for model in models for profile in model.profiles})
-    text, remedy = f"no known GPU has the profile {name}", f"did you mean {meant}?"
+    text, remedy = f"no known GPU has the profile {name}", f"use {meant} if you meant that"
     if len(models) != len(mig_models()):
         names = "; ".join(model.name for model in models)
         offered = ", ".join(sorted({profile for model in models for profile in model.profiles}))
         elsewhere = "" if name not in mig_profiles() else ", other GPUs have"
-        text, remedy = f"{names} has no profile {name}{elsewhere}", f"{remedy} It has {offered}"
+        text, remedy = f"{names} has no profile {name}{elsewhere}", f"{remedy}; it has {offered}"
     reason = MigProfileUnknown(message=text, remedy=remedy, profile=name, meant=meant)
     return Draft(reason, path, on_key=True)
 

@@ -138,7 +138,7 @@ def _unknown(value: str, bare: str, path: Path) -> Draft:
     ask = f"compare it with the nodes: kubectl get nodes -L {PRODUCT_LABEL}"
     reason = ProductUnknown(
         message=f"lint does not know the GPU {value[:100]}",
-        remedy=f"did you mean {near}? Or {ask}" if near else ask,
+        remedy=f"use {near} if you meant that, or {ask}" if near else ask,
         value=value,
     )
     return Draft(reason, path, "if no node has this product, the pod waits forever")

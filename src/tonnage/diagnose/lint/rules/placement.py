@@ -20,7 +20,7 @@ from tonnage.diagnose.lint.manifest_objects import PodSite, mapping
 from tonnage.diagnose.lint.node_terms import terms
 from tonnage.diagnose.lint.rule_inputs import LintCluster, RuleInputs
 from tonnage.diagnose.related_resources import misspelt, related_names
-from tonnage.documents.nearest import nearest
+from tonnage.documents.nearest import nearest_word
 from tonnage.documents.pods.node_placement import node_affinity_faults, node_selector_faults
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject, JsonValue
@@ -163,8 +163,8 @@ def _no_value(key: str, values: Sequence[str], path: Path, nodes: list[Node]) ->
     there = sorted({node.labels[key] for node in nodes if key in node.labels})
     if not there:
         keys = sorted({label for node in nodes for label in node.labels})
-        remedy = nearest(key, keys)
-        remedy = remedy if remedy.startswith("did you") else "label a node, or leave it out"
+        near = nearest_word(key, keys)
+        remedy = f"use {near} if you meant that" if near else "label a node, or leave it out"
         message = f"no node has the label {key[:100]}"
     else:
         message = f"no node has {key[:100]} as wanted ({listed(values)})"

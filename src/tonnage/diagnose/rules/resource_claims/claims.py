@@ -85,7 +85,7 @@ def _missing(case: Case, pod_claim: PodClaim, name: str) -> Reason:
         return _reason(case, ClaimMissing, message, remedy)
     names = [claim for place, claim in case.view.supply.claims if place == namespace]
     near = get_close_matches(name, names, n=1)
-    remedy = f"did you mean {near[0]}?" if near else f"create it in {namespace}"
+    remedy = f"use {near[0]} if you meant that" if near else f"create it in {namespace}"
     message = f"the ResourceClaim {name} does not exist in {namespace}"
     return _reason(case, ClaimMissing, message, remedy)
 
@@ -102,7 +102,7 @@ def _halted(case: Case) -> Reason:
         if classes
         else "; the driver's chart makes its classes"
     )
-    remedy = f"did you mean {near[0]}?" if near else f"create the DeviceClass {match[1]}{there}"
+    remedy = f"use {near[0]} if you meant that" if near else f"create the DeviceClass {match[1]}{there}"
     return _reason(case, DeviceClassMissing, f"the DeviceClass {match[1]} does not exist", remedy)
 
 

@@ -44,7 +44,10 @@ def reasons(case: Case) -> Iterator[Reason]:
             near = get_close_matches(requirement.values[0], sorted(there), n=1) if requirement.values else []
             message = f"no node has {requirement}; nodes have {listed(sorted(there))}"
             yield _reason(
-                case, requirement, message, f"did you mean {near[0]}?" if near else "correct the value"
+                case,
+                requirement,
+                message,
+                f"use {near[0]} if you meant that" if near else "correct the value",
             )
 
 

@@ -72,7 +72,7 @@ def _nobody(case: Case) -> Reason:
         whose, pods = _SCHEDULERS[name]
         remedy = f"install or start {whose} (kubectl get pods -A shows no {pods} that runs)"
     elif near:
-        remedy = f"did you mean {near[0]}?"
+        remedy = f"use {near[0]} if you meant that"
     message = (
         f"no scheduler named {name} is visible: none has reported on this pod, none of its pods has a "
         "node, and no running pod has that name"
