@@ -109,7 +109,16 @@ class VendorDriver(Document):
 
     def slice_devices(self) -> list[JsonObject]:
         """The devices as a ResourceSlice has them."""
-        return [
-            device.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
-            for device in self.devices
-        ]
+        return [_slice_device(device) for device in self.devices]
+
+
+def _slice_device(device: VendorDevice) -> JsonObject:
+    body: JsonObject = {"name": device.name}
+    if device.attributes:
+        body["attributes"] = {
+            name: attribute.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for name, attribute in device.attributes.items()
+        }
+    if device.capacity:
+        body["capacity"] = {name: {"value": str(part.value)} for name, part in device.capacity.items()}
+    return body

@@ -27,7 +27,11 @@ groups:
       capacity: {memory: {value: 96Gi}}
 - name: small
   claimDrivers:
-  - {name: gpu.example.com, devices: [{name: card-0, attributes: {memoryGiB: {int: 40}}}]}
+  - name: gpu.example.com
+    devices:
+    - name: card-0
+      attributes: {memoryGiB: {int: 40}}
+      capacity: {memory: {value: 1024Mi}, cores: {value: 8}}
 """
 
 
@@ -93,6 +97,17 @@ async def test_a_slice_that_somebody_deletes_comes_back(fleet: Fleet) -> None:
     before = (await _slices(fleet))["small-0"].metadata
     await fleet.api.delete(kinds.RESOURCE_SLICE, before.name)
     await fleet.until(lambda: _another(fleet, before.uid))
+
+
+async def test_a_slice_that_somebody_changes_says_the_same_again_in_another_generation(fleet: Fleet) -> None:
+    before = (await _slices(fleet))["small-0"]
+    await fleet.api.patch(kinds.RESOURCE_SLICE, before.metadata.name, {"spec": {"devices": []}})
+    await fleet.until(lambda: _says_again(fleet, before.spec["devices"]))
+    assert (await _slices(fleet))["small-0"].spec["pool"]["generation"] == 2
+
+
+async def _says_again(fleet: Fleet, devices: Any) -> bool:
+    return bool((await _slices(fleet))["small-0"].spec.get("devices") == devices)
 
 
 async def test_slices_come_back_after_a_kubelet_that_starts_has_removed_them(fleet: Fleet) -> None:

@@ -129,9 +129,9 @@ def _sentences(node: NodeView, ground: Ground, reasons: tuple[Reason, ...]) -> I
 
 def _pool_text(pool: ClaimPool) -> str:
     """What the node offers as claims, and what of it is free."""
-    one, noun = _nouns(pool)
+    singular, noun = _nouns(pool)
     if not pool.published:
-        devices = f"1 {one}" if len(pool.devices) == 1 else f"{len(pool.devices)} {noun}"
+        devices = f"1 {singular}" if len(pool.devices) == 1 else f"{len(pool.devices)} {noun}"
         return f"{devices} of {pool.driver} for claims, but no ResourceSlice of the node was seen"
     amounts = f"{pool.usable}" if pool.free is None else f"{pool.free} of {pool.usable}"
     return f"{amounts} {noun} of {pool.driver} free for claims"

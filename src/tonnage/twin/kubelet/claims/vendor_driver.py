@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,8 @@ from tonnage.documents.claim_drivers import VendorDriver
 from tonnage.loop.informer import Informer
 from tonnage.model.errors import ClusterError
 from tonnage.model.json import JsonObject, JsonValue
-from tonnage.model.json_access import mappings, number, text
+from tonnage.model.json_access import at, mapping, mappings, number, text
+from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.kubelet.devices.unix_grpc import serve_unix, unary_handler
@@ -30,7 +32,7 @@ from tonnage.wire.kubelet import dra_v1_pb2 as wire
 from tonnage.wire.kubelet import pluginregistration_pb2 as registration
 
 _LOG: Final = logging.getLogger(__name__)
-_AGAIN_S: Final = 2.0
+_AGAIN_S: Final = 5.0
 _LONGEST_NAME: Final = 24
 """Of the driver, in its socket's name: the path of a socket holds 107 bytes."""
 
@@ -88,7 +90,7 @@ class PretendedVendorDriver:
             self._socket,
             {
                 methods.REGISTRATION: {
-                    "GetInfo": unary_handler(methods.GET_INFO, self._info),
+                    "GetInfo": unary_handler(methods.GET_INFO, self._introduce),
                     "NotifyRegistrationStatus": unary_handler(methods.NOTIFY, self._noted),
                 },
                 service: {
@@ -113,13 +115,13 @@ class PretendedVendorDriver:
         """Write the slice, in another generation of the pool than any before. Raises ClusterError."""
         owner = (await self._api.get(NODE, self._node)).metadata.uid
         name = f"{self._node}-{self.name}"
-        own = next((each for each in standing if each.metadata.name == name), None)
+        own = next((published for published in standing if published.metadata.name == name), None)
         for surplus in standing:
             if surplus is not own:
                 await self._api.delete(RESOURCE_SLICE, surplus.metadata.name)
         if own is not None and self._says(own, owner):
             return
-        newest = max((number(each.spec, "pool", "generation") for each in standing), default=0)
+        newest = max((number(published.spec, "pool", "generation") for published in standing), default=0)
         pool: JsonObject = {"name": self._node, "generation": newest + 1, "resourceSliceCount": 1}
         owners: JsonObject = {"apiVersion": "v1", "kind": "Node", "name": self._node, "uid": owner}
         metadata: JsonObject = {"name": name, "ownerReferences": [{**owners, "controller": True}]}
@@ -133,15 +135,14 @@ class PretendedVendorDriver:
 
     def _says(self, own: ResourceSlice, owner: str) -> bool:
         """Whether the slice is as it was published, and of this Node."""
-        shown = [
-            {key: device[key] for key in ("name", "attributes", "capacity") if device.get(key)}
-            for device in mappings(own.spec, "devices")
-        ]
-        return shown == self._devices and any(each.uid == owner for each in own.metadata.owner_references)
+        shown = _without_spelling(mappings(own.spec, "devices"))
+        return shown == _without_spelling(self._devices) and any(
+            reference.uid == owner for reference in own.metadata.owner_references
+        )
 
     # What kubelet asks
 
-    async def _info(self, _request: registration.InfoRequest, _context: Any) -> registration.PluginInfo:
+    async def _introduce(self, _request: registration.InfoRequest, _context: Any) -> registration.PluginInfo:
         """Without an endpoint of its own: kubelet goes on asking at this socket."""
         return registration.PluginInfo(
             type=methods.PLUGIN_TYPE, name=self.name, supported_versions=[methods.V1]
@@ -169,8 +170,8 @@ class PretendedVendorDriver:
             return wire.NodePrepareResourceResponse(error=f"claim {claim.name} got replaced")
         grants = self._grants(standing.status)
         names = [text(grant, "device") for grant in grants]
-        known = {device["name"] for device in self._devices}
-        if missing := next((name for name in names if name not in known), ""):
+        offered = {device["name"] for device in self._devices}
+        if missing := next((name for name in names if name not in offered), ""):
             why = f"requested device is not allocatable: {missing}"
             return wire.NodePrepareResourceResponse(error=why)
         _write_spec(self._spec_file(claim.uid), self._spec(claim.uid, names))
@@ -221,6 +222,21 @@ class PretendedVendorDriver:
             for name in names
         ]
         return {"cdiVersion": "0.5.0", "kind": self._kind, "devices": devices}
+
+
+def _without_spelling(devices: Iterable[JsonObject]) -> list[tuple[object, ...]]:
+    """The devices to compare: servers write quantities in a spelling of their own."""
+    return [
+        (
+            device["name"],
+            mapping(device, "attributes"),
+            {
+                key: parse_quantity(str(at(device, "capacity", key, "value")))
+                for key in mapping(device, "capacity")
+            },
+        )
+        for device in devices
+    ]
 
 
 def _variable(driver: str, device: str) -> str:
