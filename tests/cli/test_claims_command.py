@@ -137,6 +137,21 @@ def test_a_claim_with_a_part_of_a_device_says_how_much(
     assert "gpu-0 (20Gi memory, 1 shares)" in capsys.readouterr().out
 
 
+def test_a_device_of_another_vendor_is_named_with_its_driver(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = claim("other", "card-0", pods=("train",))
+    other["status"]["allocation"]["devices"]["results"][0]["driver"] = "gpu.example.com"
+    file = tmp_path / "other.json"
+    items = [NODE, other, pod("train", "other", "a100-0"), published("gpu-0")]
+    items[-1]["spec"]["driver"] = "gpu.example.com"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert run(["claims", "--snapshot", str(file)], "tonnage") == 0
+    assert " gpu.example.com/card-0 " in capsys.readouterr().out
+    assert run(["status", "--snapshot", str(file)], "tonnage") in (0, 1)
+    assert "gpu.example.com" in capsys.readouterr().out
+
+
 def test_one_claim_in_order_is_exit_status_0(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["claims", "held", "--snapshot", cluster, "-o", "json"], "tonnage") == 0
     [row] = json.loads(capsys.readouterr().out)["items"]

@@ -223,6 +223,11 @@ def test_types_and_drivers_have_rows_of_their_own() -> None:
     [
         pytest.param([], "it offers no device", id="neither way"),
         pytest.param(
+            [published(device(7, kind=""), name="01", driver="gpu.example.com")],
+            "1 of 1 devices of gpu.example.com free for claims",
+            id="another vendor's",
+        ),
+        pytest.param(
             [published(device(0), device(1)), claim("c", "gpu-0")],
             "1 of 2 GPUs of gpu.nvidia.com free for claims",
             id="claims alone",

@@ -200,3 +200,88 @@ configs:
     assert "s.yaml:2:20 groups[0].gpus" in places
     assert "s.yaml:8:44 configs.both.sharing.timeSlicing.resources[0].replicas" in places
     assert "s.yaml:10:5 configs.odd.vesion" in places
+
+
+VENDOR = """\
+name: vendors
+groups:
+- name: big
+  claimDrivers:
+  - name: gpu.example.com
+    devices:
+    - name: card-0
+      attributes: {memoryGiB: {int: 96}, model: {string: X1}, firmware: {version: 1.2.3}, ecc: {bool: true}}
+      capacity: {memory: {value: 96Gi}}
+"""
+
+
+def test_a_group_carries_another_vendors_driver_with_its_devices() -> None:
+    [driver] = scenario(VENDOR).groups[0].claim_drivers
+    attributes = {
+        "memoryGiB": {"int": 96},
+        "model": {"string": "X1"},
+        "firmware": {"version": "1.2.3"},
+        "ecc": {"bool": True},
+    }
+    memory = {"memory": {"value": "96Gi"}}
+    assert driver.slice_devices() == [{"name": "card-0", "attributes": attributes, "capacity": memory}]
+    assert parse_scenario(scenario_text(scenario(VENDOR)), source="again") == scenario(VENDOR)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param(
+            VENDOR.replace("gpu.example.com", "gpu.nvidia.com"),
+            "gpu.nvidia.com cannot be pretended",
+            id="ours",
+        ),
+        pytest.param(
+            VENDOR.replace("gpu.example.com", "GPU_1"), "domain name in lowercase", id="no name of a driver"
+        ),
+        pytest.param(
+            VENDOR.replace("gpu.example.com", f"{'a' * 60}.com"),
+            "groups[0].claimDrivers[0].name: string should have at most 63 characters",
+            id="a driver's name too long",
+        ),
+        pytest.param(VENDOR.replace("card-0", "Card_0"), "at most 63 lowercase letters", id="no device name"),
+        pytest.param(
+            VENDOR.replace("{int: 96}", "{int: 96, bool: true}"), "exactly one value", id="two values"
+        ),
+        pytest.param(VENDOR.replace("{int: 96}", "{}"), "exactly one value", id="no value"),
+        pytest.param(VENDOR.replace("{int: 96}", "{int: '96'}"), "memoryGiB.int", id="a text for a number"),
+        pytest.param(
+            VENDOR.replace("{int: 96}", f"{{int: {1 << 63}}}"), "memoryGiB.int", id="more than 64 bits"
+        ),
+        pytest.param(VENDOR.replace("1.2.3", "'1.2'"), "three numbers", id="no version"),
+        pytest.param(
+            VENDOR.replace("memoryGiB", "memory-GiB"), "'memory-GiB' is no name", id="no fact's name"
+        ),
+        pytest.param(VENDOR.replace("96Gi}", "96GB}"), "96GB is not a positive quantity", id="no capacity"),
+        pytest.param(
+            VENDOR.replace("model: {string: X1}", ", ".join(f"a{n}: {{int: 1}}" for n in range(32))),
+            "attributes",
+            id="more facts than a device has",
+        ),
+        pytest.param(
+            VENDOR + "    - {name: card-0}\n", "two devices are named card-0", id="two devices of a name"
+        ),
+        pytest.param(
+            VENDOR + "  - {name: gpu.example.com, devices: []}\n",
+            "two claimDrivers are named gpu.example.com",
+            id="two drivers of a name",
+        ),
+        pytest.param(
+            VENDOR + "    - {name: c, taints: []}\n", "unknown field taints", id="what is not pretended"
+        ),
+        pytest.param(
+            VENDOR.replace("- name: big", "- name: big\n  light: true"),
+            "light nodes have no claimDrivers",
+            id="no kubelet",
+        ),
+    ],
+)
+def test_a_driver_that_cannot_be_pretended_is_refused_with_its_place(text: str, found: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        scenario(text)
+    assert found in str(caught.value)

@@ -13,6 +13,7 @@ from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, lines, say
 from tonnage.cli.terminal.tables import table
+from tonnage.model.devices.claims import DRIVER
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
 
@@ -91,9 +92,11 @@ def _amiss(row: ClaimRow, *, wide: bool) -> Iterator[str]:
 
 
 def _device(device: str, part: Mapping[str, str]) -> str:
-    """Its name, with what the claim takes of it where it has a part."""
+    """Its name, with another vendor's driver, and with what the claim takes of it where it has a part."""
     amounts = ", ".join(f"{amount} {name}" for name, amount in part.items())
-    name = device.rpartition("/")[2]
+    driver, _, path = device.partition("/")
+    name = path.rpartition("/")[2]
+    name = name if driver == DRIVER else f"{driver}/{name}"
     return f"{name} ({amounts})" if amounts else name
 
 

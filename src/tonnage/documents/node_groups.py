@@ -8,7 +8,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from tonnage.documents.claim_drivers import MOST_DRIVERS, VendorDriver, first_repeated
 from tonnage.documents.hardware import MAX_LINKS, MAX_PARTS, HardwareLink, MigProfile
+from tonnage.documents.quantities import Quantity
 from tonnage.documents.yaml.reader import MarkedDocument
 from tonnage.documents.yaml.source import Document, DocumentFieldError
 from tonnage.documents.yaml.spelling import FIRST_CPUS, NUMA_COUNT, SCENARIO_NAME
@@ -62,18 +64,6 @@ def _labels(labels: dict[str, str]) -> dict[str, str]:
     return labels
 
 
-def _quantity(value: str | int) -> str | int:
-    try:
-        if parse_quantity(str(value)) <= 0:
-            raise ValueError
-    except ValueError:
-        raise DocumentFieldError(
-            f"{str(value)[:64]} is not a positive quantity", remedy="write 32, 500m or 128Gi"
-        ) from None
-    return value
-
-
-Quantity = Annotated[str | int, AfterValidator(_quantity)]
 Name = Annotated[str, Field(pattern=SCENARIO_NAME)]
 Distance = Annotated[int, Field(ge=10, le=254)]
 
@@ -158,12 +148,25 @@ class NodeGroup(Document):
     config: str | None = None
     """Key of the device-plugin config; becomes the node label `nvidia.com/device-plugin.config`."""
 
+    claim_drivers: Annotated[tuple[VendorDriver, ...], Field(max_length=MOST_DRIVERS)] = ()
+    """Drivers of other vendors that offer devices for ResourceClaims on each of its nodes."""
+
     @model_validator(mode="after")
     def _as_light_as_said(self) -> NodeGroup:
         if self.light and self.config is not None:
             raise DocumentFieldError(
                 "light nodes have no config", why="no agent runs on them", remedy="leave it out"
             )
+        if self.light and self.claim_drivers:
+            raise DocumentFieldError(
+                "light nodes have no claimDrivers", why="no kubelet asks them", remedy="leave them out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _drivers_differ(self) -> NodeGroup:
+        if repeated := first_repeated(driver.name for driver in self.claim_drivers):
+            raise DocumentFieldError(f"two claimDrivers are named {repeated}", remedy="leave one out")
         return self
 
     @property

@@ -67,6 +67,7 @@ class TwinNode:
     devices: ScenarioBackend
     disk: FaultyDisk
     root: Path
+    api: KubernetesApi
 
 
 class TwinNodes:
@@ -112,7 +113,7 @@ class TwinNodes:
         runtime = PretendedRuntime(machine.spec.name, root, self._clock, programs, devices, loads)
         own = kubelet_client(api, machine.spec.name, machine.spec.labels)
         kubelet = Kubelet(machine.spec, own, self._clock, root, runtime, disk=disk)
-        return TwinNode(machine, kubelet, runtime, hardware, MpsProgram(root), devices, disk, root)
+        return TwinNode(machine, kubelet, runtime, hardware, MpsProgram(root), devices, disk, root, own)
 
     async def start(self, authority: CertificateAuthority, loops: Loops) -> None:
         """Let every kubelet listen and run; nodes are Ready within seconds."""
@@ -135,6 +136,14 @@ class TwinNodes:
                     install_kernel(node.root, node.machine.spec.kernel_version, node.machine.group)
             await self._servers.listen(node.kubelet)
             loops.run(f"kubelet {node.machine.spec.name}", node.kubelet.run())
+            for number, driver in enumerate(node.machine.group.claim_drivers):
+                from tonnage.twin.kubelet.claims.vendor_driver import PretendedVendorDriver
+
+                name = node.machine.spec.name
+                pretended = PretendedVendorDriver(
+                    driver, name, number, node.api, self._clock, node.kubelet.paths
+                )
+                loops.run(f"{driver.name} of {name}", pretended.run())
 
     async def stop(self) -> None:
         """End containers and servers, once the loops have ended."""

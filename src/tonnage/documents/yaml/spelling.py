@@ -15,6 +15,9 @@ CASE: Final = r"^[A-Z]{3}-[0-9]{1,3}$"
 LAB_NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 LAB_USER: Final = r"^([a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?)?$"
 """No name of Kubernetes' own has this form: those have colons."""
+DRIVER_NAME: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+DEVICE_NAME: Final = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+VERSION: Final = r"^(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$"
 _ENDS: Final = "the first and last a letter or digit"
 _WORDS: Final[Mapping[str, str]] = {
     MIG_PROFILE: "a MIG profile: compute slices, 1 to 7, and memory, as in 1g.10gb or 1g.10gb+me",
@@ -26,6 +29,9 @@ _WORDS: Final[Mapping[str, str]] = {
     ALTERNATIVE_NAME: f"a name: at most 40 letters, digits, spaces, '-', '_' and '.', {_ENDS}",
     CASE: "the number of a case, as in SCH-1",
     LAB_NAME: f"a name: at most 63 lowercase letters, digits and '-', {_ENDS}",
+    DRIVER_NAME: "a domain name in lowercase letters, as in gpu.example.com",
+    DEVICE_NAME: f"a name: at most 63 lowercase letters, digits and '-', {_ENDS}",
+    VERSION: "a version with three numbers, as in 1.2.3",
     LAB_USER: f"a user name: at most 63 lowercase letters, digits, '-' and '.', {_ENDS}",
 }
 

@@ -57,6 +57,8 @@ class ClaimGround:
     """By uuid, the claims that have parts of a GPU."""
 
 
+_Kind = tuple[str, str]
+"""A request, or an alternative of it, and the type of a device that it has: a request may have several."""
 Shares = tuple[tuple[SlicedDevice, ...], tuple[MpsDaemon, ...]]
 """What a claim has set of GPUs, and the MPS control daemons that it needs."""
 
@@ -73,7 +75,7 @@ def sharing_of(
     for where, config in dict.fromkeys(chosen.values()):
         if not config.strategy:
             continue
-        own = [grant for grant in grants if chosen.get(text(grant, "request")) == (where, config)]
+        own = [grant for grant in grants if chosen.get(_kind_of(ground, grant)) == (where, config)]
         if any(flag(grant, "adminAccess") for grant in own):
             return _refused(claim, where, "who has admin access to a device cannot have it shared")
         uuids = tuple(dict.fromkeys(ground.devices[text(grant, "device")].uuid for grant in own))
@@ -138,34 +140,49 @@ def daemon_name(uid: str, number: int) -> ResourceName:
 
 def _chosen(
     claim: ClaimRef, status: JsonObject, grants: Sequence[JsonObject], ground: ClaimGround
-) -> dict[str, tuple[str, DeviceConfig]] | ClaimConfigRefused:
-    """By request, the last configuration that is for it, with where it stands.
+) -> dict[_Kind, tuple[str, DeviceConfig]] | ClaimConfigRefused:
+    """By request and type of device, the last configuration that is for them, with where it stands.
 
-    Two of a claim, or of its class, that are for all requests, or both for that one, must say the same.
+    Two of a claim, or of its class, that are for the same requests, however they name them, must say the
+    same. One that names a request with alternatives is for those alternatives that have its type of device.
     """
-    types = {text(grant, "request"): _type(ground, grant) for grant in grants}
-    chosen: dict[str, tuple[str, DeviceConfig]] = {}
-    scopes: dict[str, tuple[str, bool]] = {}
+    chosen: dict[_Kind, tuple[str, DeviceConfig]] = {}
+    scopes: dict[_Kind, tuple[str, str]] = {}
     for where, entry in _in_order(status):
         config = read_config(mapping(entry, "opaque", "parameters"))
         if isinstance(config, tuple):
             return _refused(claim, where, "; ".join(config[:_MOST_NAMED]))
         named = texts(entry, "requests")
-        for request, device_type in types.items():
-            if named and request not in named and request.partition("/")[0] not in named:
+        for kind in dict.fromkeys(_kind_of(ground, grant) for grant in grants):
+            request, device_type = kind
+            name = _name_in(named, request)
+            if name is None:
                 continue
             if config.device_type == device_type:
-                scope = text(entry, "source"), bool(named)
-                before, other = chosen.get(request, (where, config))
-                if scopes.get(request) == scope and other != config:
+                scope = text(entry, "source"), name
+                before, other = chosen.get(kind, (where, config))
+                if scopes.get(kind) == scope and other != config:
                     why = f"it contradicts {before} about the request {request}; keep one of the two"
                     return _refused(claim, where, why)
-                chosen[request], scopes[request] = (where, config), scope
-            elif named:
+                chosen[kind], scopes[kind] = (where, config), scope
+            elif name == request:
                 return _refused(
                     claim, where, f"{config.kind} is not for the request {request}, which has a {device_type}"
                 )
     return chosen
+
+
+def _name_in(named: Sequence[str], request: str) -> str | None:
+    """By which name a configuration means a request: its own, or that of all its alternatives.
+
+    None: it does not. Empty: it is for all requests.
+
+    >>> _name_in(["gpu"], "gpu/large"), _name_in(["gpu", "gpu/large"], "gpu/large"), _name_in([], "gpu")
+    ('gpu', 'gpu/large', '')
+    """
+    if not named:
+        return ""
+    return next((name for name in (request, request.partition("/")[0]) if name in named), None)
 
 
 def _in_order(status: JsonObject) -> Iterator[tuple[str, JsonObject]]:
@@ -179,8 +196,8 @@ def _in_order(status: JsonObject) -> Iterator[tuple[str, JsonObject]]:
     yield from (pair for pair in entries if text(pair[1], "source") != _FROM_CLASS)
 
 
-def _type(ground: ClaimGround, grant: JsonObject) -> str:
-    return ground.devices[text(grant, "device")].texts.get("type", "")
+def _kind_of(ground: ClaimGround, grant: JsonObject) -> _Kind:
+    return text(grant, "request"), ground.devices[text(grant, "device")].texts.get("type", "")
 
 
 def _refused(claim: ClaimRef, where: str, why: str) -> ClaimConfigRefused:

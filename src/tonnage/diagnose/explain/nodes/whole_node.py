@@ -17,6 +17,7 @@ from tonnage.diagnose.explain.workloads.pods import groups_of
 from tonnage.diagnose.fleet.claim_pools import ClaimPool, claim_pools
 from tonnage.diagnose.missing_kinds import unread_remedy, unread_text
 from tonnage.diagnose.rules.devices.device_faults import named_unhealthy_devices
+from tonnage.model.devices.claims import DRIVER
 from tonnage.model.kubernetes.cluster import Container, Pod, Snapshot
 from tonnage.model.kubernetes.selectors import Toleration
 from tonnage.model.layer import Layer
@@ -128,12 +129,19 @@ def _sentences(node: NodeView, ground: Ground, reasons: tuple[Reason, ...]) -> I
 
 def _pool_text(pool: ClaimPool) -> str:
     """What the node offers as claims, and what of it is free."""
-    noun = f"{pool.type} devices" if pool.type not in ("", "gpu") else "GPUs"
+    singular, noun = _nouns(pool)
     if not pool.published:
-        devices = "1 GPU" if len(pool.devices) == 1 else f"{len(pool.devices)} {noun}"
+        devices = f"1 {singular}" if len(pool.devices) == 1 else f"{len(pool.devices)} {noun}"
         return f"{devices} of {pool.driver} for claims, but no ResourceSlice of the node was seen"
     amounts = f"{pool.usable}" if pool.free is None else f"{pool.free} of {pool.usable}"
     return f"{amounts} {noun} of {pool.driver} free for claims"
+
+
+def _nouns(pool: ClaimPool) -> tuple[str, str]:
+    """What one of the pool's devices is called, and several: those of another vendor may be no GPUs."""
+    if pool.type not in ("", "gpu"):
+        return f"{pool.type} device", f"{pool.type} devices"
+    return ("GPU", "GPUs") if pool.type == "gpu" or pool.driver == DRIVER else ("device", "devices")
 
 
 def _waiting(node: NodeView, ground: Ground) -> Iterator[PodGroup]:

@@ -36,13 +36,14 @@ class PodResources:
         """Listen. Raises OSError."""
         self._server = await serve_unix(
             self._paths.pod_resources_socket,
-            "v1.PodResourcesLister",
             {
-                "List": unary_handler(methods.POD_RESOURCES_LIST, self._list),
-                "Get": unary_handler(methods.POD_RESOURCES_GET, self._get),
-                "GetAllocatableResources": unary_handler(
-                    methods.POD_RESOURCES_ALLOCATABLE, self._allocatable
-                ),
+                "v1.PodResourcesLister": {
+                    "List": unary_handler(methods.POD_RESOURCES_LIST, self._list),
+                    "Get": unary_handler(methods.POD_RESOURCES_GET, self._get),
+                    "GetAllocatableResources": unary_handler(
+                        methods.POD_RESOURCES_ALLOCATABLE, self._allocatable
+                    ),
+                }
             },
         )
 

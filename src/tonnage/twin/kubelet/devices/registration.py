@@ -48,8 +48,7 @@ class Registration:
         _clear(self._paths)
         self._server = await serve_unix(
             self._paths.registration_socket,
-            "v1beta1.Registration",
-            {"Register": unary_handler(methods.REGISTER, self._register)},
+            {"v1beta1.Registration": {"Register": unary_handler(methods.REGISTER, self._register)}},
         )
 
     async def stop(self) -> None:

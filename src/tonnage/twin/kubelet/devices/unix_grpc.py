@@ -29,12 +29,17 @@ def unary_handler(
 
 
 async def serve_unix(
-    socket: Path, service: str, handlers: Mapping[str, grpc.RpcMethodHandler[Any, Any]]
+    socket: Path, services: Mapping[str, Mapping[str, grpc.RpcMethodHandler[Any, Any]]]
 ) -> grpc.aio.Server:
-    """A started server on a fresh socket. Raises OSError when the folder or the socket cannot be made."""
+    """A started server of services by name, on a fresh socket.
+
+    Raises OSError when the folder or the socket cannot be made.
+    """
     _clear(socket)
     server = grpc.aio.server(options=(("grpc.max_receive_message_length", 16 << 20),))
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, dict(handlers)),))
+    server.add_generic_rpc_handlers(
+        tuple(grpc.method_handlers_generic_handler(name, dict(table)) for name, table in services.items())
+    )
     try:
         server.add_insecure_port(f"unix:{socket}")
     except RuntimeError as error:
