@@ -43,6 +43,18 @@ def test_gpu_nodes_alone_are_named_with_the_labels_that_they_lack() -> None:
     assert node.labels["nvidia.com/gpu.deploy.device-plugin"] == "true"
 
 
+def test_a_label_of_a_user_on_a_node_without_a_gpu_stays_and_is_named() -> None:
+    labels = {"nvidia.com/gpu.present": "true", "tonnage.dev/pci-10de.present": "false"}
+    [node] = view(
+        GpuPolicy("p"), nodes=(OperatedNode("cpu", labels, {}, GpuStatus("cpu", heartbeat=NOW)),)
+    ).nodes
+    assert node.labels == {}
+    assert (
+        node.readiness.why == "its PCI bus shows no GPU, though its label nvidia.com/gpu.present=true says so"
+    )
+    assert "nvidia.com/gpu.present-" in node.readiness.remedy
+
+
 def test_a_configuration_that_is_named_is_what_the_agents_would_run() -> None:
     shown = view(GpuPolicy("p", plugin_config=ConfigMapChoice("sharing", "any"))).to_json()
     assert shown["configuration"] == {

@@ -152,7 +152,7 @@ def _node_json(view: OperatedNodeView) -> JsonObject:
 def _node_view(node: OperatedNode, policy: GpuPolicy, now: datetime) -> OperatedNodeView:
     report = node.report
     divided = report is None or any(device.parts for device in report.devices)
-    labels = label_changes(node.labels, policy, devices=node.devices, divided=divided)
+    labels = label_changes(node.labels, node.annotations, policy, devices=node.devices, divided=divided)
     return OperatedNodeView(readiness(node, now), labels, parts_off(node.labels, policy))
 
 

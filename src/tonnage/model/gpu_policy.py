@@ -103,6 +103,7 @@ class OperatedNode:
     allocatable: Mapping[str, int]
     report: GpuStatus | None = None
     boot: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def devices(self) -> int | None:

@@ -93,7 +93,8 @@ def operated_node_from(node: Node, report: NodeGPUStatus | None) -> OperatedNode
         name: int(count) for name, count in node.status.allocatable.items() if str(count).isdigit()
     }
     boot = text(node.status.node_info, "bootID")
-    return OperatedNode(node.metadata.name, node.metadata.labels, allocatable, status, boot)
+    meta = node.metadata
+    return OperatedNode(meta.name, meta.labels, allocatable, status, boot, meta.annotations)
 
 
 def seen_object(obj: Object) -> SeenObject:

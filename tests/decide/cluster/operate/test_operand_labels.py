@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tonnage.decide.cluster.operate.node_metadata import metadata_changes
@@ -21,6 +23,9 @@ def deploy(*names: str, value: str = "true") -> dict[str, str]:
     return {f"nvidia.com/gpu.deploy.{name}": value for name in names}
 
 
+PROBED = "tonnage.dev/pci-10de.present"
+SET = "tonnage.dev/operator-labels"
+ALL_OURS = {SET: "gpu.present"}
 SERVED = {**PRESENT, **deploy(*CONTAINER)}
 
 
@@ -35,8 +40,11 @@ SERVED = {**PRESENT, **deploy(*CONTAINER)}
         pytest.param({}, None, None, id="nobody has looked"),
         pytest.param({"nvidia.com/gpu.present": "true"}, None, None, id="a label alone is no look"),
         pytest.param({"feature.node.kubernetes.io/cpu-model.id": "1"}, None, False, id="discovery saw none"),
-        pytest.param({}, 0, False, id="the agent sees none"),
+        pytest.param({}, 0, None, id="the agent sees none: its driver may be down"),
         pytest.param(PCI, 0, True, id="a card whose driver is missing is one"),
+        pytest.param({PROBED: "true"}, 0, True, id="the probe saw one, whose driver is missing"),
+        pytest.param({PROBED: "false"}, 0, False, id="neither the probe nor the agent sees one"),
+        pytest.param({PROBED: "false"}, 1, True, id="the agent reports one that is not on the PCI bus"),
     ],
 )
 def test_who_says_that_a_node_has_a_gpu(
@@ -121,13 +129,47 @@ def test_who_says_that_a_node_has_a_gpu(
 def test_what_changes_on_a_node(
     labels: dict[str, str], policy: dict[str, bool], changes: dict[str, str | None]
 ) -> None:
-    found = label_changes(labels, GpuPolicy("p", **policy), devices=None)  # type: ignore[arg-type]
+    chosen = GpuPolicy("p", **policy)  # type: ignore[arg-type]
+    found = label_changes(labels, ALL_OURS, chosen, devices=None)
     assert found == changes
     left = {key: value for key, value in (labels | found).items() if value is not None}
-    assert label_changes(left, GpuPolicy("p", **policy), devices=None) == {}  # type: ignore[arg-type]
+    assert label_changes(left, ALL_OURS, chosen, devices=None) == {}
 
 
-SET = "tonnage.dev/operator-labels"
+@pytest.mark.parametrize(
+    ("annotations", "value"),
+    [
+        pytest.param({}, "true", id="a user's, which may be what brings the agent there, stays"),
+        pytest.param({SET: "gpu.deploy.driver"}, "true", id="also where the controller has set other labels"),
+        pytest.param({SET: "gpu.present"}, "false", id="the controller's goes with the hardware"),
+        pytest.param(
+            {"tonnage.dev/labels": "nvidia.com/gpu.count,nvidia.com/gpu.present"},
+            "false",
+            id="so does an agent's",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "bus", [{PROBED: "false"}, {"feature.node.kubernetes.io/cpu-model.id": "1"}], ids=["probe", "discovery"]
+)
+def test_whose_label_of_a_gpu_stays_where_the_bus_shows_none(
+    bus: dict[str, str], annotations: dict[str, str], value: str
+) -> None:
+    labels = {**bus, "nvidia.com/gpu.present": "true"}
+    found = label_changes(labels, annotations, GpuPolicy("p"), devices=0)
+    assert (labels | found)["nvidia.com/gpu.present"] == value
+
+
+def test_labels_and_parts_of_a_node_stay_while_its_driver_is_down() -> None:
+    policy = GpuPolicy("p", operands=OperandSettings(parts=frozenset({"device-plugin"})))
+    new: dict[str, Any] = metadata_changes({}, {}, policy, devices=8)
+    labels, annotations = new["labels"], new["annotations"]
+    assert annotations["tonnage.dev/parts-off"]
+    assert metadata_changes(labels, annotations, policy, devices=8) == {}
+    for probed in ({}, {PROBED: "true"}):
+        assert metadata_changes(labels | probed, annotations, policy, devices=0) == {}
+    gone: dict[str, Any] = metadata_changes({**labels, PROBED: "false"}, annotations, policy, devices=0)
+    assert gone["labels"] == {**dict.fromkeys(deploy(*CONTAINER)), "nvidia.com/gpu.present": "false"}
 
 
 @pytest.mark.parametrize(

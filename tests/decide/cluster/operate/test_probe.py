@@ -10,11 +10,13 @@ import pytest
 from tonnage.decide.cluster.operate.node_pod import SeenPod
 from tonnage.decide.cluster.operate.probe import ProbeStep, probe_step
 from tonnage.model.gpu_policy import OperatedNode
-from tonnage.model.node.gpu_status import GpuStatus
+from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 POD = SeenPod("tonnage-probe-x", "u", NOW)
 FOUND = "tonnage.dev/pci-10de.present"
+WORKS = GpuStatus("a", (GpuDevice("GPU-1"),))
+FORGOTTEN: dict[str, Any] = {"annotations": {"tonnage.dev/probed-boot": None}}
 NFD = {"feature.node.kubernetes.io/cpu-model.id": "143"}
 
 
@@ -50,15 +52,35 @@ def seen(found: str = "") -> dict[str, Any]:
         ),
         pytest.param(OperatedNode("a", NFD, {}, boot="boot 1"), "", None, ProbeStep(), id="discovery looks"),
         pytest.param(
-            OperatedNode("a", {}, {}, GpuStatus("a"), boot="boot 1"),
+            OperatedNode("a", {}, {}, WORKS, boot="boot 1"),
             "",
             None,
             ProbeStep(),
-            id="its agent looks",
+            id="its agent reports a device",
+        ),
+        pytest.param(
+            OperatedNode("a", {}, {}, GpuStatus("a"), boot="boot 1"),
+            *("", None, ProbeStep(make_pod=True)),
+            id="an agent that reports none may lack the driver alone",
+        ),
+        pytest.param(
+            OperatedNode("a", {FOUND: "true"}, {}, GpuStatus("a"), boot="boot 1"),
+            *("boot 1", None, ProbeStep()),
+            id="what the bus has shown stays while the agent reports none",
+        ),
+        pytest.param(
+            OperatedNode("a", {FOUND: "true"}, {}, WORKS, boot="boot 1"),
+            *("boot 1", None, ProbeStep(FORGOTTEN | {"labels": {FOUND: None}})),
+            id="its agent reports a device since: once it is gone the bus is read again",
+        ),
+        pytest.param(
+            OperatedNode("a", {}, {}, WORKS, boot="boot 1"),
+            *("boot 1", None, ProbeStep(FORGOTTEN)),
+            id="its agent reports a device after a probe that saw nothing",
         ),
         pytest.param(
             OperatedNode("a", {**NFD, FOUND: "true"}, {}, boot="boot 1"),
-            *("boot 1", None, ProbeStep({"labels": {FOUND: None}})),
+            *("boot 1", None, ProbeStep(FORGOTTEN | {"labels": {FOUND: None}})),
             id="discovery has come since, and says more",
         ),
         pytest.param(OperatedNode("a", {}, {}, boot="boot 1"), "", POD, ProbeStep(), id="the pod runs"),

@@ -50,6 +50,10 @@ def readiness(node: OperatedNode, now: datetime, *, validated: bool = True) -> N
         minutes = int((now - report.heartbeat).total_seconds() // 60)
         why = f"its agent has been silent for {minutes} minutes"
         return NodeReadiness(node.name, NodePart.AGENT, why, f"look at its pod: {_agent_pod(node.name)}")
+    if not report.devices and has_gpu(node.labels, None) is False:
+        why = f"its PCI bus shows no GPU, though its label {PRESENT}=true says so"
+        remedy = f"where there is none: kubectl label node {node.name} {PRESENT}-"
+        return NodeReadiness(node.name, NodePart.DRIVER, why, remedy)
     if not report.devices:
         why = report.problems[0] if report.problems else "its agent sees no device"
         return NodeReadiness(node.name, NodePart.DRIVER, why, f"run: kubectl gpu doctor --node {node.name}")

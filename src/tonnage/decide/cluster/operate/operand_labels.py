@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.model.gpu_policy import GpuPolicy
-from tonnage.model.names import MIG_CONFIG_LABEL, PRODUCT_LABEL
+from tonnage.model.names import AGENTS_LABELS, MIG_CONFIG_LABEL, NVIDIA, PRODUCT_LABEL
 from tonnage.model.operands import DEPLOY, SWITCHED
 
 PRESENT: Final = "nvidia.com/gpu.present"
+OPERATOR_LABELS: Final = "tonnage.dev/operator-labels"
+"""Annotation of a Node: labels of NVIDIA's that the controller has set there, with commas."""
 WORKLOAD: Final = "nvidia.com/gpu.workload.config"
 PROBED: Final = "tonnage.dev/pci-10de.present"
 """What a probe of the node's PCI bus has seen, where nobody else has looked."""
@@ -39,30 +41,50 @@ _ALL: Final = frozenset({*_CONTAINER, _MIG_MANAGER, *_PASSTHROUGH, *_VGPU, "kata
 def has_gpu(labels: Mapping[str, str], devices: int | None) -> bool | None:
     """Whether a node has a GPU of NVIDIA's; None: nobody has looked.
 
-    `devices` is how many its agent reports, None without a report. Node feature discovery, where it runs on
-    the node, has looked too.
+    `devices` is how many its agent reports, None without a report. It sees them through the driver, so that
+    none says nothing of the hardware. Node feature discovery and the probe read the PCI bus.
     """
     if any(labels.get(label) == "true" for label in (*_PCI, PROBED)) or devices:
         return True
-    looked = devices is not None or any(key.startswith((_NFD, PROBED)) for key in labels)
-    return False if looked else None
+    return False if any(key.startswith((_NFD, PROBED)) for key in labels) else None
+
+
+def labels_set(annotations: Mapping[str, str]) -> set[str]:
+    """The labels of NVIDIA's that the controller has set on a node, by its note there."""
+    names = annotations.get(OPERATOR_LABELS, "").split(",")
+    return {label for name in names if is_noted(label := f"{NVIDIA}/{name}")}
+
+
+def is_noted(label: str) -> bool:
+    """Whether the controller notes that it has set the label.
+
+    A MIG layout that was asked for stays on the GPUs, and so does its label.
+    """
+    return label == PRESENT or label.startswith(DEPLOY)
 
 
 def label_changes(
-    labels: Mapping[str, str], policy: GpuPolicy, *, devices: int | None, divided: bool = True
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    policy: GpuPolicy,
+    *,
+    devices: int | None,
+    divided: bool = True,
 ) -> dict[str, str | None]:
     """The labels to set on a node, and with None to remove, so that it has those that the operator keeps.
 
     A value that somebody set stays: `false` is a user's, and one that begins with `paused-` is that of a
-    change under way. An empty one counts as absent. `divided`: a GPU has a MIG layout, or nobody knows; then
-    the policy's default layout is not asked for.
+    change under way. An empty one counts as absent. On a node without a GPU `gpu.present` stays where neither
+    the controller nor the agent has set it, since it may be what brings the agent there. `divided`: a GPU has
+    a MIG layout, or nobody knows; then the policy's default layout is not asked for.
     """
     gpu = has_gpu(labels, devices)
     if gpu is None:
         return {}
     if not gpu:
         gone: dict[str, str | None] = dict.fromkeys(_standing(labels))
-        return gone | ({PRESENT: "false"} if labels.get(PRESENT) == "true" else {})
+        ours = PRESENT in labels_set(annotations) or PRESENT in annotations.get(AGENTS_LABELS, "").split(",")
+        return gone | ({PRESENT: "false"} if ours and labels.get(PRESENT) == "true" else {})
     changes: dict[str, str | None] = {} if labels.get(PRESENT) == "true" else {PRESENT: "true"}
     if labels.get(_OPERANDS) == "false":
         return changes | dict.fromkeys(_standing(labels))

@@ -34,11 +34,13 @@ class ProbeStep:
 
 
 def probe_step(node: OperatedNode, probed_boot: str, pod: SeenPod | None, now: datetime) -> ProbeStep:
-    """The next step. A node that node feature discovery or its agent has looked at needs no probe."""
+    """The next step. A node that discovery has looked at needs no probe, nor one whose agent reports devices.
+
+    What an earlier probe said goes then: once they are gone, another tells whether the hardware is.
+    """
     others = {key: value for key, value in node.labels.items() if key != PROBED}
     if has_gpu(others, node.devices) is not None:
-        gone: JsonObject | None = {"labels": {PROBED: None}} if PROBED in node.labels else None
-        return ProbeStep(gone, delete_pod=pod is not None)
+        return ProbeStep(_without_answer(node, probed_boot), delete_pod=pod is not None)
     if pod is None:
         return ProbeStep(make_pod=bool(node.boot) and node.boot != probed_boot)
     if pod.ended:
@@ -46,6 +48,13 @@ def probe_step(node: OperatedNode, probed_boot: str, pod: SeenPod | None, now: d
         return ProbeStep(_answer(node.boot, present), delete_pod=True)
     late = pod.created is not None and now - pod.created > _PATIENCE
     return ProbeStep(delete_pod=late)  # and then it is tried again
+
+
+def _without_answer(node: OperatedNode, probed_boot: str) -> JsonObject | None:
+    labels: JsonObject = {PROBED: None} if PROBED in node.labels else {}
+    annotations: JsonObject = {PROBED_BOOT: None} if probed_boot else {}
+    parts: JsonObject = {"labels": labels, "annotations": annotations}
+    return {key: part for key, part in parts.items() if part} or None
 
 
 def _answer(boot: str, present: str | None) -> JsonObject:

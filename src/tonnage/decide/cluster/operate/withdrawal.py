@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tonnage.decide.cluster.operate.node_metadata import OPERATOR_LABELS
-from tonnage.decide.cluster.operate.operand_labels import PROBED
+from tonnage.decide.cluster.operate.operand_labels import OPERATOR_LABELS, PROBED
 from tonnage.decide.cluster.operate.probe import PROBED_BOOT
 from tonnage.model.adoption import NOTE
 from tonnage.model.json import JsonObject
