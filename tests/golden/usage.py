@@ -64,6 +64,7 @@ _WRONG = (
     "access",
     "access explain --user jane --service-account ml:ci",
     "access status -n ml -o json",
+    "access operator adopt --user jane",
     "access nope",
     "access --check",
     "snapshot",

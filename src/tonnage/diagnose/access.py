@@ -1,4 +1,4 @@
-"""The rights that commands need, as the objects of RBAC that grant them. Nothing but reading is granted."""
+"""The rights that commands need, as the objects of RBAC that grant them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _GROUP: Final = "rbac.authorization.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
-class ReadRight:
-    """The right to read one resource."""
+class ResourceRight:
+    """The right to do with one resource what `verbs` say; to read it, unless they say more."""
 
     group: str
     resource: str
@@ -26,7 +26,7 @@ class ReadRight:
     def name(self) -> str:
         """As kubectl names it.
 
-        >>> ReadRight("", "pods", True).name, ReadRight("apps", "deployments", True).name
+        >>> ResourceRight("", "pods", True).name, ResourceRight("apps", "deployments", True).name
         ('pods', 'deployments.apps')
         """
         return f"{self.resource}.{self.group}" if self.group else self.resource
@@ -51,11 +51,11 @@ class Subjects:
         return [*named, *accounts]
 
 
-PAGES: Final = ReadRight("", "pods/proxy", namespaced=True, verbs=("get",))
+PAGES: Final = ResourceRight("", "pods/proxy", namespaced=True, verbs=("get",))
 """The right to read what pods serve: for the namespace of the agents alone, as it reaches every port."""
 
 
-def rules_of(rights: Iterable[ReadRight]) -> list[JsonValue]:
+def rules_of(rights: Iterable[ResourceRight]) -> list[JsonValue]:
     """The rules that grant them, one for each API group."""
     by_group: dict[tuple[str, tuple[str, ...]], set[str]] = {}
     for right in rights:
@@ -76,7 +76,7 @@ def role_name(command: str) -> str:
 
 
 def role_objects(
-    name: str, rights: Sequence[ReadRight], subjects: Subjects, namespace: str = ""
+    name: str, rights: Sequence[ResourceRight], subjects: Subjects, namespace: str = ""
 ) -> list[JsonObject]:
     """A ClusterRole, or a Role of what lies in a namespace; with subjects also its binding."""
     prefix = "" if namespace else "Cluster"
@@ -107,7 +107,7 @@ def role_objects(
 def role_lines(role: JsonObject) -> list[str]:
     """A role as YAML that a person can paste, a rule to a line.
 
-    >>> print(*role_lines(role_objects("r", [ReadRight("", "pods", True)], Subjects())[0]), sep="\\n")
+    >>> print(*role_lines(role_objects("r", [ResourceRight("", "pods", True)], Subjects())[0]), sep="\\n")
     apiVersion: rbac.authorization.k8s.io/v1
     kind: ClusterRole
     metadata: {name: r}

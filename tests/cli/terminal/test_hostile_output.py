@@ -28,7 +28,7 @@ CASES: dict[str, list[str]] = {
     "down": ["--state {folder}/none", "--state {file}"],
     "lab list": [""],
     "lab show": ["{lab}", "{broken_lab}", "{nasty}"],
-    "access": ["{nasty}", "explain --user {nasty}"],
+    "access": ["{nasty}", "explain --user {nasty}", "operator adopt --user {nasty}"],
     "lab run": ["{lab} --kubeconfig {kubeconfig}", "{broken_lab}", "{nasty}"],
     "status": [
         "--snapshot {cluster}",

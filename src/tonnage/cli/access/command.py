@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tonnage.cli.access.objects import as_one, show_objects, yaml_lines
 from tonnage.cli.access.unseen import rights_of
 from tonnage.cli.cluster import connected
+from tonnage.cli.operator.namespaces import agents_namespace_option, operator_namespace_option
 from tonnage.cli.options import Common, common_options, examples
-from tonnage.cli.terminal.output import emit, lines, say, yaml_text
+from tonnage.cli.terminal.output import emit, lines, say
 from tonnage.cli.terminal.tables import table
 from tonnage.diagnose.access import PAGES, Subjects, role_lines, role_name, role_objects
+from tonnage.diagnose.operator_access import OPERATOR_ACCESS
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.reading.command_kinds import AGENTS_NAMESPACE, COMMAND_KINDS, WITH_PAGES, kinds_of
@@ -27,6 +30,7 @@ _NO_REVIEWS: Final = (403, 404, 405)
 _EVERYWHERE: Final = "everywhere"
 _NOWHERE: Final = "no"
 _OF_COMMANDS: Final = ", ".join(COMMAND_KINDS)
+_OF_OPERATOR: Final = ", ".join(OPERATOR_ACCESS)
 
 
 @click.command(
@@ -34,11 +38,15 @@ _OF_COMMANDS: Final = ", ".join(COMMAND_KINDS)
     f"COMMAND is one of {_OF_COMMANDS}; without it the role covers all of them. It grants get and list, "
     "never on Secrets or ConfigMaps; of metrics cluster alone watch, too. With --namespace it is a Role for "
     "that namespace. For top there is a Role with get on pods/proxy, too, for the agents' namespace, which "
-    "the role of all commands has not.",
+    "the role of all commands has not.\n\n"
+    f"Or it is one of {_OF_OPERATOR}, which the role of all commands leaves out: they list ConfigMaps, patch "
+    "Nodes, or read logs. Theirs are two ClusterRoles, one for the cluster and one to bind in the namespaces "
+    "of operator and agents.",
     epilog=examples(
         "tonnage access | kubectl apply -f -",
         "tonnage access explain --user jane | kubectl apply -f -   # role and binding",
         "tonnage access status --service-account ml:ci -o json",
+        "tonnage access operator adopt --user jane | kubectl apply -f -",
         "tonnage access --check -n ml                              # what you may read, and what you may not",
     ),
 )
@@ -54,26 +62,41 @@ _OF_COMMANDS: Final = ", ".join(COMMAND_KINDS)
     metavar="NAMESPACE:NAME",
     help="Bind the role to a service account. Repeatable.",
 )
+@operator_namespace_option("Where NVIDIA's operator is; for the commands of operator.")
+@agents_namespace_option
 @click.option("--check", is_flag=True, help="Ask the cluster which of these rights you have.")
 @common_options(output=("text", "yaml", "json"), cluster=True, namespace=True)
 def command(
     common: Common,
+    *,
     words: tuple[str, ...],
-    users: tuple[str, ...],
-    groups: tuple[str, ...],
-    accounts: tuple[str, ...],
     check: bool,
+    operator_namespace: str,
+    agents_namespace: str,
+    **people: tuple[str, ...],
 ) -> int:
     """Exit status 1 when --check finds a right that is lacking."""
     name = " ".join(words)
-    if name and name not in COMMAND_KINDS:
-        raise click.UsageError(f"{name[:60]} reads no cluster, or is no command: name one of {_OF_COMMANDS}")
-    wrong = [account for account in accounts if not all(account.partition(":"))]
+    if name and name not in (*COMMAND_KINDS, *OPERATOR_ACCESS):
+        known = f"{_OF_COMMANDS}, {_OF_OPERATOR}"
+        raise click.UsageError(f"{name[:60]} reads no cluster, or is no command: name one of {known}")
+    wrong = [account for account in people["accounts"] if not all(account.partition(":"))]
     if wrong:
         raise click.UsageError(f"--service-account {wrong[0][:100]}: write NAMESPACE:NAME")
+    subjects = Subjects(**people)
+    if name in OPERATOR_ACCESS:
+        from tonnage.cli.access.operator_commands import check_operator_access, show_operator_roles
+
+        if common.namespace:
+            raise click.UsageError("--namespace: name --operator-namespace and --agents-namespace instead")
+        namespaces = (operator_namespace, agents_namespace)
+        if check:
+            return asyncio.run(check_operator_access(common, name, namespaces))
+        show_operator_roles(common, name, subjects, namespaces)
+        return 0
     if check:
         return asyncio.run(_check(common, name))
-    _show_role(common, name, Subjects(users, groups, accounts))
+    _show_role(common, name, subjects)
     return 0
 
 
@@ -81,18 +104,7 @@ def _show_role(common: Common, name: str, subjects: Subjects) -> None:
     objects = role_objects(role_name(name), rights_of(name), subjects, common.namespace or "")
     if name in WITH_PAGES:
         objects += role_objects(f"{role_name(name)}-pages", [PAGES], subjects, AGENTS_NAMESPACE)
-    if common.output == "json":
-        emit(_as_one(objects), "json")
-        return
-    for number, obj in enumerate(objects):
-        if number:
-            say("---")
-        say(lines(_yaml_lines(obj)))
-
-
-def _yaml_lines(obj: JsonObject) -> Sequence[str]:
-    """A ClusterRole a rule to a line; what holds words of a person as YAML is written in full."""
-    return role_lines(obj) if obj["kind"] == "ClusterRole" else yaml_text(obj).rstrip().splitlines()
+    show_objects(common, objects, role_lines)
 
 
 async def _check(common: Common, name: str) -> int:
@@ -151,7 +163,7 @@ def _show_check(common: Common, name: str, extents: dict[Kind[Any], str], pages:
         ]
         if of_pages is not None:
             items.append({"group": "", "resource": PAGES.resource, "get": of_pages})
-        answer: JsonObject = {"items": items, "lacking": _as_one(roles)}
+        answer: JsonObject = {"items": items, "lacking": as_one(roles)}
         emit(answer, common.output)
     else:
         rows = [(right.name, extents[kind]) for right, kind in zip(rights_of(name), extents, strict=True)]
@@ -159,12 +171,5 @@ def _show_check(common: Common, name: str, extents: dict[Kind[Any], str], pages:
             rows.append((f"{PAGES.resource} (get)", of_pages))
         say(table(("RESOURCE", "LIST"), rows))
         for role in roles:
-            say(lines(["", "This role grants what is missing:", "", *_yaml_lines(role)]))
+            say(lines(["", "This role grants what is missing:", "", *yaml_lines(role, role_lines)]))
     return 1 if roles else 0
-
-
-def _as_one(objects: Sequence[JsonObject]) -> JsonValue:
-    """The only object, a List of several, or null."""
-    if len(objects) < 2:
-        return objects[0] if objects else None
-    return {"apiVersion": "v1", "kind": "List", "items": [*objects]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tonnage.cli.terminal.output import lines, say
-from tonnage.diagnose.access import VERBS, ReadRight, Subjects, role_lines, role_name, role_objects
+from tonnage.diagnose.access import VERBS, ResourceRight, Subjects, role_lines, role_name, role_objects
 from tonnage.diagnose.missing_kinds import unread_remedy, unread_text
 from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.kubernetes.cluster import Snapshot
@@ -18,12 +18,12 @@ _MOST_NAMED = 4
 _ONE_NAMESPACE = "Name a namespace if you may read one: -n NAMESPACE."
 
 
-def rights_of(command: str, forbidden: Iterable[str] | None = None) -> tuple[ReadRight, ...]:
+def rights_of(command: str, forbidden: Iterable[str] | None = None) -> tuple[ResourceRight, ...]:
     """The rights that a command needs; with `forbidden`, to those kinds alone."""
     names = None if forbidden is None else frozenset(forbidden)
     verbs = (*VERBS, "watch") if command in WATCHING else VERBS
     return tuple(
-        ReadRight(kind.group, kind.plural, kind.namespaced, verbs)
+        ResourceRight(kind.group, kind.plural, kind.namespaced, verbs)
         for kind in kinds_of(command)
         if names is None or kind.kind in names
     )
