@@ -216,7 +216,10 @@ async def _run(options: AgentOptions, ports: ActionPorts, context: AgentContext,
     claims = await node_claims(
         *(options, context, board, ledger), ClaimParts(pages[2], spec_folder, backend, devices.rescan)
     )
-    status, software = StatusPublisher(context, board, backend), _software(options, context, board)
+    status, software = (
+        StatusPublisher(context, board, backend, kubelet_holds if options.wait_for_adoption else None),
+        _software(options, context, board),
+    )
     loops = (context.events, devices, config, holders, plugin, cdi, mps, status, software)
     others = (conditions, features, layout, claims, operands)
     try:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from tonnage.model.json import JsonObject, parsed_json
-from tonnage.model.json_access import flag, mapping, text
+from tonnage.model.json_access import flag, mapping, text, texts
 from tonnage.model.kubernetes.timestamps import moment_of, timestamp
 from tonnage.model.operands import DEPLOY
 
@@ -40,7 +40,8 @@ _OWNERS: Final = (
 class AdoptionNote:
     """What a node was before. `cordoned`: adoption cordoned it. `proven`: our devices were equal.
 
-    `withdrawn` is when the agent was last asked to withdraw them; None: it was not.
+    `withdrawn` is when the agent was last asked to withdraw them; None: it was not. `devices` are the UUIDs
+    of NVIDIA's plugin by resource; empty: they were not known.
     """
 
     labels: Mapping[str, str]
@@ -48,9 +49,15 @@ class AdoptionNote:
     cordoned: bool
     proven: bool = False
     withdrawn: datetime | None = None
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def to_text(self) -> str:
-        """As it stands in the annotation."""
+        """As it stands in the annotation; without devices that would make it too long to be read."""
+        devices: JsonObject = {resource: list(uuids) for resource, uuids in self.devices.items()}
+        text = self._text({"devices": devices} if devices else {})
+        return text if len(text) <= _LONGEST_NOTE else self._text({})
+
+    def _text(self, more: JsonObject) -> str:
         labels: JsonObject = dict(self.labels)
         allocatable: JsonObject = dict(self.allocatable)
         note: JsonObject = {
@@ -58,6 +65,7 @@ class AdoptionNote:
             "allocatable": allocatable,
             "cordoned": self.cordoned,
             "proven": self.proven,
+            **more,
         }
         if self.withdrawn is not None:
             note["withdrawn"] = timestamp(self.withdrawn)
@@ -81,7 +89,9 @@ def note_from(annotation: str) -> AdoptionNote | None:
     if not labels or not amounts or not all(key.startswith(DEPLOY) for key in labels):
         return None
     withdrawn = _moment(text(value, "withdrawn"))
-    return AdoptionNote(labels, amounts, flag(value, "cordoned"), flag(value, "proven"), withdrawn)
+    devices = {resource: tuple(texts(mapping(value, "devices"), resource)) for resource in amounts}
+    known = {resource: uuids for resource, uuids in devices.items() if uuids}
+    return AdoptionNote(labels, amounts, flag(value, "cordoned"), flag(value, "proven"), withdrawn, known)
 
 
 def _moment(text: str) -> datetime | None:
@@ -106,6 +116,9 @@ class AgentPod:
 class AdoptionFacts:
     """A node as the cluster shows it. `report_devices`: by the agent's report; None: none that is fresh.
 
+    `offers` are the devices that its agent offers, or would, with the resource of each, and `theirs` those of
+    NVIDIA's plugin, as far as kubelet has told the agent; empty: nobody says.
+
     `plugin_pods` are names of NVIDIA's pods of the parts that are taken over, `plugin_ready` whether its
     device plugin is.
     """
@@ -119,6 +132,8 @@ class AdoptionFacts:
     allocatable: Mapping[str, int] = field(default_factory=dict)
     agent: AgentPod | None = None
     report_devices: int | None = None
+    offers: frozenset[tuple[str, str]] = frozenset()
+    theirs: frozenset[tuple[str, str]] = frozenset()
     plugin_pods: tuple[str, ...] = ()
     plugin_ready: bool = False
 

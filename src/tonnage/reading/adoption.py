@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
@@ -15,7 +15,8 @@ from tonnage.model.adoption import (
     note_from,
     parts_of,
 )
-from tonnage.model.node.gpu_status import SILENT_AFTER
+from tonnage.model.json_access import mappings, text, texts
+from tonnage.model.node.gpu_status import SILENT_AFTER, GpuStatus
 from tonnage.model.operands import DEPLOY, OPERAND_LABEL, OPERANDS
 from tonnage.reading.gpu_policy import operated_node_from
 from tonnage.wire.objects import Deployment, Node, NodeGPUStatus, Pod
@@ -35,7 +36,7 @@ def adoption_facts_from(
         fresh = None
     running = [pod for pod in pods if pod.status.phase not in ("Failed", "Succeeded")]
     agent = next(filter(None, map(_agent, running)), None)
-    note = note_from(text := node.metadata.annotations.get(NOTE, ""))
+    note = note_from(noted := node.metadata.annotations.get(NOTE, ""))
     if note is not None:
         parts = frozenset(key.removeprefix(DEPLOY) for key in note.labels)
     else:
@@ -46,15 +47,32 @@ def adoption_facts_from(
         node=operated.name,
         version=node.metadata.resource_version,
         labels=operated.labels,
-        note=text,
+        note=noted,
         cordoned=node.spec.unschedulable,
         moment=now,
         allocatable={name: count for name, count in operated.allocatable.items() if name.startswith(_VENDOR)},
         agent=agent,
         report_devices=len(fresh.devices) if fresh is not None else None,
+        offers=frozenset(_offers(fresh)) if fresh is not None else frozenset(),
+        theirs=frozenset(_theirs(report)) if fresh is not None and report is not None else frozenset(),
         plugin_pods=tuple(sorted(pod.metadata.name for pod in theirs)),
         plugin_ready=any(_app(pod) == _PLUGIN and _is_ready(pod) for pod in theirs),
     )
+
+
+def _offers(report: GpuStatus) -> Iterator[tuple[str, str]]:
+    """Resource and UUID of each healthy device, or of its MIG devices where those are offered."""
+    for device in report.devices:
+        parts = [part for part in device.parts if part.resource]
+        if not parts and device.resource and device.healthy:
+            yield device.resource, device.uuid
+        yield from ((part.resource, part.uuid) for part in parts if part.healthy)
+
+
+def _theirs(report: NodeGPUStatus) -> Iterator[tuple[str, str]]:
+    for devices in mappings(report.status, "kubeletDevices"):
+        for uuid in texts(devices, "uuids"):
+            yield text(devices, "resource"), uuid
 
 
 def operator_deployment_from(deployment: Deployment, pods: int) -> OperatorDeployment:

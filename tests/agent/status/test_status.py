@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator, Collection
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
@@ -33,9 +33,11 @@ from tonnage.model.devices.inventory import Device, Inventory, MigDevice, Sample
 from tonnage.model.devices.links import NVSWITCH, Link, PciLevel
 from tonnage.model.devices.mps import MpsState
 from tonnage.model.devices.sharing import Hold, PluginConfig, SharedPolicy, SharedResource
+from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.names import GPU, ResourceName
 from tonnage.model.node.plugin_settings import MigStrategy, SharingKind
 from tonnage.model.node.software import NodeSoftware
+from tonnage.ports.node import KubeletDevices
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.wire.kinds import NODE, NODE_GPU_STATUS
 
@@ -234,6 +236,18 @@ class AtOnce(ScenarioBackend):
         return ()
 
 
+class _Kubelet:
+    """A kubelet that has devices of another plugin, or is silent."""
+
+    silent = False
+
+    async def replicas(self) -> dict[tuple[str, str], int]:
+        if self.silent:
+            raise ClusterError(Problem("silent"))
+        names = [("nvidia.com/gpu", "GPU-1"), ("nvidia.com/gpu", "GPU-0"), ("example.com/nic", "nic-0")]
+        return dict.fromkeys(names, 1)
+
+
 class Publishing:
     """A publisher that runs, and a clock for it."""
 
@@ -242,7 +256,9 @@ class Publishing:
         context = context_of("node-1", cluster, clock, FolderCheckpoints(folder))
         self.board = NodeBoard.blank(clock)
         self.board.software.publish(NodeSoftware())
-        self.publisher = StatusPublisher(context, self.board, AtOnce(folder / "none", clock))
+        self.kubelet = _Kubelet()
+        asked = cast(KubeletDevices, self.kubelet)
+        self.publisher = StatusPublisher(context, self.board, AtOnce(folder / "none", clock), asked)
 
     def show(self, count: int) -> None:
         """A node with so many devices."""
@@ -275,6 +291,25 @@ async def publishing(cluster: Any, tmp_path: Path) -> AsyncIterator[Publishing]:
     yield scene
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_devices_of_another_plugin_are_told_while_the_own_one_waits(
+    cluster: Any, publishing: Publishing
+) -> None:
+    publishing.board.parts_off.publish(frozenset({"device-plugin"}))
+    publishing.show(1)
+    await cluster.until(lambda: cluster.status("node-1"))
+    told = [{"resource": "nvidia.com/gpu", "uuids": ["GPU-0", "GPU-1"]}]
+    assert cluster.status("node-1")["kubeletDevices"] == told
+    publishing.kubelet.silent = True
+    await publishing.minutes(1)
+    await cluster.until(lambda: not cluster.status("node-1").get("kubeletDevices"))
+    publishing.kubelet.silent = False
+    await publishing.minutes(1)
+    await cluster.until(lambda: cluster.status("node-1").get("kubeletDevices") == told)
+    publishing.board.parts_off.publish(frozenset())
+    await publishing.minutes(1)
+    await cluster.until(lambda: not cluster.status("node-1").get("kubeletDevices"))
 
 
 async def test_a_flood_of_changes_is_one_write_in_a_quarter_of_a_second(

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
+from controller.test_operator import DEVICE
 from controller.test_rights import Recorder
 from support.nvidia_operator import (
     AGENT,
     AGENTS,
+    GPU,
     LABELS,
     OPERATOR,
     SETS,
@@ -26,7 +28,7 @@ from tonnage.cli.operator.adopt import _show_ends, _show_plan
 from tonnage.cli.operator.finish import finish_adoption
 from tonnage.cli.operator.handover import Direction, Handover, HandoverOptions, NodeEnd
 from tonnage.model.errors import ClusterError, ConfigError
-from tonnage.wire.kinds import DAEMON_SET, DEPLOYMENT, NODE, POD
+from tonnage.wire.kinds import DAEMON_SET, DEPLOYMENT, NODE, NODE_GPU_STATUS, POD
 
 ROLE = Path(__file__).parents[3] / "docs/how-to/adopt-role.yaml"
 ADOPTED, PLUGIN = "tonnage.dev/adopted", "nvidia.com/gpu.deploy.device-plugin"
@@ -202,6 +204,39 @@ async def test_a_node_whose_devices_differ_goes_back_and_no_other_begins(fleet: 
     assert await fleet.plugins() == ["a", "b"]
     await Command(fleet, Direction.RELEASE).end()
     assert await fleet.replicas() == 1
+
+
+@pytest.mark.parametrize(
+    ("theirs", "end", "why"),
+    [
+        pytest.param(["GPU-1"], NodeEnd.DONE, "Tonnage's agent offers the devices", id="the same"),
+        pytest.param(
+            *(["GPU-2"], NodeEnd.WAITS),
+            "NVIDIA's plugin alone offers GPU-2 as nvidia.com/gpu; "
+            "Tonnage's agent alone offers GPU-1 as nvidia.com/gpu",
+            id="others, so that nothing is changed",
+        ),
+        pytest.param(
+            *([], NodeEnd.DONE),
+            "Tonnage's agent offers the devices; names and counts alone were compared, since the UUIDs of"
+            " NVIDIA's plugin were not known",
+            id="not known",
+        ),
+    ],
+)
+async def test_the_devices_of_both_plugins_are_compared(
+    fleet: OperatedFleet, theirs: list[str], end: NodeEnd, why: str
+) -> None:
+    await fleet.install("a")
+    status: Any = {
+        "devices": [{**DEVICE, "resource": GPU}],
+        "kubeletDevices": [{"resource": GPU, "uuids": theirs}],
+    }
+    await fleet.api.patch(NODE_GPU_STATUS, "a", {"status": status}, subresource="status")
+    ends = await Command(fleet, Direction.ADOPT, patience_s=30.0).end()
+    assert ends == {"a": (end, why)}
+    labels = (await fleet.nodes())["a"].metadata.labels
+    assert (labels == LABELS) is (end is NodeEnd.WAITS)
 
 
 async def test_an_agent_that_does_not_wait_is_refused_before_anything_changes(fleet: OperatedFleet) -> None:

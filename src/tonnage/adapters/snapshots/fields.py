@@ -314,6 +314,7 @@ AGENT_STATUS: Final[Rules] = {
         "reason": FieldMark.TEXT,
         "devices": {"name": FieldMark.SCALAR, "uuid": FieldMark.SCALAR, "reason": FieldMark.TEXT},
     },
+    "kubeletDevices": {"resource": FieldMark.SCALAR, "uuids": FieldMark.SCALAR},
     "host": {
         "systemID": FieldMark.SCALAR,
         "systemVersion": FieldMark.SCALAR,

@@ -14,6 +14,7 @@ from tonnage.documents.node.gpu_status import (
     ClaimsStatus,
     ConfigStatus,
     HostStatus,
+    KubeletDevicesStatus,
     KubeletStatus,
     MpsDeviceStatus,
     MpsStatus,
@@ -40,10 +41,14 @@ def status_of(
     samples: Iterable[Sample] = (),
     software: NodeSoftware = _NOTHING_SEEN,
     claims: ClaimOffer | None = None,
+    others: Iterable[tuple[str, str]] = (),
     *,
     at: str,
 ) -> NodeGPUStatusBody:
-    """The status as it follows from what the node offers and runs and devices read; long lists are cut."""
+    """The status as it follows from what the node offers and runs and devices read; long lists are cut.
+
+    `others`: resource and UUID of each device that another plugin offers.
+    """
     devices = devices_of(offer, samples)
     choice = offer.config.choice
     return NodeGPUStatusBody.model_construct(
@@ -65,10 +70,21 @@ def status_of(
         runtime=_runtime(software.runtime),
         kubelet=_kubelet(software),
         host=None if software.host is None else _host(software.host),
+        kubelet_devices=_of_kubelet(others) or None,
         problems=cut(
             [*offer.inventory.problems, *(refusal.message for refusal in offer.plan.refusals)], _MOST_PROBLEMS
         ),
     )
+
+
+def _of_kubelet(devices: Iterable[tuple[str, str]]) -> list[KubeletDevicesStatus]:
+    by_resource: dict[str, list[str]] = {}
+    for resource, uuid in sorted(devices):
+        by_resource.setdefault(resource, []).append(uuid)
+    return [
+        KubeletDevicesStatus.model_construct(resource=resource, uuids=uuids)
+        for resource, uuids in by_resource.items()
+    ]
 
 
 def _host(host: HostSystem) -> HostStatus:

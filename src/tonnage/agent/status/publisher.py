@@ -15,7 +15,8 @@ from tonnage.model.devices.inventory import MEMORY_IN_USE, Sample
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.ports.node import DeviceReader
+from tonnage.model.names import NVIDIA
+from tonnage.ports.node import DeviceReader, KubeletDevices
 
 _LOG: Final = logging.getLogger(__name__)
 _NOT_OFTENER_S: Final = 0.25
@@ -25,6 +26,9 @@ _LOOKS: Final = 5
 _HEARTBEAT_S: Final = _LOOK_S / 2
 """A write that is not older serves as the heartbeat of a look."""
 _RETRY_S: Final = 5.0
+_PLUGIN: Final = "device-plugin"
+_MOST_OTHERS: Final = 256
+_LONGEST_NAMES: Final = 256
 
 
 class StatusPublisher:
@@ -33,8 +37,16 @@ class StatusPublisher:
     What somebody deleted comes back with the next heartbeat, what somebody changed in five minutes.
     """
 
-    def __init__(self, context: AgentContext, board: NodeBoard, backend: DeviceReader) -> None:
+    def __init__(
+        self,
+        context: AgentContext,
+        board: NodeBoard,
+        backend: DeviceReader,
+        kubelet: KubeletDevices | None = None,
+    ) -> None:
+        """`kubelet` is asked what another plugin offers while the agent's own waits for it to leave."""
         self._board = board
+        self._kubelet = kubelet
         self._backend = backend
         self._node = context.node
         self._api = context.api
@@ -47,7 +59,7 @@ class StatusPublisher:
         """What the object says, but for the time; None where that is not known, or to be written again."""
         self._heartbeat_at = 0.0
         """When the object was last written, by the monotonic clock."""
-        for topic in (board.offer, board.software, board.claims):
+        for topic in (board.offer, board.software, board.claims, board.parts_off):
             topic.subscribe(self._dirty.set)
 
     async def run(self) -> None:
@@ -81,13 +93,28 @@ class StatusPublisher:
         except (HardwareError, ConfigError):
             return ()
 
+    async def _others(self) -> list[tuple[str, str]]:
+        """What another plugin offers; nothing where none is waited for, or kubelet does not say."""
+        if self._kubelet is None or _PLUGIN not in self._board.parts_off.value:
+            return []
+        try:
+            there = await self._kubelet.replicas()
+        except ClusterError:
+            return []
+        devices = [
+            (name, uuid)
+            for name, uuid in sorted(there)
+            if name.startswith(f"{NVIDIA}/") and len(name) + len(uuid) <= _LONGEST_NAMES
+        ]
+        return devices[:_MOST_OTHERS]
+
     async def _publish(self, offer: NodeOffer) -> None:
         from tonnage.agent.status.body import status_of  # its models take time to load: after registration
 
         self._board.samples.publish(await self._sample())
         board = self._board
-        claims = board.claims.value
-        report = status_of(offer, board.samples.value, board.software.value, claims, at="")
+        seen = offer, board.samples.value, board.software.value, board.claims.value
+        report = status_of(*seen, await self._others(), at="")
         body = report.to_json()
         heartbeat_due = self._clock.monotonic() - self._heartbeat_at >= _HEARTBEAT_S
         if body == self._written and not heartbeat_due:

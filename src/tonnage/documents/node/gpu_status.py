@@ -193,6 +193,13 @@ class HostStatus(Document):
     driver_version: str = ""
 
 
+class KubeletDevicesStatus(Document):
+    """Devices that kubelet has of a resource."""
+
+    resource: str
+    uuids: Annotated[list[str], Field(description="of those that are healthy")]
+
+
 class ValidationStage(Document):
     """A stage of the node's validation."""
 
@@ -241,6 +248,10 @@ class NodeGPUStatusBody(Document):
     runtime: RuntimeStatus
     kubelet: KubeletStatus
     host: HostStatus | None = None
+    kubelet_devices: Annotated[
+        list[KubeletDevicesStatus] | None,
+        Field(description="of another device plugin, while the agent waits for the node's adoption"),
+    ] = None
     problems: list[str] = Field(default_factory=list)
     validation: Annotated[
         ValidationStatus | None, Field(description="absent where no controller validates nodes")

@@ -34,6 +34,13 @@ GPU, ADOPTED = "nvidia.com/gpu", "tonnage.dev/adopted"
 PLUGIN, FEATURES = "nvidia.com/gpu.deploy.device-plugin", "nvidia.com/gpu.deploy.gpu-feature-discovery"
 BEFORE = {PLUGIN: "true", FEATURES: "true", "nvidia.com/gpu.deploy.dcgm": "true"}
 AGENT = AgentPod(ready=True, waits=True, parts=frozenset({"device-plugin", "gpu-feature-discovery"}))
+DEVICES = frozenset((GPU, f"GPU-{number}") for number in range(4))
+OTHERS = DEVICES - {(GPU, "GPU-0")} | {(GPU, "GPU-9")}
+UNCOMPARED = "names and counts alone were compared, since the UUIDs of NVIDIA's plugin were not known"
+DIFFERENCE = (
+    "NVIDIA's plugin alone offers GPU-0 as nvidia.com/gpu; "
+    "Tonnage's agent alone offers GPU-9 as nvidia.com/gpu"
+)
 FRESH = AdoptionFacts(
     *("a", "7", BEFORE, ""),
     cordoned=False,
@@ -41,10 +48,13 @@ FRESH = AdoptionFacts(
     allocatable={GPU: 4},
     agent=AGENT,
     report_devices=4,
+    offers=DEVICES,
+    theirs=DEVICES,
     plugin_pods=("p",),
     plugin_ready=True,
 )
-NOTED = AdoptionNote({PLUGIN: "true", FEATURES: "true"}, {GPU: 4}, cordoned=True)
+UUIDS = {GPU: ("GPU-0", "GPU-1", "GPU-2", "GPU-3")}
+NOTED = AdoptionNote({PLUGIN: "true", FEATURES: "true"}, {GPU: 4}, cordoned=True, devices=UUIDS)
 LEFT = replace(
     FRESH,
     labels={**BEFORE, PLUGIN: PAUSED, FEATURES: PAUSED},
@@ -68,6 +78,11 @@ PROVEN = replace(TAKEN_OVER, note=replace(NOTED, proven=True, cordoned=False).to
             replace(TAKEN_OVER, labels={**TAKEN_OVER.labels, PLUGIN: "true"}),
             "take NVIDIA's pods off again",
             id="somebody rewrote the label",
+        ),
+        pytest.param(
+            replace(TAKEN_OVER, offers=OTHERS, note=replace(NOTED, devices={}).to_text()),
+            f"{UNCOMPARED}: finish",
+            id="UUIDs were not known before",
         ),
     ],
 )
@@ -113,6 +128,13 @@ def test_the_first_write_notes_what_it_changes() -> None:
             replace(TAKEN_OVER, allocatable={GPU: 8}),
             "the node offers nvidia.com/gpu: 8, where NVIDIA's plugin offered nvidia.com/gpu: 4",
             id="another sharing",
+        ),
+        pytest.param(replace(FRESH, offers=OTHERS), DIFFERENCE, id="other devices, before anything changes"),
+        pytest.param(replace(TAKEN_OVER, offers=OTHERS), DIFFERENCE, id="other devices in the same number"),
+        pytest.param(
+            replace(TAKEN_OVER, offers=frozenset()),
+            "Tonnage's agent has not reported its devices",
+            id="a report that is old",
         ),
     ],
 )
@@ -163,6 +185,31 @@ def test_a_release_goes_the_same_way_back(facts: AdoptionFacts, patch: dict[str,
     step = next_release(facts)
     assert isinstance(step, ChangeNode)
     assert step.patch["metadata"] == {"resourceVersion": "7", **patch}
+
+
+def test_a_node_says_once_it_rests_what_was_compared() -> None:
+    assert next_adoption(PROVEN) == NodeAtRest("Tonnage's agent offers the devices")
+    uncompared = replace(PROVEN, note=replace(NOTED, proven=True, devices={}).to_text())
+    assert next_adoption(uncompared) == NodeAtRest(f"Tonnage's agent offers the devices; {UNCOMPARED}")
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        pytest.param(frozenset(), id="kubelet has told nothing"),
+        pytest.param(frozenset({("nvidia.com/mig-1g.10gb", "MIG-1")}), id="it told of what is not offered"),
+    ],
+)
+def test_devices_that_are_not_known_are_not_noted(theirs: frozenset[tuple[str, str]]) -> None:
+    step = next_adoption(replace(FRESH, theirs=theirs))
+    assert isinstance(step, ChangeNode)
+    written: Any = step.patch
+    assert note_from(written["metadata"]["annotations"][NOTE]) == replace(NOTED, devices={})
+
+
+def test_a_note_that_would_be_too_long_goes_without_devices() -> None:
+    many = {GPU: tuple(f"GPU-{number:036}" for number in range(200))}
+    assert note_from(replace(NOTED, devices=many).to_text()) == replace(NOTED, devices={})
 
 
 def test_a_release_gives_agent_and_kubelet_time_to_notice() -> None:

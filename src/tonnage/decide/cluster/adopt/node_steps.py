@@ -9,16 +9,22 @@ keep their devices.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, TypeAlias
 
 from tonnage.model.adoption import NOTE, PAUSED, AdoptionFacts, AdoptionNote, note_from
 from tonnage.model.json import JsonObject
+from tonnage.model.name_lists import listed
 from tonnage.model.operands import ADOPTED, DEPLOY
 
 _PLUGIN: Final = f"{DEPLOY}device-plugin"
+_MOST_NAMED: Final = 4
+_RESTS: Final = "Tonnage's agent offers the devices"
+_UNKNOWN_UUIDS: Final = (
+    "names and counts alone were compared, since the UUIDs of NVIDIA's plugin were not known"
+)
 _SETTLES: Final = timedelta(seconds=15)
 """Then the agent has seen its Node, and kubelet, which does every 10 s, has written what is offered."""
 
@@ -74,11 +80,11 @@ def next_adoption(facts: AdoptionFacts) -> AdoptionStep:
             return AwaitNode(f"kubelet still offers {still} of NVIDIA's plugin", begun=True)
         return _change(facts, "have Tonnage's agent offer the devices", labels={ADOPTED: "true"})
     if note.proven:
-        return NodeAtRest("Tonnage's agent offers the devices")
+        return NodeAtRest(_RESTS if note.devices else f"{_RESTS}; {_UNKNOWN_UUIDS}")
     if (differs := _difference(note, facts)) != "":
         return AwaitNode(differs, begun=True)
     return _change(
-        *(facts, "devices are as before: finish"),
+        *(facts, "devices are as before: finish" if note.devices else f"{_UNKNOWN_UUIDS}: finish"),
         note=replace(note, proven=True, cordoned=False),
         cordon=False if note.cordoned else None,
     )
@@ -120,7 +126,7 @@ def _begin(facts: AdoptionFacts) -> AdoptionStep:
             f"restore the labels {DEPLOY}* by hand, then: kubectl annotate node {facts.node} {NOTE}-",
         )
     if facts.labels.get(ADOPTED) == "true" and not facts.plugin_pods:
-        return NodeAtRest("Tonnage's agent offers the devices")
+        return NodeAtRest(_RESTS)
     agent = facts.agent
     if agent is not None and not agent.waits:
         return RefuseNode(
@@ -147,7 +153,11 @@ def _begin(facts: AdoptionFacts) -> AdoptionStep:
             f"the node lacks the label {_PLUGIN}=true, so NVIDIA's operator does not run the plugin there",
             "take that plugin off by hand",
         )
-    note = AdoptionNote(labels, offered, cordoned=not facts.cordoned)
+    # What an agent has told of a plugin that offers something else is not told of this one.
+    theirs = facts.theirs if {name for name, _ in facts.theirs} == set(offered) else frozenset()
+    if theirs and (differs := _other_devices(theirs, facts.offers)):
+        return AwaitNode(differs, begun=False)
+    note = AdoptionNote(labels, offered, cordoned=not facts.cordoned, devices=_by_resource(theirs))
     pauses: JsonObject = dict.fromkeys(labels, PAUSED)
     cordon = True if note.cordoned else None
     return _change(facts, "cordon, and take NVIDIA's pods off", labels=pauses, note=note, cordon=cordon)
@@ -162,8 +172,29 @@ def _difference(note: AdoptionNote, facts: AdoptionFacts) -> str:
     """How what the node offers differs from before; empty: it does not."""
     offered = {name: count for name, count in facts.allocatable.items() if count}
     if offered == note.allocatable:
-        return ""
+        before = {(name, uuid) for name, uuids in note.devices.items() for uuid in uuids}
+        if before and not facts.offers:
+            return "Tonnage's agent has not reported its devices"
+        return _other_devices(before, facts.offers) if before else ""
     return f"the node offers {_words(offered)}, where NVIDIA's plugin offered {_words(note.allocatable)}"
+
+
+def _other_devices(theirs: Set[tuple[str, str]], ours: Set[tuple[str, str]]) -> str:
+    """Which devices one plugin offers and the other does not; empty: they are the same ones."""
+    parts = [
+        f"{whose} offers {listed([f'{uuid} as {name}' for name, uuid in sorted(devices)], _MOST_NAMED)}"
+        for whose, devices in (
+            ("NVIDIA's plugin alone", theirs - ours),
+            ("Tonnage's agent alone", ours - theirs),
+        )
+        if devices
+    ]
+    return "; ".join(parts)
+
+
+def _by_resource(devices: Set[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    names = sorted({name for name, _ in devices})
+    return {name: tuple(sorted(uuid for other, uuid in devices if other == name)) for name in names}
 
 
 def _words(amounts: Mapping[str, int]) -> str:
