@@ -90,8 +90,8 @@ def note_from(annotation: str) -> AdoptionNote | None:
         return None
     withdrawn = _moment(text(value, "withdrawn"))
     devices = {resource: tuple(texts(mapping(value, "devices"), resource)) for resource in amounts}
-    known = {resource: uuids for resource, uuids in devices.items() if uuids}
-    return AdoptionNote(labels, amounts, flag(value, "cordoned"), flag(value, "proven"), withdrawn, known)
+    devices = {resource: uuids for resource, uuids in devices.items() if uuids}
+    return AdoptionNote(labels, amounts, flag(value, "cordoned"), flag(value, "proven"), withdrawn, devices)
 
 
 def _moment(text: str) -> datetime | None:

@@ -21,11 +21,11 @@ _AT_ONCE: Final = 4
 async def listable(api: KubernetesApi, kinds: Sequence[Kind[Any]], namespace: str | None) -> tuple[bool, ...]:
     """Whether each kind may be listed: in all namespaces, or in one. Raises ApiError, ClusterError."""
     within: JsonObject = {"namespace": namespace} if namespace else {}
-    asked = [{"verb": "list", "group": kind.group, "resource": kind.plural, **within} for kind in kinds]
-    return await permitted(api, asked)
+    requests = [{"verb": "list", "group": kind.group, "resource": kind.plural, **within} for kind in kinds]
+    return await permitted(api, requests)
 
 
-async def permitted(api: KubernetesApi, asked: Sequence[JsonObject]) -> tuple[bool, ...]:
+async def permitted(api: KubernetesApi, requests: Sequence[JsonObject]) -> tuple[bool, ...]:
     """Whether each request is allowed, by attributes as a review has them. Raises ApiError, ClusterError."""
     room = asyncio.Semaphore(_AT_ONCE)
 
@@ -33,7 +33,7 @@ async def permitted(api: KubernetesApi, asked: Sequence[JsonObject]) -> tuple[bo
         async with room:
             return await _allowed(api, attributes)
 
-    return tuple(await asyncio.gather(*map(allowed, asked)))
+    return tuple(await asyncio.gather(*map(allowed, requests)))
 
 
 async def pages_readable(api: KubernetesApi, namespace: str) -> bool:

@@ -113,8 +113,8 @@ class StatusPublisher:
 
         self._board.samples.publish(await self._sample())
         board = self._board
-        seen = offer, board.samples.value, board.software.value, board.claims.value
-        report = status_of(*seen, await self._others(), at="")
+        sources = offer, board.samples.value, board.software.value, board.claims.value
+        report = status_of(*sources, await self._others(), at="")
         body = report.to_json()
         heartbeat_due = self._clock.monotonic() - self._heartbeat_at >= _HEARTBEAT_S
         if body == self._written and not heartbeat_due:

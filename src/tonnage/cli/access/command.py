@@ -78,8 +78,8 @@ def command(
     """Exit status 1 when --check finds a right that is lacking."""
     name = " ".join(words)
     if name and name not in (*COMMAND_KINDS, *OPERATOR_ACCESS):
-        known = f"{_OF_COMMANDS}, {_OF_OPERATOR}"
-        raise click.UsageError(f"{name[:60]} reads no cluster, or is no command: name one of {known}")
+        commands = f"{_OF_COMMANDS}, {_OF_OPERATOR}"
+        raise click.UsageError(f"{name[:60]} reads no cluster, or is no command: name one of {commands}")
     wrong = [account for account in people["accounts"] if not all(account.partition(":"))]
     if wrong:
         raise click.UsageError(f"--service-account {wrong[0][:100]}: write NAMESPACE:NAME")

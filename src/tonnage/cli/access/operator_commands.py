@@ -34,26 +34,26 @@ async def check_operator_access(common: Common, command: str, namespaces: tuple[
     from tonnage.adapters.kubernetes.access_reviews import permitted
 
     access = OPERATOR_ACCESS[command]
-    asked = [("", right, verb) for right in access.cluster for verb in right.verbs]
-    asked += [
+    requests = [("", right, verb) for right in access.cluster for verb in right.verbs]
+    requests += [
         (namespace, right, verb)
         for namespace in _namespaces(access, namespaces)
         for right in access.namespaced
         for verb in right.verbs
     ]
     async with connected(common) as api:
-        answers = await permitted(api, [_attributes(*request) for request in asked])
+        answers = await permitted(api, [_attributes(*request) for request in requests])
     roles = [] if all(answers) else operator_roles(access, Subjects(), ())
     if common.output != "text":
         items: list[JsonValue] = [
             {**_attributes(*request), "allowed": allowed}
-            for request, allowed in zip(asked, answers, strict=True)
+            for request, allowed in zip(requests, answers, strict=True)
         ]
         emit({"items": items, "lacking": as_one(roles)}, common.output)
         return int(bool(roles))
     rows = [
         (right.name, verb, f"in {namespace}" if namespace else "everywhere", "yes" if allowed else "no")
-        for (namespace, right, verb), allowed in zip(asked, answers, strict=True)
+        for (namespace, right, verb), allowed in zip(requests, answers, strict=True)
     ]
     say(table(("RESOURCE", "VERB", "WHERE", "ALLOWED"), rows))
     of_role = partial(operator_role_lines, access)
