@@ -191,9 +191,8 @@ async def _run(options: AgentOptions, ports: ActionPorts, context: AgentContext,
     from tonnage.agent.mps import NodeMps
     from tonnage.agent.plugin.device_plugin import DevicePlugin
     from tonnage.agent.plugin.holders import Holders
-    from tonnage.agent.startup import end_without_devices, layout_of, operands_of, socket_of
+    from tonnage.agent.startup import end_without_devices, layout_of, operands_of, publisher_of, socket_of
     from tonnage.agent.status.node_condition import NodeConditions
-    from tonnage.agent.status.publisher import StatusPublisher
 
     backend, daemons, spec_folder = ports.devices, ports.daemons, ports.specs
     assert backend is not None
@@ -216,10 +215,8 @@ async def _run(options: AgentOptions, ports: ActionPorts, context: AgentContext,
     claims = await node_claims(
         *(options, context, board, ledger), ClaimParts(pages[2], spec_folder, backend, devices.rescan)
     )
-    status, software = (
-        StatusPublisher(context, board, backend, kubelet_holds if options.wait_for_adoption else None),
-        _software(options, context, board),
-    )
+    status = publisher_of(options, context, board, backend, kubelet_holds)
+    software = _software(options, context, board)
     loops = (context.events, devices, config, holders, plugin, cdi, mps, status, software)
     others = (conditions, features, layout, claims, operands)
     try:

@@ -11,7 +11,7 @@ from tonnage.loop.ticks import next_beat
 from tonnage.model.errors import HardwareError, Problem, TonnageError
 from tonnage.model.node.plugin_settings import Override
 from tonnage.ports.clock import Clock
-from tonnage.ports.node import DeviceReader
+from tonnage.ports.node import DeviceReader, KubeletDevices
 
 if TYPE_CHECKING:
     from tonnage.agent.context import AgentContext, MigPermits
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tonnage.agent.mig.layout import NodeMigLayout
     from tonnage.agent.operands.follower import OperandFollower
     from tonnage.agent.options import AgentOptions
+    from tonnage.agent.status.publisher import StatusPublisher
 
 
 async def end_without_devices(clock: Clock, board: NodeBoard, overrides: Iterable[Override]) -> None:
@@ -82,6 +83,19 @@ async def operands_of(
     follower = OperandFollower(context, board)
     await follower.restore()
     return follower
+
+
+def publisher_of(
+    options: AgentOptions,
+    context: AgentContext,
+    board: NodeBoard,
+    backend: DeviceReader,
+    kubelet: KubeletDevices,
+) -> StatusPublisher:
+    """What publishes the node's status; kubelet is asked for another plugin's devices by agents that wait."""
+    from tonnage.agent.status.publisher import StatusPublisher
+
+    return StatusPublisher(context, board, backend, kubelet if options.wait_for_adoption else None)
 
 
 def socket_of(options: AgentOptions) -> Path | None:
