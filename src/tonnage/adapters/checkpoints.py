@@ -225,11 +225,17 @@ def file_problem(action: str, file: Path, error: OSError) -> Problem:
 
 
 def peek(file: Path) -> bytes | None:
-    """What another process saved, if that can be read; the file is left as it is, damaged or not."""
-    try:
-        return payload_of(_read(file) or b"")
-    except HardwareError:
+    """What another process saved, None if nothing; the file is left as it is, damaged or not.
+
+    Raises HardwareError: it cannot be read, or is damaged.
+    """
+    raw = _read(file)
+    if raw is None:
         return None
+    payload = payload_of(raw)
+    if payload is None:
+        raise HardwareError(Problem(f"{file.name} is damaged", str(file), "its checksum is wrong"))
+    return payload
 
 
 def payload_of(raw: bytes) -> bytes | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import math
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -24,7 +23,8 @@ async def alone_on(
 ) -> AsyncIterator[None]:
     """Hold the file's lock; wait a while for a predecessor that is just ending.
 
-    With `beside` wait as long as it takes: it is called once when another process has the lock.
+    With `beside` wait as long as it takes: it is called again and again while another process has the lock.
+    What it raises ends the wait.
 
     Raises:
         HardwareError: another process keeps it, or the file system refuses.
@@ -35,7 +35,6 @@ async def alone_on(
         while not _locked(handle, file):
             if beside is not None:
                 beside()
-                beside, until = None, math.inf
             elif clock.monotonic() >= until:
                 remedy = "stop it first, or use another --root"
                 raise HardwareError(Problem("another agent runs on this node", str(file), remedy=remedy))

@@ -17,7 +17,7 @@ from tonnage import __version__
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.http.address import Address, listen, parse_address, somebody_connects
 from tonnage.agent.options import STATE, AgentOptions, wrong_options, wrong_overrides
-from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.errors import ConfigError, Problem, first_error
 from tonnage.model.names import ResourceName
 from tonnage.ports.claims import ClaimSockets
 from tonnage.ports.clock import Clock
@@ -111,8 +111,6 @@ async def run_agent(
                 else:
                     await _run(options, ports, context, (listening, exporting, early))
             except BaseExceptionGroup as group:
-                from tonnage.agent.startup import first_error
-
                 raise first_error(group) from None
 
 

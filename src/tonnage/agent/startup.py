@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tonnage.agent.board import NodeBoard
 from tonnage.loop.ticks import next_beat
-from tonnage.model.errors import HardwareError, Problem, TonnageError
+from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.node.plugin_settings import Override
 from tonnage.ports.clock import Clock
 from tonnage.ports.node import DeviceReader, KubeletDevices
@@ -101,10 +101,3 @@ def publisher_of(
 def socket_of(options: AgentOptions) -> Path | None:
     """Where kubelet takes registrations; None: at nobody's."""
     return options.root / options.kubelet_socket.lstrip("/") if options.kubelet_socket else None
-
-
-def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What ended the loops: our own error if there is one, else the first of what was raised."""
-    ours = group.subgroup(TonnageError)
-    inner: BaseException = (ours or group).exceptions[0]
-    return first_error(inner) if isinstance(inner, BaseExceptionGroup) else inner

@@ -96,6 +96,13 @@ class Bug(TonnageError):  # noqa: N818 - the word of the design, and what it is
     exit_status = 70
 
 
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What ended the loops: our own error if there is one, else the first of what was raised."""
+    ours = group.subgroup(TonnageError)
+    inner: BaseException = (ours or group).exceptions[0]
+    return first_error(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
 def words_of(error: BaseException) -> str:
     """What an error says; of one of the operating system its words alone, without number and path.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,14 @@ import pytest
 from support.claim_kubelet import ClaimKubelet, eventually
 from support.claim_node import ALL, NODE, ClaimNode, names, sharing
 from support.prometheus import free_port
+from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.kubelet.claim_sockets import ClaimFolder
+from tonnage.adapters.node_lock import alone_on
+from tonnage.agent.claims.standby import ClaimStandby, StandbyPorts
+from tonnage.agent.events import NodeEvents
 from tonnage.model.devices.claims import DRIVER
 from tonnage.model.errors import HardwareError
+from tonnage.ports.claims import EarlySockets
 from tonnage.twin.mps_control import MpsProgram
 from tonnage.wire.kubelet.claim_methods import V1BETA1
 
@@ -122,6 +128,74 @@ async def test_an_update_waits_for_claims_whose_mps_daemon_would_end_with_the_ag
             await eventually(told)
             assert await second.unprepare(claim) == {claim.uid: ""}
             await eventually(lambda: answers(200, "ok"))
+
+
+@pytest.mark.parametrize(
+    ("saved", "why"),
+    [
+        pytest.param(b"no checkpoint", "its checksum is wrong", id="damaged"),
+        pytest.param(None, "Is a directory", id="unreadable"),
+    ],
+)
+async def test_an_update_waits_where_the_claims_file_cannot_be_read(
+    scene: ClaimNode, saved: bytes | None, why: str
+) -> None:
+    await scene.begin(ALL)
+    first, second = kubelets(scene)
+    file = scene.root / "var/lib/tonnage/claims"
+    async with scene.agent(pod="pod-a"):
+        await first.register()
+        await scene.slices(lambda listing: len(names(listing)) == 3)
+        file.unlink(missing_ok=True)
+        if saved is None:
+            file.mkdir()
+        else:
+            file.write_bytes(saved)
+        async with scene.agent(pod="pod-b"):
+            await second.register()
+
+            async def told() -> bool:
+                return any(
+                    f"the claims file cannot be read ({why})" in event.message
+                    for event in await scene.events()
+                )
+
+            await eventually(told)
+
+
+async def test_an_unexpected_error_while_it_stands_by_ends_the_agent(tmp_path: Path) -> None:
+    def broken() -> EarlySockets:
+        raise RuntimeError("broken")
+
+    async def answer_probes(_missing: Callable[[], tuple[str, ...]]) -> None:
+        await asyncio.Event().wait()
+
+    clock = SystemClock()
+    ports = StandbyPorts(broken, lambda _name: None, answer_probes, NodeEvents(NODE, None, clock))
+    standby = ClaimStandby(NODE, clock, ports)
+    async with asyncio.timeout(20), alone_on(tmp_path / "lock", clock):
+        with pytest.raises(RuntimeError, match="broken"):
+            async with alone_on(tmp_path / "lock", clock, beside=standby.keep):
+                pass
+    await standby.close()
+
+
+async def test_a_link_to_the_holder_that_cannot_be_made_is_told_and_made_later(scene: ClaimNode) -> None:
+    await scene.begin(ALL)
+    link = scene.root / "var/lib/kubelet/plugins" / DRIVER / "tonnage.sock"
+    (link / "full").mkdir(parents=True)
+    first, _ = kubelets(scene)
+    async with scene.agent(pod="pod-a"):
+        await first.register()
+
+        async def told() -> bool:
+            return any("the link by which the next agent" in event.message for event in await scene.events())
+
+        await eventually(told)
+        (link / "full").rmdir()
+        link.rmdir()
+        await eventually(link.is_symlink)
+        await scene.slices(lambda listing: len(names(listing)) == 3)
 
 
 async def test_sockets_of_a_killed_agent_are_removed_by_the_next_and_those_of_others_are_not(

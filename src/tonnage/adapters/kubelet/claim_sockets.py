@@ -39,6 +39,8 @@ _OWN: Final = f"{DRIVER}-tonnage"
 _ENDPOINTS: Final = "tonnage"
 _HOLDER: Final = "tonnage.sock"
 """The socket of the agent that has the node, or a link to it: who else is asked passes calls on to that."""
+_NO_HOLDER: Final = "the link by which the next agent finds this one cannot be made"
+_LOOK_THERE: Final = "remove what lies there, or make the folder writable"
 _VERSIONS: Final = (methods.V1, methods.V1BETA1, *methods.HEALTH_SERVICES)
 _DIGITS: Final = 4
 """No more, so that the sockets fit wherever those of the device plugin do."""
@@ -137,6 +139,13 @@ class ClaimFolder:
 
     def _take_the_node(self) -> None:
         """Have agents to come pass their calls on to this one, and remove what killed ones left."""
+        try:
+            self._link_holder()
+        except OSError as error:
+            why = words_of(error)
+            raise HardwareError(Problem(_NO_HOLDER, str(self._holder), why, _LOOK_THERE)) from None
+
+    def _link_holder(self) -> None:
         if self._endpoint != self._holder:
             fresh = self._holder.with_name(f".{_HOLDER}.new")
             fresh.unlink(missing_ok=True)

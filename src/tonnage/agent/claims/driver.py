@@ -63,7 +63,10 @@ class ClaimDriver:
         """Serve and publish until cancelled. Slices stay: kubelet removes them when nobody serves them."""
         try:
             if self._sockets.standing_by():  # kubelet asks already
-                await self._sockets.serve(self._preparation, self._health.reports)
+                try:
+                    await self._sockets.serve(self._preparation, self._health.reports)
+                except HardwareError as error:  # tried again with the first turn
+                    self._complain(str(error))
             await self._started.wait()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._slices.run())

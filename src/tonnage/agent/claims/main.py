@@ -87,7 +87,7 @@ async def alone_on_the_node(
     standby = ClaimStandby(options.node_name, clock, ports)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(standby.close)
-        await stack.enter_async_context(alone_on(file, clock, beside=standby.begin))
+        await stack.enter_async_context(alone_on(file, clock, beside=standby.keep))
         yield await standby.taken_over()
 
 

@@ -12,12 +12,15 @@ from tonnage.agent.events import NodeEvents
 from tonnage.agent.holds.claim_book import CHECKPOINT
 from tonnage.agent.holds.claim_file import claims_in
 from tonnage.loop.ticks import next_beat
-from tonnage.model.errors import HardwareError
+from tonnage.model.errors import HardwareError, first_error
 from tonnage.ports.claims import EarlySockets
 from tonnage.ports.clock import Clock
 
 _LOG: Final = logging.getLogger(__name__)
 _NOT_YET: Final = "claims: kubelet has not registered this agent yet"
+_UNKNOWN: Final = (
+    "whether claims have MPS control daemons is UNKNOWN; if none has, delete the pod of the agent before"
+)
 _MOST_NAMED: Final = 3
 Missing = Callable[[], tuple[str, ...]]
 """What keeps the agent from being ready, a line each."""
@@ -25,7 +28,10 @@ Missing = Callable[[], tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class StandbyPorts:
-    """What it does without the node: sockets, checkpoints of the agent before, probes, Events."""
+    """What it does without the node: sockets, checkpoints of the agent before, probes, Events.
+
+    `peek` is None for a file that is missing, and raises HardwareError for one that cannot be read.
+    """
 
     sockets: Callable[[], EarlySockets]
     peek: Callable[[str], bytes | None]
@@ -48,9 +54,13 @@ class ClaimStandby:
         self._running: asyncio.Task[None] | None = None
         self._problems: tuple[str, ...] = ("claims: not served yet",)
 
-    def begin(self) -> None:
-        """Stand by from now on."""
-        self._running = asyncio.create_task(self._run(), name="claims of the agent before")
+    def keep(self) -> None:
+        """Stand by from now on, and see each time that this goes on. Raises what ended it unexpectedly."""
+        if self._running is None:
+            self._running = asyncio.create_task(self._run(), name="claims of the agent before")
+        elif self._running.done():
+            running, self._running = self._running, None
+            running.result()
 
     async def taken_over(self) -> EarlySockets | None:
         """End all but the sockets, which are the caller's now; None: they are not open."""
@@ -75,6 +85,12 @@ class ClaimStandby:
             await asyncio.gather(self._running, return_exceptions=True)
 
     async def _run(self) -> None:
+        try:
+            await self._stand_by()
+        except BaseExceptionGroup as group:
+            raise first_error(group) from None
+
+    async def _stand_by(self) -> None:
         _LOG.info("waiting for the agent before: node=%s", self._node)
         events = self._ports.events
         async with asyncio.TaskGroup() as group:
@@ -113,9 +129,11 @@ class ClaimStandby:
     def _claims_with_daemons(self) -> tuple[str, ...]:
         """What the agent before would end with itself; only read, since the file is that agent's."""
         try:
-            claims = claims_in(self._ports.peek(CHECKPOINT) or b"")
-        except ValueError:  # whoever has the node reports it
-            return ()
+            saved = self._ports.peek(CHECKPOINT)
+            claims = () if saved is None else claims_in(saved)
+        except (HardwareError, ValueError) as error:
+            why = error.problems[0].why if isinstance(error, HardwareError) else str(error)
+            return (f"the claims file cannot be read ({why}); {_UNKNOWN}",)
         held = sorted(str(prepared.claim) for prepared in claims if prepared.daemons)
         shown = ", ".join(held[:_MOST_NAMED]) + (" and others" if len(held) > _MOST_NAMED else "")
         text = f"MPS control daemons of claims would end, and their containers with them: {shown}"
