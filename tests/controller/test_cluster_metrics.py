@@ -30,6 +30,7 @@ class Reader:
     def __init__(self, api: KubernetesApi, **refused: tuple[int, str]) -> None:
         self._api = api
         self._refused = refused
+        self.unlisted: set[str] = set()
         self.lists: Counter[str] = Counter()
         self.away = asyncio.Event()
         self.server_ahead_s = 0.0
@@ -39,6 +40,8 @@ class Reader:
         code, scope = self._refused.get(kind.plural, (0, ""))
         if code and namespace != (scope or "-"):
             raise ApiError(code=code, reason="Forbidden", message=f"{kind.plural} is forbidden")
+        if kind.plural in self.unlisted and not selectors["field_selector"]:
+            raise ApiError(code=403, reason="Forbidden", message=f"{kind.plural} is forbidden")
         if not selectors["field_selector"]:
             self.lists[kind.plural] += 1
         return await self._api.list(kind, namespace=namespace, **selectors)
@@ -64,10 +67,11 @@ class Reader:
 class Bench:
     """A cluster in memory, and a collector that follows it."""
 
-    def __init__(self, **refused: tuple[int, str]) -> None:
+    def __init__(self, *unlisted: str, **refused: tuple[int, str]) -> None:
         self.clock = VirtualClock()
         self.api: KubernetesApi = ApiServer(self.clock, random=Random(7), store=new_store()).local()
         self.reader = Reader(self.api, **refused)
+        self.reader.unlisted.update(unlisted)
         source = FollowedCluster(self.reader, self.server_version, "ml")  # type: ignore[arg-type]
         self.collector = ClusterCollector(source, self.clock, INTERVAL_S, cluster_families)
         self._task: asyncio.Task[None] | None = None
@@ -212,3 +216,14 @@ async def test_kinds_that_were_begun_before_an_error_are_followed() -> None:
         bench.reader._refused.clear()
         await bench.until("resource_allocatable", {"a": 4.0})
         assert bench.collector.problems() == ()
+
+
+@pytest.mark.parametrize("kind", ["services", "pods"])
+async def test_a_kind_that_is_refused_only_when_it_is_listed_hides_nothing_else(kind: str) -> None:
+    async with Bench(kind) as bench:
+        await bench.until("resource_allocatable", {"a": 4.0})
+        assert bench.collector.problems() == ()
+        bench.reader.unlisted.clear()
+        async with asyncio.timeout(20):
+            while not bench.reader.lists[kind]:  # it is asked for again every ten intervals
+                await bench.pass_by()

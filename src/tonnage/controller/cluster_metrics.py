@@ -58,6 +58,7 @@ class ClusterCollector:
         self._interval_s = interval_s
         self._families_of = families_of
         self._copies: dict[str, Informer[Any]] = {copy.kind.kind: copy for copy in source.shared}
+        self._followers: dict[str, asyncio.Task[None]] = {}
         self._version = ""
         self._scopes: dict[str, str] = {}
         self._refusals: dict[str, ApiError] = {}
@@ -106,17 +107,27 @@ class ClusterCollector:
             self._version = await self._source.server_version()
             for kind in CLUSTER_METRICS_KINDS:
                 if kind.kind not in self._copies and (copy := await self._begin(kind)) is not None:
-                    group.create_task(copy.run())  # at once: the next kind may not be answered
+                    self._followers[kind.kind] = group.create_task(
+                        copy.run()
+                    )  # at once: the next kind may not be answered
         except ClusterError as error:
             self._failures += 1
             self._why = self._why and str(error)  # what was read stands until its copies are stale
             return
+        for name, copy in tuple(self._copies.items()):
+            if not await copy.answered() and copy.refusal is not None:
+                self._forget(name, copy.refusal)
         if not {"Node", "Pod"} & self._copies.keys():
             self._fail(str(self._refusals.get("Pod", "pods cannot be listed")))
             return
-        for copy in self._copies.values():
-            await copy.synced()
         self._why = ""
+
+    def _forget(self, name: str, refusal: ApiError) -> None:
+        """The right to list the kind was taken away before its first list: it is asked for again later."""
+        self._followers.pop(name).cancel()
+        self._failures += self._copies.pop(name).errors
+        self._scopes.pop(name, None)
+        self._refusals[name] = refusal
 
     async def _begin(self, kind: Kind[Any]) -> Informer[Any] | None:
         """A copy of the kind, else of its objects in the namespace; None where neither may be listed."""

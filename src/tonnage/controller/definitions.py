@@ -13,6 +13,7 @@ from tonnage.ports.kubernetes import KubernetesReader
 from tonnage.wire.kinds import CUSTOM_RESOURCE
 
 _PART: Final = "app.kubernetes.io/part-of"
+_MOST_DIGITS: Final = 9
 
 
 async def upgrade_definitions(api: KubernetesReader, performer: Performer) -> None:
@@ -25,7 +26,11 @@ async def upgrade_definitions(api: KubernetesReader, performer: Performer) -> No
             if error.code != 404:
                 raise
         else:
-            serial = there.annotations.get(SERIAL_NOTE, "0")
-            if there.labels.get(_PART) != "tonnage" or not serial.isdecimal() or int(serial) >= SERIAL:
+            if there.labels.get(_PART) != "tonnage" or not _is_older(there.annotations.get(SERIAL_NOTE, "0")):
                 continue
         await performer.perform(ApplyObject.of(body))
+
+
+def _is_older(serial: str) -> bool:
+    """Whether it is a number below this version's; a longer one than any version has is left alone."""
+    return serial.isdecimal() and len(serial) <= _MOST_DIGITS and int(serial) < SERIAL

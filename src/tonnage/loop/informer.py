@@ -107,6 +107,7 @@ class Informer(Generic[T]):
         self._turn = asyncio.Lock()
         self.begun = False
         self._synced = asyncio.Event()
+        self._answered = asyncio.Event()
         self._version = ""
         self._failures = 0
         self._refused = False
@@ -157,6 +158,11 @@ class Informer(Generic[T]):
         """Return once the first list is in."""
         await self._synced.wait()
 
+    async def answered(self) -> bool:
+        """Return once the first list is in, or the server does not let it be read; whether it is in."""
+        await self._answered.wait()
+        return self._synced.is_set()
+
     async def wait_for(self, predicate: Callable[[Informer[T]], bool]) -> None:
         """Return once the copy satisfies `predicate`, which is asked again after every change."""
         while not (self._synced.is_set() and predicate(self)):
@@ -188,6 +194,7 @@ class Informer(Generic[T]):
                 if isinstance(error, ApiError) and error.code != 429 and error.code < 500:
                     self._version = ""  # the server does not like what was asked: start over
                     self.refusal = error
+                    self._answered.set()
                 self._count(refused=isinstance(error, ApiError))
                 _LOG.info("watch failed: kind=%s failures=%d error=%s", self.kind.kind, self._failures, error)
                 await self._pause(self._failures + 1)
@@ -258,6 +265,7 @@ class Informer(Generic[T]):
         self.lost_s = None
         self.refusal = None
         self._synced.set()
+        self._answered.set()
         self._wake()
 
     def _apply(self, change: WatchEvent[T]) -> None:

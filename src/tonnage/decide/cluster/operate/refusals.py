@@ -13,8 +13,8 @@ CONDITION: Final = "tonnage.dev/RequestsRefused"
 _MOST: Final = 5
 _LONGEST: Final = 300
 _FORBIDDEN: Final = 403
-_PASSING: Final = frozenset({404, 409, 429})
-"""Somebody else was quicker, or the server is busy: the next try goes well."""
+_PASSING: Final = frozenset({404, 409, 429, 502, 503, 504})
+"""Somebody else was quicker, or the server is busy or away: the next try goes well."""
 _MISSING: Final = (
     "run: kubectl describe on it; a ResourceQuota, a webhook or Pod Security may forbid its pods"
 )
