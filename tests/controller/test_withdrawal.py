@@ -169,16 +169,65 @@ async def test_it_works_where_the_definitions_are_gone(left: Bench) -> None:
     assert "nvidia.com/gpu.present" not in await left.labels("a")
 
 
-async def test_it_waits_for_agents_and_says_which_stay(left: Bench) -> None:
-    labels = {"app.kubernetes.io/name": "tonnage-agent"}
-    pod: Any = {
-        "metadata": {"name": "tonnage-agent-x", "labels": labels},
-        "spec": {"containers": [{"name": "agent", "image": "a:1"}]},
-    }
-    await left.api.create(POD, pod, namespace="tonnage-system")
-    with pytest.raises(ClusterError, match="tonnage-agent-x"):
+class Forbidden:
+    """An API server that forbids these requests: a verb, a kind, and whether of all namespaces alone."""
+
+    def __init__(self, api: KubernetesApi, verb: str, plural: str, *, everywhere: bool = False) -> None:
+        self._api = api
+        self._forbidden = verb, plural
+        self._everywhere = everywhere
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._api, name)
+        if name != self._forbidden[0]:
+            return method
+
+        async def call(kind: Any, *rest: Any, **options: Any) -> Any:
+            if kind.plural == self._forbidden[1] and not (self._everywhere and options.get("namespace")):
+                raise ApiError(403, "Forbidden", f"{kind.plural} is forbidden")
+            return await method(kind, *rest, **options)
+
+        return call
+
+
+@pytest.mark.parametrize(("verb", "plural"), [("patch", "nodes"), ("delete", "runtimeclasses")])
+async def test_a_refusal_says_what_to_do(left: Bench, verb: str, plural: str) -> None:
+    with pytest.raises(ClusterError) as refused:
+        await ended(left, api=Forbidden(left.api, verb, plural))
+    [problem] = refused.value.problems
+    assert (problem.what, problem.why) == ("not all of it is taken away", f"{plural} is forbidden")
+    assert problem.remedy.startswith("run tonnage controller --withdraw again")
+
+
+async def test_without_the_right_to_see_other_namespaces_it_says_so_and_goes_on(
+    left: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ended(left, api=Forbidden(left.api, "list", "pods", everywhere=True))
+    assert "agents of other namespaces are not waited for" in caplog.text
+    assert "nvidia.com/gpu.present" not in await left.labels("a")
+
+
+async def test_an_exporter_of_another_release_holds_up_nothing(left: Bench) -> None:
+    await _agent(left, "gpu-operator", "tonnage-exporter")
+    await ended(left)
+    assert "nvidia.com/gpu.present" not in await left.labels("a")
+
+
+@pytest.mark.parametrize("namespace", ["tonnage-system", "gpu-operator"])
+async def test_it_waits_for_agents_and_says_which_stay(left: Bench, namespace: str) -> None:
+    await _agent(left, namespace, "tonnage-agent")
+    with pytest.raises(ClusterError, match=f"{namespace}/tonnage-agent-x"):
         await ended(left)
     assert "nvidia.com/gpu.present" in await left.labels("a"), "they would write it again"
+
+
+async def _agent(left: Bench, namespace: str, name: str) -> None:
+    labels = {"app.kubernetes.io/name": name}
+    pod: Any = {
+        "metadata": {"name": f"{name}-x", "labels": labels},
+        "spec": {"containers": [{"name": "agent", "image": "a:1"}]},
+    }
+    await left.api.create(POD, pod, namespace=namespace)
 
 
 async def test_an_adopted_node_keeps_its_way_back(left: Bench) -> None:
@@ -222,6 +271,19 @@ def test_in_the_namespace_default_the_hook_may_write_events_too(
     rights = granted(hooks(tmp_path, "post-delete", values, namespace=namespace))
     for verb, group, resource in (("create", "", "events"), ("delete", "apps", "daemonsets")):
         assert Right(verb, group, resource, "default") in rights
+
+
+@pytest.mark.parametrize("serial", ["9" * 5000, "one", ""], ids=["5000 digits", "a word", "empty"])
+async def test_a_definition_whose_serial_is_no_versions_is_left_alone(left: Bench, serial: str) -> None:
+    name = "clusterpolicies.nvidia.com"
+    noted: Any = {
+        "labels": {"app.kubernetes.io/part-of": "tonnage"},
+        "annotations": {"tonnage.dev/definition": serial},
+    }
+    before = await left.api.patch(CUSTOM_RESOURCE, name, {"metadata": noted})
+    await ended(left, options=replace(OPTIONS, definitions=True))
+    after = await left.api.get(CUSTOM_RESOURCE, name)
+    assert after.metadata.annotations == before.metadata.annotations
 
 
 async def test_definitions_of_ours_are_raised_and_no_others_touched(left: Bench, tmp_path: Path) -> None:

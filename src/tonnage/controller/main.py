@@ -33,7 +33,7 @@ from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Informer, Informers, following
 from tonnage.loop.leadership import Leadership, LeaseName
 from tonnage.loop.performer import ActionRecord, Performer, log_record
-from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.errors import ApiError, ClusterError, ConfigError, Problem, first_error
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.metric_families import MetricFamily
 from tonnage.model.operands import NODE_POD, OPERAND_LABEL, OperandImage
@@ -103,7 +103,9 @@ async def _run(controller: _Controller, listening: socket.socket | None = None) 
             if listening is not None:
                 group.create_task(controller.serve(listening))
             group.create_task(controller.run())
-    except* _LookedOnceError:
+    except BaseExceptionGroup as group:
+        if (rest := group.split(_LookedOnceError)[1]) is not None:
+            raise first_error(rest) from None
         _LOG.debug("looked once")
 
 
@@ -112,6 +114,8 @@ async def _withdraw(
 ) -> None:
     """Take away what is left in the cluster, by the same loops, which see no policy."""
     from tonnage.controller.withdrawal import (  # once in a cluster's life
+        AGAIN,
+        NOT_ALL,
         ActionCounter,
         PolicylessReader,
         withdraw,
@@ -124,7 +128,10 @@ async def _withdraw(
     def controller() -> _Controller:
         return _Controller(once, api, clock, ControllerCounters(), actions, host)
 
-    await withdraw(options, controller().context(), lambda: _run(controller()), actions)
+    try:
+        await withdraw(options, controller().context(), lambda: _run(controller()), actions)
+    except ApiError as error:
+        raise ClusterError(Problem(NOT_ALL, error.problems[0].where, error.message, AGAIN)) from None
 
 
 class _Loop(Protocol):

@@ -13,12 +13,13 @@ from tonnage.controller.options import ControllerOptions
 from tonnage.decide.cluster.operate.claimed_devices import TEMPLATE
 from tonnage.decide.cluster.operate.node_pod import OF_NODE
 from tonnage.decide.cluster.operate.probe import PROBE
+from tonnage.decide.cluster.operate.refusals import is_refusal
 from tonnage.decide.cluster.operate.validation import APP
 from tonnage.decide.cluster.operate.withdrawal import is_adopted, left_metadata
 from tonnage.decide.node.mig.pause import NodeNow, restore
 from tonnage.loop.performer import ActionRecord, Phase
 from tonnage.loop.refusals import passing_over
-from tonnage.model.actions.cluster import DeleteObject, PatchNode
+from tonnage.model.actions.cluster import CreateEvent, DeleteObject, PatchNode
 from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.operands import OPERAND_LABEL
 from tonnage.ports.kubernetes import KubernetesReader, Listing, WatchEvent
@@ -31,14 +32,19 @@ from tonnage.wire.kinds import (
     RESOURCE_CLAIM_TEMPLATE,
     Kind,
 )
-from tonnage.wire.objects import Object
+from tonnage.wire.objects import Object, Pod
 
 T = TypeVar("T", bound=Object)
+NOT_ALL: Final = "not all of it is taken away"
+AGAIN: Final = "run tonnage controller --withdraw again once the API server takes that request"
 _POLICIES: Final = frozenset(kind.plural for kind in (CLUSTER_POLICY, NVIDIA_DRIVER, GPU_CLUSTER))
 _CONFLICT: Final = 409
 _NOWHERE: Final = "0"
 """Version of a list that no server has made."""
-_WRITERS: Final = "app.kubernetes.io/name in (tonnage-agent,tonnage-controller,tonnage-exporter)"
+_NAME: Final = "app.kubernetes.io/name"
+_EXPORTER: Final = "tonnage-exporter"
+_WRITERS: Final = f"{_NAME} in (tonnage-agent,tonnage-controller,{_EXPORTER})"
+_FORBIDDEN: Final = 403
 _PATIENCE_S: Final = 120.0
 _LOOK_S: Final = 2.0
 _MOST_PASSES: Final = 20
@@ -46,17 +52,24 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class ActionCounter:
-    """How many actions were performed, and how many came too late; each record is passed on."""
+    """How many actions were performed, and how many came too late; each record is passed on.
+
+    `refusals` are what the API server said of those that it refused, which the loops pass over.
+    """
 
     def __init__(self, record: Callable[[ActionRecord], None]) -> None:
         self._record = record
         self.done = 0
         self.conflicts = 0
+        self.refusals: list[str] = []
 
     def __call__(self, action: ActionRecord) -> None:
         self._record(action)
         self.done += action.phase is Phase.DONE
         self.conflicts += action.code == _CONFLICT
+        refused = action.phase is Phase.FAILED and is_refusal(action.code)
+        if refused and not isinstance(action.action, CreateEvent):
+            self.refusals.append(action.why)
 
 
 async def withdraw(
@@ -70,12 +83,14 @@ async def withdraw(
     `look_once` has the controller's loops look at a cluster without policies; `actions` counts what they
     do. In a dry run there is one pass.
 
-    Raises ClusterError: agents or controllers are still there, or there is always more to take away.
+    Raises ClusterError: agents or controllers are still there, there is always more to take away, or the API
+    server refuses it.
     """
     if not options.dry_run:
         await _writers_gone(context)
     for _ in range(_MOST_PASSES):
         done, conflicts = actions.done, actions.conflicts
+        actions.refusals.clear()
         await look_once()
         if actions.conflicts == conflicts:  # else a node still needs the note of what was set on it
             for app in (APP, PROBE.app):
@@ -83,12 +98,12 @@ async def withdraw(
             await _delete_template(context)
             await _clean_nodes(context, divides=options.agents_divide)
         if (actions.done, actions.conflicts) == (done, conflicts):
+            if actions.refusals:
+                raise ClusterError(Problem(NOT_ALL, why=actions.refusals[0], remedy=AGAIN))
             return
         await context.clock.sleep(_LOOK_S)
     why = f"in each of {_MOST_PASSES} passes there was something to take away"
-    raise ClusterError(
-        Problem("not all of it is taken away", why=why, remedy="look for what writes it again")
-    )
+    raise ClusterError(Problem(NOT_ALL, why=why, remedy="look for what writes it again"))
 
 
 async def _clean_nodes(context: ControllerContext, *, divides: bool) -> None:
@@ -133,19 +148,37 @@ async def _delete_template(context: ControllerContext) -> None:
 
 
 async def _writers_gone(context: ControllerContext) -> None:
-    """Wait for the pods that would write again what is taken away. Raises ClusterError."""
-    clock, namespace = context.clock, context.namespace
+    """Wait for the pods that would write again what is taken away. Raises ClusterError.
+
+    Pods of another release count, wherever it is: what is taken away from the cluster is its own as well.
+    """
+    clock = context.clock
     deadline = clock.monotonic() + _PATIENCE_S
     while True:
-        pods = (await context.api.list(POD, namespace=namespace, label_selector=_WRITERS)).items
+        pods = await _writers(context)
         if not pods:
             return
         if clock.monotonic() >= deadline:
-            names = ", ".join(pod.metadata.name for pod in pods[:5])
+            names = ", ".join(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods[:5])
             problem = f"{len(pods)} pods of agents or controllers are still there"
-            remedy = "uninstall the release first, or delete those pods"
-            raise ClusterError(Problem(problem, namespace, names, remedy))
+            remedy = "uninstall their releases first, or delete those pods"
+            raise ClusterError(Problem(problem, why=names, remedy=remedy))
         await clock.sleep(_LOOK_S)
+
+
+async def _writers(context: ControllerContext) -> list[Pod]:
+    """Of the release's namespace all; of others those that write to Nodes, if they may be listed."""
+    own = context.namespace
+    try:
+        pods = (await context.api.list(POD, label_selector=_WRITERS)).items
+    except ApiError as error:
+        if error.code != _FORBIDDEN:
+            raise
+        _LOG.warning("agents of other namespaces are not waited for: pods cannot be listed: error=%s", error)
+        return (await context.api.list(POD, namespace=own, label_selector=_WRITERS)).items
+    return [
+        pod for pod in pods if pod.metadata.namespace == own or pod.metadata.labels.get(_NAME) != _EXPORTER
+    ]
 
 
 class PolicylessReader:

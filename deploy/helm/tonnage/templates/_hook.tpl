@@ -136,6 +136,10 @@ spec:
 {{- end }}
 
 {{- define "tonnage.uninstallRules" }}
+# Agents and controllers of other releases, whose labels would be taken away: the hook waits until they have gone.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list]
 - apiGroups: [""]
   resources: [nodes]
   verbs: [get, list, watch, patch]
