@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -127,3 +128,28 @@ async def test_a_field_that_the_server_drops_is_told_once_and_the_rest_is_publis
         await scene.slices(lambda listing: names(listing) == ["gpu-1", "gpu-2"])
         dropped = [record for record in caplog.records if "drops fields of slices" in record.message]
         assert [record.args for record in dropped] == [(NODE, "sharedCounters")]
+
+
+async def test_an_api_server_that_is_silent_is_named_before_kubelet_gives_up(
+    scene: ClaimNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tonnage.agent.claims.preparation._ANSWER_S", 0.1)
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: len(names(listing)) == 3)
+        claim = await scene.claim("train", "gpu-0")
+        answering = asyncio.Event()
+        get = scene.api.get
+
+        async def silent(kind: Any, *arguments: Any, **options: Any) -> Any:
+            if kind is kinds.RESOURCE_CLAIM:
+                await answering.wait()
+            return await get(kind, *arguments, **options)
+
+        monkeypatch.setattr(scene.api, "get", silent)
+        refusal = (await scene.kubelet.prepare(claim))[claim.uid].error
+        assert "the API server has not answered" in refusal
+        answering.set()
+        monkeypatch.setattr("tonnage.agent.claims.preparation._ANSWER_S", 60)
+        assert not (await scene.kubelet.prepare(claim))[claim.uid].error

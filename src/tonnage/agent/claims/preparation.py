@@ -21,13 +21,15 @@ from tonnage.decide.node.claims.claim_spec import cdi_name
 from tonnage.decide.node.claims.prepare import prepare
 from tonnage.decide.node.claims.sharing import ClaimGround
 from tonnage.model.devices.claims import ClaimRef, PreparedClaim
-from tonnage.model.errors import ApiError, Bug, HardwareError, Problem, TonnageError
+from tonnage.model.errors import ApiError, Bug, ClusterError, HardwareError, Problem, TonnageError
 from tonnage.model.json import JsonObject
 from tonnage.model.reasons.reason import Reason
 from tonnage.ports.claims import ClaimAnswer
 from tonnage.wire.kinds import RESOURCE_CLAIM
 
 _LOG: Final = logging.getLogger(__name__)
+_ANSWER_S: Final = 10.0
+"""Kubelet waits 45 s for an answer, and asks again: it is to hear by then that the API server is silent."""
 _GIVEN_BACK: Final = "the claim was given back while it was prepared"
 
 
@@ -137,11 +139,15 @@ class ClaimPreparation:
         if self._api is None:
             raise Bug(Problem("claims are prepared without a cluster"))
         try:
-            claimed = await self._api.get(RESOURCE_CLAIM, claim.name, claim.namespace)
+            async with asyncio.timeout(_ANSWER_S):
+                claimed = await self._api.get(RESOURCE_CLAIM, claim.name, claim.namespace)
         except ApiError as error:
             if error.code == 404:
                 return "", {}
             raise
+        except TimeoutError:
+            why = f"the API server has not answered for {_ANSWER_S:.0f} s"
+            raise ClusterError(Problem("the claim cannot be read", str(claim), why)) from None
         return claimed.metadata.uid, claimed.status
 
     def _ground(self, claim: ClaimRef) -> ClaimGround:
