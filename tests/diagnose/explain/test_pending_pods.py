@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support.explanations import GPU, node, pod
 from tonnage.diagnose.explain.pending import pending_lines, pending_pods
 from tonnage.model.verdict import Verdict
@@ -45,3 +47,11 @@ def test_a_pod_whose_turn_has_yet_to_come_is_well() -> None:
 def test_of_one_namespace_only_its_pods() -> None:
     cluster = snapshot_from_documents([node("a"), *PODS])
     assert pending_pods(cluster, namespace="other").count == 0
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_which_cause_is_told_does_not_hang_on_the_names_of_nodes(names: tuple[str, str]) -> None:
+    with_gpu, without = names
+    nodes = [node(with_gpu, devices={GPU: "1"}), node(without)]
+    [cause] = pending_pods(snapshot_from_documents([*nodes, pod("train", {GPU: "2"})])).causes
+    assert cause.code == "resource-too-large"
