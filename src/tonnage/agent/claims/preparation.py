@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.claims.claim_specs import ClaimSpecs
@@ -27,6 +27,7 @@ from tonnage.model.reasons.reason import Reason
 from tonnage.ports.claims import ClaimAnswer
 from tonnage.wire.kinds import RESOURCE_CLAIM
 
+_T = TypeVar("_T")
 _LOG: Final = logging.getLogger(__name__)
 _ANSWER_S: Final = 10.0
 """Kubelet waits 45 s for an answer, and asks again: it is to hear by then that the API server is silent."""
@@ -60,6 +61,7 @@ class ClaimPreparation:
     ) -> None:
         self._node = context.node
         self._api = context.api
+        self._clock = context.clock
         self._board = board
         self._ledger = ledger
         self.book = book
@@ -139,16 +141,26 @@ class ClaimPreparation:
         if self._api is None:
             raise Bug(Problem("claims are prepared without a cluster"))
         try:
-            async with asyncio.timeout(_ANSWER_S):
-                claimed = await self._api.get(RESOURCE_CLAIM, claim.name, claim.namespace)
+            claimed = await self._in_time(self._api.get(RESOURCE_CLAIM, claim.name, claim.namespace), claim)
         except ApiError as error:
             if error.code == 404:
                 return "", {}
             raise
-        except TimeoutError:
-            why = f"the API server has not answered for {_ANSWER_S:.0f} s"
-            raise ClusterError(Problem("the claim cannot be read", str(claim), why)) from None
         return claimed.metadata.uid, claimed.status
+
+    async def _in_time(self, answer: Coroutine[Any, Any, _T], claim: ClaimRef) -> _T:
+        """What the API server answers. Raises ClusterError: it is silent."""
+        reading = asyncio.ensure_future(answer)
+        alarm = asyncio.ensure_future(self._clock.sleep(_ANSWER_S))
+        try:
+            await asyncio.wait((reading, alarm), return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                return reading.result()
+        finally:
+            reading.cancel()
+            alarm.cancel()
+        why = f"the API server has not answered for {_ANSWER_S:.0f} s"
+        raise ClusterError(Problem("the claim cannot be read", str(claim), why))
 
     def _ground(self, claim: ClaimRef) -> ClaimGround:
         devices = {device.name: device for device in self._devices.current() or ()}
