@@ -102,8 +102,11 @@ def twin(nodes: int) -> Iterator[Server]:
 
 
 @contextmanager
-def genuine(binaries: Path, nodes: int) -> Iterator[Server]:
-    """A genuine control plane with the objects of so many nodes, none of which there is."""
+def served_plane(binaries: Path, not_admitting: str) -> Iterator[tuple[ControlPlane, Path]]:
+    """A genuine etcd and API server, whose other parts the caller starts, and an administrator's kubeconfig.
+
+    `not_admitting` names the admission plugins that are off, after commas.
+    """
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     files = ControlPlaneFolder(folder / "control-plane")
     plane = ControlPlane(binaries, files, os.environ)
@@ -112,8 +115,18 @@ def genuine(binaries: Path, nodes: int) -> Iterator[Server]:
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(kubeconfig_text(Endpoint(plane.url, authority.certificate_pem, token)))
     try:
-        # Nobody makes accounts, and nobody says that the nodes are well, or not.
-        asyncio.run(plane.serve("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"))
+        asyncio.run(plane.serve(f"--disable-admission-plugins={not_admitting}"))
+        yield plane, kubeconfig
+    finally:
+        asyncio.run(plane.stop())
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def genuine(binaries: Path, nodes: int) -> Iterator[Server]:
+    """A genuine control plane with the objects of so many nodes, none of which there is."""
+    # Nobody makes accounts, and nobody says that the nodes are well, or not.
+    with served_plane(binaries, "ServiceAccount,TaintNodesByCondition") as (plane, kubeconfig):
         server = Server.of(kubeconfig)
         amounts = {"cpu": "128", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8"}
         status = {"capacity": amounts, "allocatable": amounts}
@@ -125,9 +138,6 @@ def genuine(binaries: Path, nodes: int) -> Iterator[Server]:
         plane.run_loops()
         asyncio.run(plane.end("kube-controller-manager"))  # it would miss the nodes' heartbeats
         yield Server.of(kubeconfig, *plane.pids.values())
-    finally:
-        asyncio.run(plane.stop())
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wait_for_nodes(server: Server, wanted: int) -> None:

@@ -15,22 +15,17 @@ import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.cluster import TONNAGE
+from benchmarks.control_planes import served_plane
 from benchmarks.operating.pretended_nodes import NAMESPACE
-from tonnage.adapters.certificates import Authority
-from tonnage.adapters.control_plane import ControlPlane, ControlPlaneFolder
-from tonnage.cli.up.genuine import write_credentials
 from tonnage.decide.cluster.operate.node_pod import PRIORITY_CLASS
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.model.catalog.nvidia_kinds import nvidia_definition
 from tonnage.model.errors import ApiError
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
-from tonnage.twin.apiserver.server import Endpoint
 from tonnage.wire.kinds import CLUSTER_POLICY, CUSTOM_RESOURCE, NODE_GPU_STATUS
 from tonnage.wire.kinds import NAMESPACE as NAMESPACE_KIND
 from tonnage.wire.kinds import PRIORITY_CLASS as PRIORITY_CLASS_KIND
@@ -62,23 +57,12 @@ def twin_plane(loops: bool, at_rest: int) -> Iterator[Path]:
 @contextmanager
 def genuine_plane(binaries: Path, loops: bool, _at_rest: int) -> Iterator[Path]:
     """The kubeconfig of etcd, API server and, with `loops`, the two others, at their default rates."""
-    folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
-    files = ControlPlaneFolder(folder / "control-plane")
-    plane = ControlPlane(binaries, files, os.environ)
-    authority = Authority.generate(datetime.now(UTC))
-    token = write_credentials(files, authority, plane.url)["admin"]
-    kubeconfig = folder / "kubeconfig"
-    kubeconfig.write_text(kubeconfig_text(Endpoint(plane.url, authority.certificate_pem, token)))
-    try:
-        asyncio.run(plane.serve("--disable-admission-plugins=TaintNodesByCondition"))
+    with served_plane(binaries, "TaintNodesByCondition") as (plane, kubeconfig):
         # Nobody sends the nodes' heartbeats, so nobody may miss them.
         if loops:
             left_out = "-node-lifecycle-controller,-taint-eviction-controller"
             plane.run_loops(of_manager=[f"--controllers=*,{left_out}"])
         yield kubeconfig
-    finally:
-        asyncio.run(plane.stop())
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def install(api: KubernetesApi) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,12 +59,11 @@ class ClaimRelay:
         """What the other agent sends, until this one has the node."""
         while not self.taken_over.is_set():
             if self.has_holder():
-                try:
+                # It ends, or does not serve this: whoever has the node next is asked.
+                with suppress(grpc.aio.AioRpcError):
                     async with _channel(self._holder) as channel:
                         async for answer in channel.unary_stream(path)(message):
                             yield answer
-                except grpc.aio.AioRpcError:
-                    pass  # it ends, or does not serve this; whoever has the node next is asked
             await self._soon(_STREAM_AGAIN_S)
 
     async def _passed_on(self, path: str, message: bytes, timeout_s: float) -> bytes:

@@ -11,7 +11,7 @@ from support.claim_inputs import GPUS, V, part
 from tonnage.decide.node.claims.claim_spec import device_name
 from tonnage.decide.node.claims.prepare import prepare
 from tonnage.decide.node.claims.published import available, published_devices
-from tonnage.decide.node.claims.sharing import ClaimGround, SharedUse, daemon_name
+from tonnage.decide.node.claims.sharing import ClaimGround, SharedUse
 from tonnage.decide.node.claims.slices import (
     ChangedSlice,
     NewSlice,
@@ -30,7 +30,6 @@ from tonnage.model.devices.claims import (
     PreparedClaim,
     PublishedDevice,
     ShareRule,
-    SlicedDevice,
 )
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice, TimeSlice
 from tonnage.model.devices.sharing import Hold, HoldKind, PluginConfig
@@ -410,117 +409,3 @@ def test_the_request_is_told_without_its_alternative() -> None:
     assert isinstance(decided, PreparedClaim)
     assert [device.request for device in decided.devices] == ["gpu"]
     assert decided.boot == "boot"
-
-
-@pytest.mark.parametrize(
-    ("configs", "slices", "daemons"),
-    [
-        pytest.param([], (), (), id="nothing-asked-for"),
-        pytest.param(
-            [opaque(**SLICED)],
-            (SlicedDevice("GPU-0", TimeSlice.DEFAULT), SlicedDevice("GPU-1", TimeSlice.DEFAULT)),
-            (),
-            id="time-slices-of-every-gpu",
-        ),
-        pytest.param(
-            [opaque(source="FromClass", **SLICED), opaque(requests=["b"], sharing={"strategy": "MPS"})],
-            (SlicedDevice("GPU-0", TimeSlice.DEFAULT),),
-            ((100, (("GPU-1", 0),)),),
-            id="the-claims-own-for-one-request",
-        ),
-        pytest.param(
-            [
-                opaque(
-                    sharing={
-                        "strategy": "MPS",
-                        "mpsConfig": {
-                            "defaultActiveThreadPercentage": 50,
-                            "defaultPinnedDeviceMemoryLimit": "2Gi",
-                            "defaultPerDevicePinnedMemoryLimit": {"1": "1Gi"},
-                        },
-                    }
-                )
-            ],
-            (),
-            ((50, (("GPU-0", 2048), ("GPU-1", 1024))),),
-            id="one-daemon-for-a-configuration",
-        ),
-    ],
-)
-def test_what_configurations_come_to(configs: Any, slices: Any, daemons: Any) -> None:
-    devices = {each.name: each for each in published(2)}
-    given = status({"request": "a"}, {"request": "b", "device": "gpu-1"}, config=configs)
-    decided = prepare(REF, "u-1", given, ClaimGround("n", devices, DeviceHolds(), mps_root="/mps"))
-    assert isinstance(decided, PreparedClaim)
-    assert decided.slices == slices
-    seen = [(d.threads_percent, tuple((m.uuid, m.limit_mib) for m in d.devices)) for d in decided.daemons]
-    assert tuple(seen) == daemons
-    assert [d.resource for d in decided.daemons] == [daemon_name("u-1", n) for n in range(len(daemons))]
-
-
-MIXED = {
-    "gpu-0": PublishedDevice("gpu-0", "GPU-0", {"type": "gpu"}),
-    "gpu-1": PublishedDevice("gpu-1", "GPU-1", {"type": "gpu"}),
-    "gpu-2-mig-1": PublishedDevice("gpu-2-mig-1", "MIG-1", {"type": "mig"}),
-}
-MPS: Any = {"sharing": {"strategy": "MPS"}}
-SHORT: Any = {"sharing": {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Short"}}}
-LARGE: Any = {"request": "gpu/large"}
-SMALL: Any = {"request": "gpu/small", "device": "gpu-2-mig-1"}
-
-
-@pytest.mark.parametrize(
-    ("results", "configs", "expected"),
-    [
-        pytest.param([LARGE], [opaque(requests=["gpu"], **SHORT)], ["GPU-0 SHORT"], id="by-its-request"),
-        pytest.param(
-            [LARGE], [opaque(requests=["gpu/large"], **SHORT)], ["GPU-0 SHORT"], id="by-its-own-name"
-        ),
-        pytest.param([LARGE], [opaque(requests=["gpu/small"], **SHORT)], [], id="of-another-alternative"),
-        pytest.param([LARGE], [opaque(requests=["gpu/l", "large"], **SHORT)], [], id="of-no-request"),
-        pytest.param(
-            [SMALL],
-            [opaque(requests=["gpu"], **SHORT), opaque("MigDeviceConfig", requests=["gpu"], **MPS)],
-            ["MIG-1 MPS"],
-            id="each-type-of-device-has-its-own-under-the-requests-name",
-        ),
-        pytest.param(
-            [SMALL],
-            [opaque(requests=["gpu/small"], **SHORT)],
-            "GpuConfig is not for the request gpu/small, which has a mig",
-            id="of-another-type-under-the-alternatives-name",
-        ),
-        pytest.param(
-            [LARGE],
-            [opaque(requests=["gpu"], **MPS), opaque(requests=["gpu/large"], **SHORT)],
-            ["GPU-0 SHORT"],
-            id="an-alternatives-own-after-that-of-all",
-        ),
-        pytest.param(
-            [LARGE],
-            [opaque(requests=["gpu/large"], **MPS), opaque(requests=["gpu/large"], **SHORT)],
-            "config[0] about the request gpu/large; keep one of the two",
-            id="two-for-one-alternative",
-        ),
-        pytest.param(
-            [LARGE, {**LARGE, "device": "gpu-1"}, {"request": "gpu/large", "device": "gpu-2-mig-1"}],
-            [opaque(**SHORT), opaque("MigDeviceConfig", **MPS)],
-            ["GPU-0 SHORT", "GPU-1 SHORT", "MIG-1 MPS"],
-            id="a-request-with-devices-of-both-types",
-        ),
-    ],
-)
-def test_which_configuration_an_alternative_gets(results: Any, configs: Any, expected: Any) -> None:
-    ground = ClaimGround("n", MIXED, DeviceHolds(), mps_root="/mps")
-    decided = prepare(REF, "u-1", status(*results, config=configs), ground)
-    if isinstance(decided, Reason):
-        assert decided.message.endswith(expected)
-        return
-    assert isinstance(decided, PreparedClaim)
-    assert {device.request for device in decided.devices} == {"gpu"}
-    assert all("/" not in device_name(decided, device) for device in decided.devices)
-    slices = [f"{each.uuid} {each.interval.name}" for each in decided.slices]
-    assert [
-        *slices,
-        *(f"{each.uuid} MPS" for daemon in decided.daemons for each in daemon.devices),
-    ] == expected

@@ -1,0 +1,134 @@
+"""Pods that count devices for which a DeviceClass stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.claim_objects import (
+    ANY,
+    DRIVER,
+    Body,
+    claim,
+    device,
+    device_class,
+    explained,
+    node,
+    pod,
+    replicas_with_claims,
+    resource_slice,
+)
+from tonnage.diagnose.explain.replicas.answers import explain_together
+from tonnage.model.reasons.pod.claims import ClaimNotAllocatable
+from tonnage.model.verdict import Verdict
+from tonnage.reading.documents import (
+    snapshot_from_documents,
+)
+from tonnage.reading.manifests import added_manifests
+
+
+def by_count(count: int, resource: str = "nvidia.com/gpu", init: int = 0) -> Body:
+    """A pod that asks for devices by count, and for more of them before it starts."""
+
+    def asking(amount: int) -> Body:
+        amounts = {resource: str(amount), "cpu": "1"}
+        return {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}
+
+    inits = {"initContainers": [{**asking(init), "name": "before"}]} if init else {}
+    return pod(containers=[asking(count)], **inits)
+
+
+def plugged(name: str, gpus: int) -> Body:
+    """A node whose device plugin offers GPUs, or has offered some."""
+    body = node(name)
+    amounts = {**body["status"]["allocatable"], "nvidia.com/gpu": str(gpus)}
+    body["status"] = {"allocatable": amounts, "capacity": amounts}
+    return body
+
+
+NAMED = {**ANY, "spec": {**ANY["spec"], "extendedResourceName": "nvidia.com/gpu"}}
+TWO = resource_slice("a", device("gpu-0"), device("gpu-1"))
+FREE_TWO = "container-0-request-1: wants 3 of class gpu, 2 left"
+
+
+@pytest.mark.parametrize(
+    ("objects", "version", "says"),
+    [
+        pytest.param([node("a"), TWO, NAMED, by_count(2)], "1.36", None, id="claims give them"),
+        pytest.param([node("a"), TWO, NAMED, by_count(3)], "1.36", FREE_TWO, id="too few"),
+        pytest.param([plugged("a", 0), TWO, NAMED, by_count(2)], "1.36", None, id="its plugin has none"),
+        pytest.param(
+            [plugged("a", 1), TWO, NAMED, by_count(2)], "1.36", "asks 2 nvidia.com/gpu, the whole node has 1",
+            id="the node's plugin comes first",
+        ),
+        pytest.param(
+            [node("a"), TWO, ANY, by_count(2)], "1.36", "the node does not offer nvidia.com/gpu",
+            id="no class of that name",
+        ),
+        pytest.param(
+            [node("a"), TWO, ANY, by_count(2, "deviceclass.resource.kubernetes.io/gpu")], "1.36", None,
+            id="by the class's own name",
+        ),
+        pytest.param([node("a"), TWO, NAMED, by_count(1)], "1.35", None, id="1.35 with the gate"),
+        pytest.param(
+            [node("a"), TWO, ANY, by_count(1, "deviceclass.resource.kubernetes.io/gpu")], "1.35",
+            "the node does not offer deviceclass.resource.kubernetes.io/gpu", id="1.35 without the gate",
+        ),
+        pytest.param(
+            [node("a"), TWO, NAMED, claim("held", held="a/gpu-0", by="t"), by_count(2)], "1.36",
+            "gpu-0 in use by claim ml/held of t", id="a claim has one",
+        ),
+        pytest.param(
+            [node("a"), TWO, NAMED, by_count(1, init=3)], "1.36",
+            "each request can be met alone, but not all of them at once", id="init containers lack one",
+        ),
+        pytest.param([node("a"), TWO, NAMED, by_count(1, init=2)], "1.36", None, id="init containers fit"),
+    ],
+)  # fmt: skip
+def test_a_class_may_stand_for_what_a_pod_counts(objects: list[Body], version: str, says: str | None) -> None:
+    explanation = explained(*objects, version=version)
+    if says is None:
+        assert (explanation.verdict, explanation.placement.node) == (Verdict.FITS, "a"), explanation.message
+    else:
+        assert explanation.verdict is not Verdict.FITS
+        assert says in "; ".join(reason.message for reason in explanation.nodes[0].reasons)
+
+
+def test_of_two_classes_for_a_resource_the_later_counts_then_the_first_by_name() -> None:
+    def cls(name: str, created: str, selector: str) -> Body:
+        body = device_class(name, selector)
+        body["spec"]["extendedResourceName"] = "nvidia.com/gpu"
+        return {**body, "metadata": {**body["metadata"], "creationTimestamp": created}}
+
+    none, every = "false", f"device.driver == '{DRIVER}'"
+    early, late = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+    later = explained(
+        node("a"), TWO, cls("a", early, none), cls("b", late, every), by_count(1), version="1.36"
+    )
+    first = explained(
+        node("a"), TWO, cls("a", early, none), cls("b", early, every), by_count(1), version="1.36"
+    )
+    assert (later.verdict, first.verdict) == (Verdict.FITS, Verdict.NEVER)
+
+
+def test_nodes_with_alike_devices_answer_alike_and_each_names_who_has_its_own() -> None:
+    names = [f"n{index}" for index in range(4)]
+    slices = [resource_slice(name, device("gpu-0"), device("gpu-1")) for name in names]
+    held = [claim(f"of-{name}", held=f"{name}/gpu-0", by=f"pod-{name}") for name in names]
+    answer = explained(*map(node, names), *slices, *held, NAMED, by_count(2), version="1.36")
+    messages = [verdict.reasons[0].message for verdict in answer.nodes]
+    assert messages == [
+        "claim ml/p-extended-resources, request container-0-request-1: wants 2 of class gpu, 1 left "
+        f"(gpu-0 in use by claim ml/of-{name} of pod-{name})"
+        for name in names
+    ]
+
+
+def test_replicas_that_count_devices_share_what_claims_have() -> None:
+    replicas = replicas_with_claims(3, 1)[2]
+    template = by_count(1)["spec"]
+    replicas["spec"]["template"]["spec"] = {"containers": template["containers"]}
+    cluster = snapshot_from_documents([node("a"), TWO, NAMED], server_version="1.36")
+    manifests, snapshot = added_manifests([replicas], cluster, "ml")
+    [answer] = explain_together(manifests, snapshot)
+    assert answer.counts is not None
+    assert (answer.counts.fit, answer.nodes[0].reasons[0].code) == (2, ClaimNotAllocatable.code)

@@ -1,0 +1,118 @@
+"""Claims of unusual shape: alternatives, all devices, constraints over requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.claim_objects import (
+    ANY,
+    DRIVER,
+    Body,
+    device,
+    dynamic,
+    explained,
+    node,
+    pod,
+    resource_slice,
+)
+from tonnage.model.verdict import Verdict
+
+
+def asking(*requests: Body, constraints: Any = ()) -> Body:
+    body = {"devices": {"requests": [*requests], "constraints": [*constraints]}}
+    return dynamic("ResourceClaim", "mine", body)
+
+
+def one_of(name: str, *parts: Body) -> Body:
+    return {"name": name, "firstAvailable": [{"deviceClassName": "gpu", **part} for part in parts]}
+
+
+def exact(name: str, **exactly: Any) -> Body:
+    return {"name": name, "exactly": {"deviceClassName": "gpu", **exactly}}
+
+
+THREE = resource_slice("a", device("g0", model="H100"), device("g1", model="A10"), device("g2", model="A10"))
+OF_MODEL = f"{DRIVER}/model"
+NONE = [{"cel": {"expression": "false"}}]
+TOGETHER = "each request can be met alone, but not all of them at once"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "version", "message", "remedy"),
+    [
+        pytest.param(
+            asking(one_of("x", {"name": "big", "count": 9}, {"name": "small"}), exact("y", count=3)), "1.36",
+            TOGETHER, "ask for 2 of 3 devices in request y of claim ml/mine",
+            id="an alternative that is met is not at fault",
+        ),
+        pytest.param(
+            asking(one_of("x", {"name": "big", "count": 9}, {"name": "odd", "selectors": NONE})),
+            "1.36",
+            "request x/big: wants 9 of class gpu, 3 left; claim ml/mine, request x/odd: wants 1",
+            "ask for 3 of 9 devices in request x/big of claim ml/mine; or change the selector in request x/",
+            id="no alternative is met",
+        ),
+        pytest.param(
+            asking(exact("y", count=3), constraints=[{"distinctAttribute": OF_MODEL}]), "1.36",
+            f"do not meet distinctAttribute {OF_MODEL}", "or ask for 2 of 3 devices in request y",
+            id="values that differ",
+        ),
+        pytest.param(
+            asking(exact("y", count=2), constraints=[{"distinctAttribute": OF_MODEL}]), "1.35",
+            "the scheduler cannot allocate the claim at all: claim ml/mine, constraint #0: empty constraint",
+            "remove distinctAttribute, or turn on DRAConsumableCapacity", id="without the gate for that",
+        ),
+        pytest.param(
+            asking(exact("y", count=2), constraints=[{"matchAttribute": "x.y/z"}]), "1.36",
+            "do not meet matchAttribute x.y/z, which 3 of them do not have", "remove the constraint on x.y/z",
+            id="an attribute that no device has",
+        ),
+        pytest.param(
+            asking(exact("y", allocationMode="All"), constraints=[{"matchAttribute": OF_MODEL}]), "1.36",
+            "cannot add device gpu.example.com/a/g1 because a claim constraint would not be satisfied",
+            "ask for a count instead of allocationMode: All", id="all, and alike",
+        ),
+        pytest.param(
+            asking(exact("y", count=40)), "1.36", "exceeds the claim limit of 32",
+            "ask for at most 32 devices in a claim", id="too many for a claim",
+        ),
+        pytest.param(
+            asking(exact("y", capacity={"requests": {f"{DRIVER}/memory": "1Gi"}})), "1.36",
+            f"g0, g1, g2 without the capacity {DRIVER}/memory", "change the capacity",
+            id="a capacity misnamed",
+        ),
+        pytest.param(
+            asking(exact("y", capacity={"requests": {"memory": "900Gi"}})), "1.36",
+            "too little memory left of g0, g1, g2", "change the capacity memory", id="more than a device has",
+        ),
+        pytest.param(
+            asking(exact("y", capacity={"requests": {"memory": "1Gi"}})), "1.35",
+            "has capacity requests, but the DRAConsumableCapacity feature is disabled",
+            "remove capacity from the request, or turn on DRAConsumableCapacity",
+            id="capacity without the gate",
+        ),
+    ],
+)  # fmt: skip
+def test_claims_of_unusual_shape(wanted: Body, version: str, message: str, remedy: str) -> None:
+    answer = explained(node("a"), THREE, ANY, wanted, pod("mine"), version=version)
+    reasons = (*answer.reasons, *answer.nodes[0].reasons)
+    assert answer.verdict is Verdict.NEVER
+    assert message in "; ".join(reason.message for reason in reasons)
+    assert remedy in "; ".join((*(r.remedy for r in reasons), *(r.action for r in answer.remedies)))
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        asking(exact("y", allocationMode="All", adminAccess=True)),
+        asking(
+            exact("y"), exact("z", count=2), constraints=[{"requests": ["z"], "matchAttribute": OF_MODEL}]
+        ),
+        asking(one_of("x", {"name": "big", "count": 9}, {"name": "all", "allocationMode": "All"})),
+    ],
+    ids=["all for an administrator", "a constraint on one request", "all as an alternative"],
+)
+def test_claims_of_unusual_shape_that_fit(wanted: Body) -> None:
+    assert explained(node("a"), THREE, ANY, wanted, pod("mine"), version="1.36").placement.node == "a"
