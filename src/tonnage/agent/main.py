@@ -159,12 +159,11 @@ def _context(
     started: asyncio.Event,
 ) -> AgentContext:
     from tonnage.agent.context import AgentContext
-    from tonnage.agent.events import NodeEvents
     from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.loop.performer import Performer
 
     performer = Performer(ports)
-    events = NodeEvents(options.node_name, performer if ports.api is not None else None, clock)
+    events = _events(options, ports.api, clock)
     counters = metrics or AgentMetrics(clock)
     assert ports.checkpoints is not None
     return AgentContext(
