@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tonnage import __version__
 from tonnage.adapters.checkpoints import FolderCheckpoints
@@ -41,8 +41,14 @@ _LOG: Final = logging.getLogger(__name__)
 _SERVE_S: Final = 2.0
 """After this all the rest is begun even if kubelet took no registration: it may be waiting for the probes."""
 _LOOK_S: Final = 0.1
-Listening = tuple[socket.socket | None, socket.socket | None, ClaimSockets | None]
-"""Where the agent's own metrics, those of devices and claims are served already; None: nowhere."""
+
+
+class OpenSockets(NamedTuple):
+    """Where the agent's own metrics, those of devices and claims are served already; None: nowhere."""
+
+    metrics: socket.socket | None
+    device_metrics: socket.socket | None
+    claims: ClaimSockets | None
 
 
 class TextOutput(Protocol):
@@ -109,7 +115,7 @@ async def run_agent(
                     assert exporting is not None
                     await run_exporter(options.exporter, context, backend, exporting, options.root)
                 else:
-                    await _run(options, ports, context, (listening, exporting, early))
+                    await _run(options, ports, context, OpenSockets(listening, exporting, early))
             except BaseExceptionGroup as group:
                 raise first_error(group) from None
 
@@ -159,12 +165,11 @@ def _context(
     started: asyncio.Event,
 ) -> AgentContext:
     from tonnage.agent.context import AgentContext
-    from tonnage.agent.events import NodeEvents
     from tonnage.agent.metrics.counters import AgentMetrics
     from tonnage.loop.performer import Performer
 
     performer = Performer(ports)
-    events = NodeEvents(options.node_name, performer if ports.api is not None else None, clock)
+    events = _events(options, ports.api, clock)
     counters = metrics or AgentMetrics(clock)
     assert ports.checkpoints is not None
     return AgentContext(
@@ -172,7 +177,7 @@ def _context(
     )
 
 
-async def _run(options: AgentOptions, ports: ActionPorts, context: AgentContext, pages: Listening) -> None:
+async def _run(options: AgentOptions, ports: ActionPorts, context: AgentContext, opened: OpenSockets) -> None:
     """Make and run the loops; whatever ends them, let go of sockets, driver and connections."""
     from tonnage.adapters.boot import boot_id
     from tonnage.adapters.kubelet.device_holders import KubeletFiles
@@ -211,7 +216,7 @@ async def _run(options: AgentOptions, ports: ActionPorts, context: AgentContext,
     features = NodeFeatures(context, board, MachineFiles(options.root), sinks_of(options, context))
     layout = await layout_of(_mig_permits(options, ports), context, board, backend, devices, ledger)
     claims = await node_claims(
-        *(options, context, board, ledger), ClaimParts(pages[2], spec_folder, backend, devices.rescan)
+        *(options, context, board, ledger), ClaimParts(opened.claims, spec_folder, backend, devices.rescan)
     )
     status = publisher_of(options, context, board, backend, kubelet_holds)
     software = _software(options, context, board)
@@ -225,8 +230,8 @@ async def _run(options: AgentOptions, ports: ActionPorts, context: AgentContext,
             group.create_task(_begin(context))
             group.create_task(_serve_dumps(options, context, board))
             probes = Probes(context.metrics, board, backend, plugin.unregistered)
-            group.create_task(_answer(pages[0], context, probes, sockets.streams))
-            group.create_task(_export(options, context, board, backend, pages[1]))
+            group.create_task(_answer(opened.metrics, context, probes, sockets.streams))
+            group.create_task(_export(options, context, board, backend, opened.device_metrics))
     finally:
         # The driver last: kubelet gets no answer out of a closed one.
         for closing in (sockets, kubelet_holds, daemons, backend):

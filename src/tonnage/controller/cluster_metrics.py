@@ -107,9 +107,8 @@ class ClusterCollector:
             self._version = await self._source.server_version()
             for kind in CLUSTER_METRICS_KINDS:
                 if kind.kind not in self._copies and (copy := await self._begin(kind)) is not None:
-                    self._followers[kind.kind] = group.create_task(
-                        copy.run()
-                    )  # at once: the next kind may not be answered
+                    # At once: the next kind may not be answered.
+                    self._followers[kind.kind] = group.create_task(copy.run())
         except ClusterError as error:
             self._failures += 1
             self._why = self._why and str(error)  # what was read stands until its copies are stale

@@ -9,10 +9,10 @@ from tonnage.model.actions.cluster import ApplyObject
 from tonnage.model.catalog.nvidia_kinds import DEFINITIONS, SERIAL, SERIAL_NOTE, labelled_definition
 from tonnage.model.errors import ApiError
 from tonnage.model.json_access import text
+from tonnage.model.kubernetes.scrape_target import PART_OF
 from tonnage.ports.kubernetes import KubernetesReader
 from tonnage.wire.kinds import CUSTOM_RESOURCE
 
-_PART: Final = "app.kubernetes.io/part-of"
 _MOST_DIGITS: Final = 9
 
 
@@ -26,7 +26,7 @@ async def upgrade_definitions(api: KubernetesReader, performer: Performer) -> No
             if error.code != 404:
                 raise
         else:
-            if there.labels.get(_PART) != "tonnage" or not _is_older(there.annotations.get(SERIAL_NOTE, "0")):
+            if PART_OF not in there.labels.items() or not _is_older(there.annotations.get(SERIAL_NOTE, "0")):
                 continue
         await performer.perform(ApplyObject.of(body))
 

@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from tonnage.controller.context import ControllerContext
+from tonnage.controller.operator.node_pods import delete_pod
 from tonnage.controller.options import ControllerOptions
 from tonnage.decide.cluster.operate.claimed_devices import TEMPLATE
-from tonnage.decide.cluster.operate.node_pod import OF_NODE
+from tonnage.decide.cluster.operate.node_pod import OF_NODE, SeenPod
 from tonnage.decide.cluster.operate.probe import PROBE
 from tonnage.decide.cluster.operate.refusals import is_refusal
 from tonnage.decide.cluster.operate.validation import APP
@@ -126,14 +127,11 @@ async def _clean_nodes(context: ControllerContext, *, divides: bool) -> None:
 
 async def _delete_pods(app: str, context: ControllerContext) -> None:
     """Pods of an app that the controller ran once at nodes."""
-    namespace, performer = context.operator_namespace, context.performer
-    for pod in (await context.api.list(POD, namespace=namespace, label_selector=f"app={app}")).items:
+    pods = await context.api.list(POD, namespace=context.operator_namespace, label_selector=f"app={app}")
+    for pod in pods.items:
         if OF_NODE in pod.metadata.annotations and not pod.metadata.deletion_timestamp:
-            gone = DeleteObject("Pod", pod.metadata.name, pod.metadata.uid, namespace)
-            with passing_over(404, 409):
-                reading = context.api.get(POD, pod.metadata.name, namespace)
-                _, sight = await performer.look(gone.subject, reading)
-                await performer.perform(gone, sight)
+            with passing_over(409):
+                await delete_pod(context, SeenPod(pod.metadata.name, pod.metadata.uid))
 
 
 async def _delete_template(context: ControllerContext) -> None:

@@ -22,7 +22,7 @@ def lines(metrics: ClaimMetrics) -> list[str]:
 
 async def test_requests_devices_and_failures_have_the_names_of_nvidias_driver() -> None:
     clock = VirtualClock()
-    metrics = ClaimMetrics("n", clock)
+    metrics = ClaimMetrics("n", clock, lambda: [prepared("gpu-0", "gpu-1-mig-1g5gb-19-4"), prepared("gpu-2")])
     with metrics.request(PREPARE):
         assert 'nvidia_dra_requests_inflight{driver="gpu.nvidia.com",operation="prepare"} 1.0' in lines(
             metrics
@@ -30,7 +30,6 @@ async def test_requests_devices_and_failures_have_the_names_of_nvidias_driver() 
         await asyncio.gather(clock.sleep(0.3), clock.advance(0.3))
     metrics.failed(PREPARE, "claimed-device-held")
     metrics.failed(UNPREPARE, "HardwareError")
-    metrics.holds([prepared("gpu-0", "gpu-1-mig-1g5gb-19-4"), prepared("gpu-2")])
     driver = 'driver="gpu.nvidia.com"'
     shown = lines(metrics)
     for line in (

@@ -73,7 +73,7 @@ async def test_a_claim_that_ends_does_not_reset_the_time_slice_of_one_that_begin
     context: Any = SimpleNamespace(clock=SystemClock(), performer=SimpleNamespace(perform=perform))
     inventory = SimpleNamespace(devices=[SimpleNamespace(uuid="GPU-1")])
     board: Any = SimpleNamespace(inventory=SimpleNamespace(value=inventory))
-    book: Any = SimpleNamespace(claims=claims, boot="")
+    book: Any = SimpleNamespace(current_claims=lambda: tuple(claims.values()))
     both = ClaimSharing(context, board, book)
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         group.create_task(both.end(ends))

@@ -25,6 +25,7 @@ from tonnage.adapters.snapshots.kinds import CapturedKind
 from tonnage.adapters.snapshots.redact import Level, Redactor
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.scrape_target import PART_OF
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.model.names import is_subdomain
 from tonnage.model.redaction import REDACTED
@@ -35,7 +36,7 @@ MOST_PODS: Final = 300
 """Of both namespaces together; those that are not ready come first."""
 _LONGEST_LOG: Final = 256 * 1024
 _MOST_LOGS: Final = 32 << 20
-_OURS: Final = "app.kubernetes.io/part-of=tonnage"
+_OURS: Final = "=".join(PART_OF)
 _IN_MEMORY: Final = 8 << 20
 _SECRET: Final = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
@@ -208,7 +209,7 @@ class _Bundle:
     def close(self) -> BundleIndex:
         """Write the index, and end the archive."""
         index = BundleIndex([*self._index.files], [*self._index.missing])
-        text = json.dumps(index_json(index, self._order), indent=1, sort_keys=False)
+        text = json.dumps(index_json(index, self._order), indent=1)
         self._add("index.json", io.BytesIO(f"{text}\n".encode()))
         self._tar.close()
         return index

@@ -64,8 +64,8 @@ class ClaimPartitions:
         """What is made for other claims, by `namespace/name`."""
         return {
             str(noted.claim): tuple(device.partition for device in noted.devices if device.partition)
-            for noted in self._book.claims.values()
-            if noted.claim.uid != uid and noted.boot == self._book.boot
+            for noted in self._book.current_claims()
+            if noted.claim.uid != uid
         }
 
     async def _with_part(self, device: PreparedDevice) -> PreparedDevice:

@@ -70,21 +70,17 @@ class ClaimPreparation:
         self._sharing = ways.sharing
         self._partitions = ways.partitions
         self._complaints: dict[str, str] = {}
-        self._metrics = ClaimMetrics(context.node, context.clock)
-        self._metrics.holds(book.current_claims())
+        self._metrics = ClaimMetrics(context.node, context.clock, book.current_claims)
         context.metrics.claims = self._metrics
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimAnswer]:
         with self._metrics.request(PREPARE):
             answers = await asyncio.gather(*map(self._answer, claims))
-        self._metrics.holds(self.book.current_claims())
         return {claim.uid: answer for claim, answer in zip(claims, answers, strict=True)}
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         with self._metrics.request(UNPREPARE):
-            answers = {claim.uid: await self._unprepare(claim) for claim in claims}
-        self._metrics.holds(self.book.current_claims())
-        return answers
+            return {claim.uid: await self._unprepare(claim) for claim in claims}
 
     async def _answer(self, claim: ClaimRef) -> ClaimAnswer:
         try:

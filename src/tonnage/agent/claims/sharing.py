@@ -71,20 +71,21 @@ class ClaimSharing:
 
     def _needed(self, sliced: SlicedDevice, prepared: PreparedClaim) -> bool:
         """Whether another claim with a part of the GPU has the same time slice."""
-        others = (other for other in self._book.claims.values() if other.claim.uid != prepared.claim.uid)
-        return any(sliced in other.slices and other.boot == self._book.boot for other in others)
+        return any(
+            sliced in other.slices and other.claim.uid != prepared.claim.uid
+            for other in self._book.current_claims()
+        )
 
     def over(self, uid: str) -> None:
         """The claim is no longer in the book."""
         self._ending.discard(uid)
 
     def _publish(self) -> None:
-        claims = self._book.claims.values()
         self._board.claim_daemons.publish(
             daemons_of_claims(
                 prepared.daemons
-                for prepared in claims
-                if prepared.boot == self._book.boot and prepared.claim.uid not in self._ending
+                for prepared in self._book.current_claims()
+                if prepared.claim.uid not in self._ending
             )
         )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from tonnage.agent.events import NodeEvents
 from tonnage.agent.holds.claim_book import CHECKPOINT
@@ -35,7 +35,7 @@ class StandbyPorts:
 
     sockets: Callable[[], EarlySockets]
     peek: Callable[[str], bytes | None]
-    answer_probes: Callable[[Missing], Awaitable[None]]
+    answer_probes: Callable[[Missing], Coroutine[Any, Any, None]]
     events: NodeEvents
 
 
@@ -95,7 +95,7 @@ class ClaimStandby:
         events = self._ports.events
         async with asyncio.TaskGroup() as group:
             group.create_task(events.run())
-            group.create_task(self._answer_probes())
+            group.create_task(self._ports.answer_probes(lambda: self._problems))
             complaint = ""
             while True:
                 try:
@@ -108,9 +108,6 @@ class ClaimStandby:
                     _LOG.warning("the agent before is still needed: node=%s why=%s", self._node, why)
                     events.post("Warning", "AgentUpdateWaits", f"the agent's update waits: {why}")
                 await next_beat(self._clock)
-
-    async def _answer_probes(self) -> None:
-        await self._ports.answer_probes(lambda: self._problems)
 
     async def _look(self) -> tuple[str, ...]:
         """Serve if the one before does; what it is still needed for. Raises HardwareError."""

@@ -55,26 +55,25 @@ class ClaimBook:
 
     def uids(self) -> dict[str, str]:
         """By `namespace/name`, the uid of the claim that holds devices under it."""
-        return {str(noted.claim): uid for uid, noted in self._claims.items() if noted.boot == self.boot}
+        return {str(noted.claim): noted.claim.uid for noted in self.current_claims()}
 
     def partitions(self) -> frozenset[Partition]:
         """MIG devices that were made for claims of this boot, or are being made."""
         return frozenset(
             device.partition
-            for noted in self._claims.values()
+            for noted in self.current_claims()
             for device in noted.devices
-            if noted.boot == self.boot and device.partition is not None
+            if device.partition is not None
         )
 
     def shared(self) -> dict[str, tuple[SharedUse, ...]]:
         """By uuid, the claims of this boot that have parts of a GPU."""
         uses: dict[str, tuple[SharedUse, ...]] = {}
-        for noted in self._claims.values():
+        for noted in self.current_claims():
             intervals = {sliced.uuid: sliced.interval for sliced in noted.slices}
             for uuid in dict.fromkeys(device.uuid for device in noted.devices if device.share):
-                if noted.boot == self.boot:
-                    use = SharedUse(str(noted.claim), intervals.get(uuid))
-                    uses[uuid] = (*uses.get(uuid, ()), use)
+                use = SharedUse(str(noted.claim), intervals.get(uuid))
+                uses[uuid] = (*uses.get(uuid, ()), use)
         return uses
 
     async def restore(self) -> bool:

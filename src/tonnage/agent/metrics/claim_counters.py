@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -20,20 +20,22 @@ _BUCKETS_S: Final = tuple(0.05 * 2**n for n in range(9))
 PREPARE: Final = "prepare"
 UNPREPARE: Final = "unprepare"
 _OPERATIONS: Final = (PREPARE, UNPREPARE)
-_TYPES: Final = ("gpu", "mig")
 
 
 class ClaimMetrics:
-    """Counts since the driver was made; every change is made on the event loop."""
+    """Counts since the driver was made; every change is made on the event loop.
 
-    def __init__(self, node: str, clock: Clock) -> None:
+    `claims` are those that are prepared at the time.
+    """
+
+    def __init__(self, node: str, clock: Clock, claims: Callable[[], Iterable[PreparedClaim]]) -> None:
         self._node = node
         self._clock = clock
+        self._claims = claims
         self._counts = {operation: [0] * (len(_BUCKETS_S) + 1) for operation in _OPERATIONS}
         self._sums_s = dict.fromkeys(_OPERATIONS, 0.0)
         self._inflight = dict.fromkeys(_OPERATIONS, 0)
         self._errors: Counter[tuple[str, str]] = Counter()
-        self._prepared = dict.fromkeys(_TYPES, 0)
 
     @contextmanager
     def request(self, operation: str) -> Iterator[None]:
@@ -52,12 +54,6 @@ class ClaimMetrics:
         """A claim of a call was refused; `kind` is a reason's code, or the class of an error."""
         self._errors[operation, kind] += 1
 
-    def holds(self, claims: Iterable[PreparedClaim]) -> None:
-        """These are prepared now."""
-        names = [device.device for claim in claims for device in claim.devices]
-        parts = sum("-mig-" in name for name in names)
-        self._prepared = {"gpu": len(names) - parts, "mig": parts}
-
     def families(self) -> Iterator[MetricFamily]:
         """All of it, in the order of the page."""
         labels = ("driver", "operation")
@@ -74,7 +70,10 @@ class ClaimMetrics:
         inflight = tuple(((DRIVER, operation), float(self._inflight[operation])) for operation in _OPERATIONS)
         text = "DRA prepare and unprepare requests that are not answered yet."
         yield Metric(MetricKind.GAUGE, f"{_PREFIX}requests_inflight", text, labels, inflight)
-        prepared = tuple(((self._node, DRIVER, kind), float(count)) for kind, count in self._prepared.items())
+        devices = [device.device for claim in self._claims() for device in claim.devices]
+        parts = sum("-mig-" in device for device in devices)
+        by_type = {"gpu": len(devices) - parts, "mig": parts}
+        prepared = tuple(((self._node, DRIVER, kind), float(count)) for kind, count in by_type.items())
         owners = ("node", "driver", "device_type")
         text = "Devices that claims of this node have."
         yield Metric(MetricKind.GAUGE, f"{_PREFIX}prepared_devices", text, owners, prepared)

@@ -30,9 +30,8 @@ class SoftwareWatch:
             return
         await self._context.started.wait()
         for beat in count():
-            await next_beat(
-                self._context.clock
-            )  # first, too: to look loads modules, which the status waits for
+            # Before the first look, too: it loads modules, which the status would wait for.
+            await next_beat(self._context.clock)
             if beat % _BEATS == 0:
                 node_runtime, policies = await self._files.look(), await self._files.policies()
                 host = await self._files.host()

@@ -11,7 +11,7 @@ from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.cordons import with_cordon
 from tonnage.controller.operator.driver_images import ImageBook
 from tonnage.controller.operator.leaving_pods import LeavingPods
-from tonnage.controller.operator.node_loop import PolicyInForce
+from tonnage.controller.operator.node_loop import PolicyInForce, reports_of
 from tonnage.decide.cluster.operate.drivers.daemon_set import (
     COMPONENT,
     DRIVER_COMPONENT,
@@ -30,7 +30,7 @@ from tonnage.decide.cluster.operate.drivers.rollout import (
 )
 from tonnage.decide.cluster.operate.drivers.states import FAILURE, UNDER_WAY, UpgradeState
 from tonnage.decide.cluster.operate.drivers.upgrade import left_paused, upgrade_steps
-from tonnage.loop.informer import Delta, Informer, Key
+from tonnage.loop.informer import Informer, Key
 from tonnage.loop.refusals import passing_over
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.actions.cluster import PatchDriverStatus, PatchNode
@@ -44,9 +44,8 @@ from tonnage.reading.driver_policy import (
     nvidia_driver_policy,
     standing_daemon_set,
 )
-from tonnage.reading.gpu_status import is_news
-from tonnage.wire.kinds import CLUSTER_POLICY, DAEMON_SET, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER, POD
-from tonnage.wire.objects import DaemonSet, NodeGPUStatus, Pod
+from tonnage.wire.kinds import CLUSTER_POLICY, DAEMON_SET, NODE, NVIDIA_DRIVER, POD
+from tonnage.wire.objects import DaemonSet, Pod
 
 _ALL: Final = "all"
 _SOON_S: Final = 0.25
@@ -67,8 +66,7 @@ class DriverLoop:
         self._policy = PolicyInForce(self._cluster_policies)
         self._drivers = context.copies.of(NVIDIA_DRIVER, self._changed)
         self._nodes = context.copies.of(NODE, self._changed)
-        self._reports = context.copies.of(NODE_GPU_STATUS)
-        self._reports.subscribe(self._report_changed)
+        self._reports = reports_of(context, self._changed)
         namespace = context.operator_namespace
         self._sets: Informer[DaemonSet] = Informer(
             *(context.api, DAEMON_SET, context.clock),
@@ -109,10 +107,6 @@ class DriverLoop:
 
     def _changed(self, _key: Key) -> None:
         self._queue.add_after(_ALL, _SOON_S)
-
-    def _report_changed(self, change: Delta[NodeGPUStatus]) -> None:
-        if is_news(change.before, change.after):
-            self._queue.add_after(_ALL, _SOON_S)
 
     async def _reconcile(self, _key: str) -> float:
         self._context.counters.turned("drivers")

@@ -7,27 +7,21 @@ from collections.abc import Callable
 from typing import Final
 
 from tonnage.controller.context import ControllerContext
-from tonnage.controller.operator.node_loop import PolicyInForce
+from tonnage.controller.operator.node_loop import PolicyInForce, reports_of
 from tonnage.decide.cluster.operate.gpu_cluster import gpu_cluster_status
 from tonnage.decide.cluster.operate.node_readiness import gpu_nodes
-from tonnage.loop.informer import Delta, Informer, Key
+from tonnage.loop.informer import Informer, Key
 from tonnage.loop.refusals import or_none
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.actions.cluster import PatchGpuClusterStatus
 from tonnage.model.json import JsonObject
 from tonnage.reading.gpu_policy import gpu_cluster_from, operated_node_from
-from tonnage.reading.gpu_status import is_news
-from tonnage.wire.kinds import CLUSTER_POLICY, GPU_CLUSTER, NODE, NODE_GPU_STATUS
+from tonnage.wire.kinds import CLUSTER_POLICY, GPU_CLUSTER, NODE
 from tonnage.wire.nvidia import GpuCluster
-from tonnage.wire.objects import NodeGPUStatus
 
 _ALL: Final = "all"
 _SOON_S: Final = 1.0
 _AGAIN_S: Final = 60.0
-
-
-def _nothing() -> None:
-    return None
 
 
 class GpuClusterLoop:
@@ -35,12 +29,11 @@ class GpuClusterLoop:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self.on_change: Callable[[], object] = _nothing
+        self.on_change: Callable[[], None] = lambda: None
         self._queue: WorkQueue[str] = WorkQueue(context.clock)
         self._policy = PolicyInForce(context.copies.of(CLUSTER_POLICY, self._changed))
         self._nodes = context.copies.of(NODE, self._changed)
-        self._reports = context.copies.of(NODE_GPU_STATUS)
-        self._reports.subscribe(self._report_changed)
+        self._reports = reports_of(context, self._changed)
         self._clusters: Informer[GpuCluster] = Informer(
             context.api, GPU_CLUSTER, context.clock, on_change=self._cluster_changed
         )
@@ -74,10 +67,6 @@ class GpuClusterLoop:
 
     def _changed(self, _key: Key) -> None:
         if len(self._clusters):
-            self._queue.add_after(_ALL, _SOON_S)
-
-    def _report_changed(self, change: Delta[NodeGPUStatus]) -> None:
-        if len(self._clusters) and is_news(change.before, change.after):
             self._queue.add_after(_ALL, _SOON_S)
 
     async def _reconcile(self, _key: str) -> float:

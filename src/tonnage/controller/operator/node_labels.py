@@ -5,10 +5,8 @@ from __future__ import annotations
 from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.node_loop import NodeLoop
 from tonnage.decide.cluster.operate.node_metadata import metadata_changes
-from tonnage.loop.informer import Delta, key_of
 from tonnage.model.actions.cluster import PatchNode
 from tonnage.model.json_access import mappings
-from tonnage.wire.kinds import NODE_GPU_STATUS
 from tonnage.wire.objects import NodeGPUStatus
 
 
@@ -16,15 +14,7 @@ class NodeLabelLoop(NodeLoop):
     """Looks at a node when it or the number of its devices changes, and at all when a policy does."""
 
     def __init__(self, context: ControllerContext) -> None:
-        super().__init__(context)
-        self._reports = context.copies.of(NODE_GPU_STATUS)
-        self._reports.subscribe(self._report_changed)
-
-    def _report_changed(self, change: Delta[NodeGPUStatus]) -> None:
-        if _devices(change.before) != _devices(change.after):
-            report = change.after or change.before
-            assert report is not None
-            self._queue.add(key_of(report)[1])
+        super().__init__(context, lambda before, after: _devices(before) != _devices(after))
 
     async def _reconcile(self, name: str) -> float | None:
         self._context.counters.turned("node-labels")

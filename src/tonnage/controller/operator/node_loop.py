@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Final
 
 from tonnage.controller.context import ControllerContext
@@ -13,11 +14,27 @@ from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.reading.gpu_policy import gpu_policy_from
 from tonnage.reading.gpu_status import is_news
-from tonnage.wire.kinds import CLUSTER_POLICY, NODE
+from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
 from tonnage.wire.nvidia import ClusterPolicy
 from tonnage.wire.objects import NodeGPUStatus
 
 _WORKERS: Final = 4
+ReportDifference = Callable[[NodeGPUStatus | None, NodeGPUStatus | None], bool]
+
+
+def reports_of(
+    context: ControllerContext, changed: Callable[[Key], None], differs: ReportDifference = is_news
+) -> Informer[NodeGPUStatus]:
+    """The agents' reports; `changed` is called for those that differ from before: a heartbeat does not."""
+    reports = context.copies.of(NODE_GPU_STATUS)
+
+    def on_change(change: Delta[NodeGPUStatus]) -> None:
+        report = change.after or change.before
+        if report is not None and differs(change.before, change.after):
+            changed(key_of(report))
+
+    reports.subscribe(on_change)
+    return reports
 
 
 class PolicyInForce:
@@ -37,14 +54,15 @@ class PolicyInForce:
 
 
 class NodeLoop(ABC):
-    """Looks at a node when it changes or is put in the queue, and at all nodes when a policy changes."""
+    """Looks at a node when it or its report changes, and at all nodes when a policy does."""
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, report_differs: ReportDifference = is_news) -> None:
         self._context = context
         self._queue: WorkQueue[str] = WorkQueue(context.clock)
         self._nodes = context.copies.of(NODE, self._node_changed)
         self._policy = PolicyInForce(context.copies.of(CLUSTER_POLICY, self._policy_changed))
         """Called, it is the policy that counts."""
+        self._reports = reports_of(context, self._node_changed, report_differs)
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -59,12 +77,6 @@ class NodeLoop(ABC):
 
     def _node_changed(self, key: Key) -> None:
         self._queue.add(key[1])
-
-    def _report_changed(self, change: Delta[NodeGPUStatus]) -> None:
-        """A heartbeat is no change."""
-        report = change.after or change.before
-        if report is not None and is_news(change.before, change.after):
-            self._queue.add(key_of(report)[1])
 
     def _policy_changed(self, _key: Key) -> None:
         self._add_all()

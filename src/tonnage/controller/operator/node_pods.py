@@ -8,8 +8,8 @@ from typing import Any, Final
 from tonnage.controller.context import ControllerContext
 from tonnage.decide.cluster.operate.node_pod import OF_NODE, SeenPod
 from tonnage.loop.informer import Delta, Informer
+from tonnage.loop.refusals import passing_over
 from tonnage.model.actions.cluster import DeleteObject
-from tonnage.model.errors import ApiError
 from tonnage.reading.object_parts import moment
 from tonnage.wire.kinds import POD
 from tonnage.wire.objects import Pod
@@ -35,15 +35,12 @@ def is_full(pods: Iterable[Pod], app: str) -> bool:
 
 
 async def delete_pod(context: ControllerContext, pod: SeenPod) -> None:
-    """Take it away; one that is gone is."""
+    """Take it away, unless it is gone."""
     gone = DeleteObject("Pod", pod.name, pod.uid, context.operator_namespace)
-    try:
+    with passing_over(404):
         reading = context.api.get(POD, pod.name, context.operator_namespace)
         _, sight = await context.performer.look(gone.subject, reading)
         await context.performer.perform(gone, sight)
-    except ApiError as error:
-        if error.code != 404:
-            raise
 
 
 def seen_pod(pod: Pod | None) -> SeenPod | None:

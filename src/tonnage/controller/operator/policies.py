@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tonnage.controller.context import ControllerContext
+from tonnage.controller.operator.node_loop import reports_of
 from tonnage.controller.operator.operand_sets import OperandLoop
 from tonnage.decide.cluster.operate.plugin_configs import (
     ConfigCopy,
@@ -19,7 +20,7 @@ from tonnage.decide.cluster.operate.plugin_configs import (
 )
 from tonnage.decide.cluster.operate.policy_status import in_force, judged, status_of
 from tonnage.decide.cluster.operate.refusals import is_refusal, refusal_conditions
-from tonnage.loop.informer import Delta, Informer, Key
+from tonnage.loop.informer import Informer, Key
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.actions.cluster import ApplyConfigMap, PatchPolicyStatus
 from tonnage.model.errors import ApiError
@@ -27,10 +28,9 @@ from tonnage.model.gpu_policy import ConfigMapChoice, GpuPolicy, PolicyState, Se
 from tonnage.model.json import JsonObject
 from tonnage.model.names import AGENTS_CONFIG, AGENTS_COUNTERS, AGENTS_LAYOUTS
 from tonnage.reading.gpu_policy import config_map_from, gpu_policy_from
-from tonnage.reading.gpu_status import is_news
-from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, NODE, NODE_GPU_STATUS
+from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, NODE
 from tonnage.wire.nvidia import ClusterPolicy
-from tonnage.wire.objects import ConfigMap, NodeGPUStatus
+from tonnage.wire.objects import ConfigMap
 
 if TYPE_CHECKING:
     from tonnage.controller.operator.drivers import DriverLoop
@@ -66,7 +66,7 @@ class PolicyLoop:
         self._queue: WorkQueue[str] = WorkQueue(context.clock)
         self._policies = context.copies.of(CLUSTER_POLICY, self._changed)
         context.copies.of(NODE, self._changed)
-        context.copies.of(NODE_GPU_STATUS).subscribe(self._report_changed)
+        reports_of(context, self._changed)
         self._named = self._config_maps(context.operator_namespace)
         self._agents = (
             self._named
@@ -96,10 +96,6 @@ class PolicyLoop:
 
     def _changed(self, _key: Key) -> None:
         self._queue.add_after(_ALL, _SOON_S)
-
-    def _report_changed(self, change: Delta[NodeGPUStatus]) -> None:
-        if is_news(change.before, change.after):
-            self._queue.add_after(_ALL, _SOON_S)
 
     async def _reconcile(self, _key: str) -> float:
         context = self._context

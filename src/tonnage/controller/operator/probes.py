@@ -12,7 +12,6 @@ from tonnage.decide.cluster.operate.probe import PROBE, PROBED_BOOT, probe_step
 from tonnage.loop.informer import Informer
 from tonnage.model.actions.cluster import ApplyObject, PatchNode
 from tonnage.reading.gpu_policy import operated_node_from
-from tonnage.wire.kinds import NODE_GPU_STATUS
 from tonnage.wire.objects import Pod
 
 _SOON_S: Final = 5.0
@@ -23,8 +22,6 @@ class ProbeLoop(NodeLoop):
 
     def __init__(self, context: ControllerContext, pods: Informer[Pod]) -> None:
         super().__init__(context)
-        self._reports = context.copies.of(NODE_GPU_STATUS)
-        self._reports.subscribe(self._report_changed)
         self._pods = pods
         tell_nodes(pods, PROBE.app, self._queue.add)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from tonnage.controller.context import ControllerContext
-from tonnage.controller.operator.node_loop import PolicyInForce
+from tonnage.controller.operator.node_loop import PolicyInForce, reports_of
 from tonnage.decide.cluster.operate.rejected_pods import (
     CONDITION,
     bare_pods_condition,
@@ -23,7 +23,7 @@ from tonnage.model.gpu_policy import RejectedPod
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mappings, text
 from tonnage.reading.gpu_policy import operated_node_from, rejected_pod_from
-from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS, POD
+from tonnage.wire.kinds import CLUSTER_POLICY, NODE, POD
 from tonnage.wire.objects import Pod
 
 _ALL: Final = "all"
@@ -41,7 +41,7 @@ class RejectedPodLoop:
         self._queue: WorkQueue[str] = WorkQueue(context.clock)
         self._policy = PolicyInForce(context.copies.of(CLUSTER_POLICY, self._changed))
         self._nodes = context.copies.of(NODE, self._changed)
-        self._reports = context.copies.of(NODE_GPU_STATUS, self._changed)
+        self._reports = reports_of(context, self._changed)
         self._failed: Informer[Pod] = Informer(
             *(context.api, POD, context.clock), field_selector=_FAILED, on_change=self._changed
         )

@@ -27,7 +27,6 @@ from tonnage.model.names import VALIDATED
 from tonnage.model.operands import DEPLOY
 from tonnage.model.validation import NodeStage, NodeValidation, Outcome, StageResult
 from tonnage.reading.gpu_policy import operated_node_from
-from tonnage.wire.kinds import NODE_GPU_STATUS
 from tonnage.wire.objects import Node, Pod, Taint
 
 _SOON_S: Final = 5.0
@@ -39,8 +38,6 @@ class ValidationLoop(NodeLoop):
 
     def __init__(self, context: ControllerContext, pods: Informer[Pod]) -> None:
         super().__init__(context)
-        self._reports = context.copies.of(NODE_GPU_STATUS)
-        self._reports.subscribe(self._report_changed)
         self._pods = pods
         tell_nodes(pods, APP, self._queue.add)
 
