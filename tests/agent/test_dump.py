@@ -24,6 +24,7 @@ from tonnage.agent.main import run_agent
 from tonnage.agent.options import STATE, AgentOptions
 from tonnage.agent.status.body import status_of
 from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
+from tonnage.decide.node.claims.offer import ClaimOffer
 from tonnage.decide.node.labels.node_labels import node_labels
 from tonnage.decide.node.ledger import LedgerEntry
 from tonnage.decide.node.mig.desired_layout import MigWish, wish_for
@@ -31,6 +32,7 @@ from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.errors import HardwareError
 from tonnage.model.mig.hooks import HostWork
 from tonnage.model.names import GPU
+from tonnage.model.reasons.gpu.claim_serving import ClaimDriverRegistered, ServingReason
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import NODE
 from tonnage.wire.objects import Node, NodeSpec, ObjectMeta
@@ -191,3 +193,25 @@ def test_a_dump_of_another_version_is_refused() -> None:
     dump["version"] = VERSION + 1
     with pytest.raises(ValueError, match=f"version {VERSION + 1}, not {VERSION}"):
         dump_in(json.dumps(dump).encode())
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [None, ClaimDriverRegistered(message="another driver", socket="/a.sock")],
+    ids=["claims are served", "another driver is there"],
+)
+def test_claims_are_replayed_with_what_keeps_them_from_being_served(refusal: ServingReason | None) -> None:
+    clock = VirtualClock()
+    board = NodeBoard.blank(clock)
+    board.claims.publish(ClaimOffer((), refusal))
+    dump = dump_of(board, clock, node="n", agent="1")
+    assert board_of(dump_in(dump), clock).claims.value == ClaimOffer((), refusal)
+
+
+def test_a_dump_with_a_reason_that_nobody_gives_is_refused() -> None:
+    clock = VirtualClock()
+    board = NodeBoard.blank(clock)
+    board.claims.publish(ClaimOffer((), ClaimDriverRegistered(message="a", socket="b")))
+    dump = dump_of(board, clock, node="n", agent="1").replace(b"claim-driver-registered", b"x")
+    with pytest.raises(ValueError, match="no reason of the driver for claims: 'x'"):
+        board_of(dump_in(dump), clock)

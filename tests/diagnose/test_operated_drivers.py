@@ -16,6 +16,7 @@ from tonnage.model.drivers.daemon_set import StandingDaemonSet
 from tonnage.model.drivers.node import DEPLOY_DRIVER, GROUP_LABEL, DriverNode, DriverPod, HostSystem
 from tonnage.model.drivers.policy import DriverOwner, DriverOwnerKind, DriverPolicy, ImageFields
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.reasons.cluster.drivers import DriverPolicyRefused
 
 NAME = "nvidia-driver-daemonset-ubuntu22.04"
 HOST = HostSystem("ubuntu", "22.04", driver_owner="container", nouveau_bound=0)
@@ -66,7 +67,7 @@ def test_nodes_that_something_stands_against_are_named_and_in_no_group() -> None
     outlook = driver_outlook(DriverCluster([policy("2")], [node("a"), bound, unknown]))
     [group] = outlook.groups
     assert group.nodes == ("a",)
-    assert [(problem.node, problem.check) for problem in outlook.problems] == [
+    assert [(problem.node, problem.condition) for problem in outlook.problems] == [
         ("b", "NouveauBound"),
         ("c", "SystemUnknown"),
     ]
@@ -77,7 +78,9 @@ def test_a_policy_that_is_not_followed_says_why_and_daemon_sets_without_nodes_go
     seen = cluster("2", "1")
     refused = replace(policy("2"), problem="spec.driver: x")
     outlook = driver_outlook(replace(seen, policies=[refused], nodes=[]))
-    assert (outlook.groups, outlook.conflicts, outlook.unused) == ((), ("spec.driver: x",), (NAME,))
+    [conflict] = outlook.conflicts
+    assert isinstance(conflict, DriverPolicyRefused)
+    assert (outlook.groups, conflict.message, outlook.unused) == ((), "spec.driver: x", (NAME,))
 
 
 def test_the_outlook_in_lines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.labels.node_labels import PublishedLabels
 from tonnage.decide.node.mig.desired_layout import MigWish
 from tonnage.decide.node.offer import NodeOffer, offer_of, plan_of
+from tonnage.model.devices.claims import PublishedDevice
 from tonnage.model.devices.health import SeenXid
 from tonnage.model.devices.inventory import Inventory, Sample
 from tonnage.model.devices.mps import MpsDaemon, MpsState
@@ -27,11 +28,12 @@ from tonnage.model.node.condition_report import ConditionReport
 from tonnage.model.node.machine import Machine
 from tonnage.model.node.software import NodeSoftware
 from tonnage.model.node.telemetry import PodIdentity
+from tonnage.model.reasons.gpu.claim_serving import REASONS, ServingReason
 from tonnage.ports.clock import Clock
 from tonnage.wire.decode import decoded_json
 from tonnage.wire.objects import Node, NodeSpec, ObjectMeta
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Another one after every change that a reader of the version before would misread."""
 T = TypeVar("T")
 
@@ -64,6 +66,21 @@ class OfferFacts(msgspec.Struct, frozen=True):
     problems: tuple[str, ...]
 
 
+class DumpedReason(msgspec.Struct, frozen=True):
+    """A reason by its code."""
+
+    code: str
+    message: str
+    facts: Mapping[str, str]
+
+
+class ClaimFacts(msgspec.Struct, frozen=True):
+    """The GPUs that are offered as claims, and why none can be had."""
+
+    devices: tuple[PublishedDevice, ...]
+    refusal: DumpedReason | None = None
+
+
 class BoardFacts(msgspec.Struct, frozen=True):
     """The board's topics under their own names: see `NodeBoard`."""
 
@@ -91,7 +108,7 @@ class BoardFacts(msgspec.Struct, frozen=True):
     labels: DumpedFact[PublishedLabels | None]
     parts_off: DumpedFact[frozenset[str]] = DumpedFact(frozenset())
     restarts: DumpedFact[Mapping[str, str]] = DumpedFact({})
-    claims: DumpedFact[ClaimOffer | None] = DumpedFact(None)
+    claims: DumpedFact[ClaimFacts | None] = DumpedFact(None)
     claim_daemons: DumpedFact[tuple[MpsDaemon, ...]] = DumpedFact(())
 
 
@@ -122,11 +139,15 @@ def dump_in(text: bytes) -> NodeDump:
 
 
 def board_of(dump: NodeDump, clock: Clock) -> NodeBoard:
-    """The board that was dumped, as of now by this clock. What the node offers is decided anew."""
+    """The board that was dumped, as of now by this clock. What the node offers is decided anew.
+
+    Raises ValueError: a reason in it is unknown.
+    """
     facts, now = dump.facts, clock.monotonic()
     dumped: dict[str, DumpedFact[Any]] = msgspec.structs.asdict(facts)
     values: dict[str, Any] = {name: fact.value for name, fact in dumped.items()}
     values["holds"] = DeviceHolds.of(facts.holds.value.holds, settled=facts.holds.value.known)
+    values["claims"] = None if facts.claims.value is None else _claim_offer(facts.claims.value)
     values["offer"] = None if facts.offer.value is None else _offer(facts)
     if (node_facts := facts.node.value) is not None:
         meta = ObjectMeta(name=dump.node, labels=dict(node_facts.labels))
@@ -179,6 +200,24 @@ def _offer(facts: BoardFacts) -> NodeOffer | None:
     return offer_of(inventory, config, plan_of(inventory, config, mps), held, mps)
 
 
+def _dumped_reason(refusal: ServingReason | None) -> DumpedReason | None:
+    if refusal is None:
+        return None
+    return DumpedReason(refusal.code, refusal.message, {key: str(v) for key, v in refusal.facts.items()})
+
+
+def _claim_offer(claims: ClaimFacts) -> ClaimOffer:
+    """Raises ValueError: no driver gives that reason."""
+    dumped = claims.refusal
+    if dumped is None:
+        return ClaimOffer(claims.devices)
+    cls = next((cls for cls in REASONS if cls.code == dumped.code), None)
+    if cls is None:
+        raise ValueError(f"no reason of the driver for claims: {dumped.code[:60]!r}")
+    refusal = msgspec.convert({"message": dumped.message, **dumped.facts}, cls)
+    return ClaimOffer(claims.devices, refusal)
+
+
 def _shown(value: Any) -> Any:
     """A fact as it is shown: without what may be secret, and what follows from other facts."""
     match value:
@@ -186,6 +225,8 @@ def _shown(value: Any) -> Any:
             return replace(value, choice=replace(value.choice, text=""))
         case MigWish():
             return replace(value, host=HostWork())
+        case ClaimOffer():
+            return ClaimFacts(value.devices, _dumped_reason(value.refusal))
         case Node():
             return DumpedNode(value.metadata.labels, value.spec.unschedulable)
         case DeviceHolds():

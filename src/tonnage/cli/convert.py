@@ -53,7 +53,7 @@ def command(common: Common, files: tuple[str, ...], as_diff: bool, write: bool) 
     _show(converted, common, as_diff=as_diff, write=write)
     if read.problems or len(converted) < len(sheets):
         return 2
-    return int(any(part.why for text in converted for part in text.objects))
+    return int(any(part.refusal for text in converted for part in text.objects))
 
 
 def _show(converted: Sequence[ConvertedText], common: Common, *, as_diff: bool, write: bool) -> None:
@@ -64,8 +64,8 @@ def _show(converted: Sequence[ConvertedText], common: Common, *, as_diff: bool, 
                 "file": text.sheet.name,
                 "subject": part.subject,
                 "version": part.version,
-                "converted": not part.why,
-                "why": part.why or None,
+                "converted": part.refusal is None,
+                "why": None if part.refusal is None else part.refusal.message,
                 "comments_lost": part.anew,
             }
             for text in converted
@@ -75,8 +75,10 @@ def _show(converted: Sequence[ConvertedText], common: Common, *, as_diff: bool, 
         return
     for text in converted:
         for part in text.objects:
-            if part.why or write:
-                say(f"{part.subject}: {part.why or f'{part.version} converted to v1'}", err=True)
+            if part.refusal is not None or write:
+                converted_to = f"{part.version} converted to v1"
+                outcome = part.refusal.message if part.refusal is not None else converted_to
+                say(f"{part.subject}: {outcome}", err=True)
             if part.anew:
                 say(f"{part.subject}: written anew; comments of its document are lost", err=True)
         if as_diff:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from tonnage.decide.cluster.operate.drivers.daemon_set import group_digest
 from tonnage.decide.cluster.operate.drivers.groups import DriverGroup
-from tonnage.decide.cluster.operate.drivers.preflight import PreflightProblem
 from tonnage.decide.cluster.operate.drivers.rollout import (
     DriverCluster,
     DriverRollout,
@@ -16,6 +15,7 @@ from tonnage.decide.cluster.operate.drivers.rollout import (
 )
 from tonnage.model.drivers.node import DriverNode
 from tonnage.model.json import JsonObject
+from tonnage.model.reasons.cluster.drivers import DriverReason, PreflightReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class DriverOutlook:
     """
 
     groups: tuple[DriverGroupView, ...] = ()
-    problems: tuple[PreflightProblem, ...] = ()
-    conflicts: tuple[str, ...] = ()
+    problems: tuple[PreflightReason, ...] = ()
+    conflicts: tuple[DriverReason, ...] = ()
     unused: tuple[str, ...] = ()
 
     def to_json(self) -> JsonObject:
@@ -65,14 +65,14 @@ class DriverOutlook:
             "preflight": [
                 {
                     "node": problem.node,
-                    "check": problem.check.value,
+                    "check": problem.condition,
                     "message": problem.message,
                     "remedy": problem.remedy,
                     "blocks": problem.blocks,
                 }
                 for problem in self.problems
             ],
-            "conflicts": list(self.conflicts),
+            "conflicts": [refusal.message for refusal in self.conflicts],
             "removed": list(self.unused),
         }
 
@@ -108,11 +108,10 @@ def driver_outlook(cluster: DriverCluster) -> DriverOutlook:
         if policy.enabled
         for problem in problems_for(policy, _nodes_of(policy.owner, plan), plan)
     ]
-    conflicts = [policy.problem for policy in cluster.policies if policy.enabled and policy.problem]
     return DriverOutlook(
         tuple(view for view in views if view.nodes),
         tuple(sorted(problems, key=lambda problem: (not problem.blocks, not problem.node, problem.node))),
-        tuple(dict.fromkeys((*conflicts, *plan.assigned.problems.values()))),
+        tuple({refusal.message: refusal for refusal in plan.assigned.refused.values()}.values()),
         tuple(deleted.name for deleted in plan.delete),
     )
 

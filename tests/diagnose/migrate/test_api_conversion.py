@@ -141,7 +141,7 @@ def converted(text: str) -> ConvertedText:
 def test_the_text_keeps_comments_and_order(before: str, after: str) -> None:
     text = converted(before)
     assert text.text == dedent(after)
-    assert not any(part.why or part.anew for part in text.objects)
+    assert not any(part.refusal or part.anew for part in text.objects)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,10 @@ def test_json_stays_json() -> None:
 def test_what_is_not_converted_stays_and_says_why(version: str, kind: str, why: str) -> None:
     text = converted(f"apiVersion: resource.k8s.io/{version}\nkind: {kind}\nmetadata: {{name: a}}\n")
     assert text.text == text.sheet.text
-    assert [why in part.why for part in text.objects] == [True]
+    [part] = text.objects
+    assert part.refusal is not None
+    assert why in part.refusal.message
+    assert (part.refusal.version, part.refusal.kind) == (f"resource.k8s.io/{version}", kind)
 
 
 @pytest.mark.parametrize("version", ["resource.k8s.io/v1", "v1", "apps/v1"])

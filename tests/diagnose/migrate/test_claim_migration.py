@@ -145,7 +145,7 @@ def test_product_and_memory_move_into_a_class_and_all_else_stays_to_the_letter()
 def test_what_labels_say_of_a_gpu_becomes_a_selector(spec: str, clauses: list[str]) -> None:
     text = pod(spec)
     migration = only(text)
-    assert migration.why == ""
+    assert migration.refusal is None
     assert list(migration.class_selectors) == ([DRIVER, *clauses] if clauses else [])
     left = yaml.load(text.text.split("---\n")[-1], yaml.CSafeLoader)["spec"]
     assert not {"affinity", "nodeSelector"} & left.keys()
@@ -202,7 +202,9 @@ def test_what_a_claim_cannot_say_stays_and_is_noted(spec: str, note: str) -> Non
 )
 def test_what_cannot_be_claimed_stays_as_it_is(resources: str, why: str) -> None:
     text = pod("", resources)
-    assert why in only(text).why
+    refusal = only(text).refusal
+    assert refusal is not None
+    assert why in refusal.message
     assert text.text == text.sheet.text
 
 
@@ -373,7 +375,9 @@ def test_the_text_says_what_the_patch_says() -> None:
 )
 def test_a_text_that_cannot_be_edited_stays_as_it_is(manifest: str, why: str) -> None:
     text = migrated(manifest)
-    assert why in only(text).why
+    refusal = only(text).refusal
+    assert refusal is not None
+    assert why in refusal.message
     assert text.text == text.sheet.text
     assert text.objects == ()
 

@@ -13,7 +13,7 @@ from tonnage.agent.claims.preparation import ClaimPreparation
 from tonnage.agent.claims.publisher import SlicePublisher
 from tonnage.agent.claims.sweep import ClaimSweep
 from tonnage.agent.context import AgentContext
-from tonnage.decide.node.claims.offer import ClaimOffer, serving_obstacle
+from tonnage.decide.node.claims.offer import ClaimOffer, serving_delay, serving_obstacle
 from tonnage.decide.node.claims.slices import CounterShape, counter_shape, desired_specs
 from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.claims import PublishedDevice
@@ -97,21 +97,22 @@ class ClaimDriver:
             return
         serves = self._sockets.present()
         other = await self._sockets.other() if devices or serves else ""
-        obstacle, unreadable = serving_obstacle(other, self._slices.foreign), self._book.unreadable
-        why = obstacle.message if obstacle is not None else ""
-        if why or not (devices or self._book.uids() or unreadable):
+        refusal, unreadable = serving_obstacle(other, self._slices.foreign), self._book.unreadable
+        if refusal is not None or not (devices or self._book.uids() or unreadable):
             if serves:
                 await self._sockets.close()
-                _LOG.info("claims not served any more: node=%s why=%s", self._node, why or "none is offered")
+                why = refusal.message if refusal is not None else "none is offered"
+                _LOG.info("claims not served any more: node=%s why=%s", self._node, why)
         elif not serves:
             await self._sockets.serve(self._preparation, self._health.reports)
             _LOG.info("claims served: node=%s devices=%d", self._node, len(devices))
         registered = self._sockets.registered()
-        why = why or unreadable or registered or ""
-        if self._board.config_confirmed.value and (why or not devices or registered is not None):
-            self._slices.show(() if why else self._specs(devices))
-        self._board.claims.publish(ClaimOffer(devices, why))
-        self._complain(why)
+        refusal = refusal or serving_delay(unreadable, registered)
+        shown = refusal is not None or not devices or registered is not None
+        if self._board.config_confirmed.value and shown:
+            self._slices.show(() if refusal is not None else self._specs(devices))
+        self._board.claims.publish(ClaimOffer(devices, refusal))
+        self._complain(refusal.message if refusal is not None else "")
 
     def _specs(self, devices: tuple[PublishedDevice, ...]) -> tuple[JsonObject, ...]:
         """What slices should say, by what the server keeps and what release the node is of."""

@@ -123,7 +123,7 @@ def _resources(offer: NodeOffer) -> list[ResourceStatus]:
 def _claims(offer: ClaimOffer) -> ClaimsStatus:
     return ClaimsStatus.model_construct(
         driver=DRIVER,
-        reason=offer.why[:_LONGEST_TEXT],
+        reason="" if offer.refusal is None else offer.refusal.message[:_LONGEST_TEXT],
         devices=[
             ClaimDeviceStatus.model_construct(
                 name=device.name,

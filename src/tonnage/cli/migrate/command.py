@@ -82,7 +82,7 @@ def _status(
     if read.problems or len(migrated) < len(sheets):
         return 2
     every = [migration for text in migrated for migration in text.migrations]
-    left = any(migration.why for migration in every) or not every
+    left = any(migration.refusal for migration in every) or not every
     return int(left or any(not comparison.proven for comparison in compared.values()))
 
 
@@ -119,7 +119,7 @@ def _compared(migrated: Sequence[MigratedText], ground: Ground) -> dict[int, Dev
 
     compared: dict[int, DeviceComparison] = {}
     for migration in (migration for text in migrated for migration in text.migrations):
-        if migration.why:
+        if migration.refusal is not None:
             continue
         site = migration.site
         document = migration.after()
@@ -170,8 +170,8 @@ def _show(
 
 
 def _lines(migration: ClaimMigration, comparison: DeviceComparison | None) -> Iterator[str]:
-    if migration.why:
-        yield f"{migration.subject}: stays as it is: {migration.why}"
+    if migration.refusal is not None:
+        yield f"{migration.subject}: stays as it is: {migration.refusal.message}"
         return
     requests = ", ".join(
         f"{request.count} of class {request.device_class}{f' ({request.profile})' if request.profile else ''}"
@@ -187,8 +187,8 @@ def _json(text: MigratedText, migration: ClaimMigration, comparison: DeviceCompa
     return {
         "file": text.sheet.name,
         "subject": migration.subject,
-        "migrated": not migration.why,
-        "why": migration.why or None,
+        "migrated": migration.refusal is None,
+        "why": None if migration.refusal is None else migration.refusal.message,
         "notes": [*migration.notes],
         "objects": [*migration.objects()],
         "patch": _patch(migration),
@@ -213,8 +213,8 @@ def _show_patches(migrated: Sequence[MigratedText]) -> None:
             say("EOF")
         for migration in text.migrations:
             manifest = migration.site.manifest
-            if migration.why:
-                say(f"# {migration.subject}: stays as it is: {migration.why}")
+            if migration.refusal is not None:
+                say(f"# {migration.subject}: stays as it is: {migration.refusal.message}")
             elif manifest.kind == "Pod":
                 say(f"# {migration.subject}: a pod cannot be changed: delete it, and apply the new file")
             else:

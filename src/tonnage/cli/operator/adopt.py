@@ -193,7 +193,7 @@ def _step_words(step: AdoptionStep) -> tuple[str, str]:
     if isinstance(step, AwaitNode):
         return "wait", step.why
     if isinstance(step, RefuseNode):
-        return "refused", f"{step.why}; {step.remedy}"
+        return "refused", str(step)
     return "none", step.why
 
 

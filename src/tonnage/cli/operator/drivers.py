@@ -91,7 +91,7 @@ def show_outlook(outlook: DriverOutlook | None) -> None:
     if outlook.problems or outlook.conflicts:
         say()
         say("Before a driver is rolled out:")
-    for problem in (*outlook.conflicts, *map(str, outlook.problems)):
+    for problem in (*(conflict.message for conflict in outlook.conflicts), *map(str, outlook.problems)):
         say(line(f"  {problem}"))
 
 

@@ -41,9 +41,7 @@ async def finish_adoption(
         view = await handover.look()
         steps = {name: step for name, step in steps_to_finish(view).items() if name not in ends}
         refused = {
-            name: (NodeEnd.REFUSED, f"{step.why}; {step.remedy}")
-            for name, step in steps.items()
-            if isinstance(step, RefuseNode)
+            name: (NodeEnd.REFUSED, str(step)) for name, step in steps.items() if isinstance(step, RefuseNode)
         }
         if refused:
             others = NodeEnd.WAITS, "left as it is, since another node was refused"

@@ -225,7 +225,7 @@ class Handover:
             self._tell(course, name, f"back with NVIDIA's operator: {back}" if back else step.why)
             return
         if isinstance(step, RefuseNode):
-            course.ended[name] = NodeEnd.REFUSED, f"{step.why}; {step.remedy}"
+            course.ended[name] = NodeEnd.REFUSED, str(step)
             return
         if not self._has_turn(facts, view, course):
             return
@@ -297,7 +297,7 @@ def _is_concerned(facts: AdoptionFacts) -> bool:
 def _refusals(view: HandoverView) -> dict[str, tuple[NodeEnd, str]]:
     """Nodes that are not begun whatever happens; where there are some, nothing is changed at all."""
     refused = {
-        name: (NodeEnd.REFUSED, f"{step.why}; {step.remedy}")
+        name: (NodeEnd.REFUSED, str(step))
         for name, facts in view.nodes.items()
         if isinstance(step := next_adoption(facts), RefuseNode)
     }

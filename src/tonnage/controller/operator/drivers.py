@@ -18,6 +18,7 @@ from tonnage.decide.cluster.operate.drivers.daemon_set import (
     MANAGED_BY,
     MANAGER_NAME,
 )
+from tonnage.decide.cluster.operate.drivers.images import policy_refusal
 from tonnage.decide.cluster.operate.drivers.node_upgrade import NodeStep, UpgradingNode
 from tonnage.decide.cluster.operate.drivers.report import DriverReport, conditions_of, driver_status
 from tonnage.decide.cluster.operate.drivers.rollout import (
@@ -187,13 +188,13 @@ class DriverLoop:
                 waits[member.node.name] = f"{step.waits}; {refused}" if refused else step.waits
             if policy is not None:
                 problems = problems_for(policy, (member.node.name for member in members), plan)
-                problem = policy.problem or plan.assigned.problems.get(policy.owner.name, "")
-                reports[str(policy.owner)] = DriverReport(tuple(members), problems, waits, problem)
+                refusal = plan.assigned.refused.get(policy.owner.name)
+                reports[str(policy.owner)] = DriverReport(tuple(members), problems, waits, refusal)
         for policy in cluster.policies:
             if policy.enabled and str(policy.owner) not in reports:
-                problem = policy.problem or plan.assigned.problems.get(policy.owner.name, "")
+                refusal = plan.assigned.refused.get(policy.owner.name)
                 problems = problems_for(policy, (), plan)
-                reports[str(policy.owner)] = DriverReport(problems=problems, problem=problem)
+                reports[str(policy.owner)] = DriverReport(problems=problems, refusal=refusal)
         if reports != self._reports_by_owner:
             self._reports_by_owner = reports
             self.on_report()
@@ -248,7 +249,9 @@ class DriverLoop:
         for policy in policies:
             if policy.owner.kind is not DriverOwnerKind.NVIDIA_DRIVER:
                 continue
-            report = self._reports_by_owner.get(str(policy.owner), DriverReport(problem=policy.problem))
+            report = self._reports_by_owner.get(
+                str(policy.owner), DriverReport(refusal=policy_refusal(policy))
+            )
             namespace = self._context.operator_namespace
             status = driver_status(policy, report, namespace, now, disabled=disabled)
             current = self._drivers.get(policy.owner.name)

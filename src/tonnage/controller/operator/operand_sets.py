@@ -51,7 +51,7 @@ class OperandLoop:
         namespace = context.operator_namespace
         sets = operand_sets(policy, context.operand_image, namespace, map(seen_object, self._sets))
         refused = await self._perform(sets, DAEMON_SET, f"DaemonSets in {namespace}")
-        return problem or refused or sets.problem
+        return problem or refused or (sets.refusal.message if sets.refusal else "")
 
     def without_pods(self) -> list[RefusedRequest]:
         """DaemonSets of ours whose pods have not been made for a minute: something forbids them."""

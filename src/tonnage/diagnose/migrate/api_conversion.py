@@ -31,6 +31,7 @@ from tonnage.diagnose.migrate.text_changes import (
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.reasons.pod.migration import VersionNotConverted
 
 _GROUP: Final = "resource.k8s.io"
 V1: Final = f"{_GROUP}/v1"
@@ -53,11 +54,11 @@ _UNSET: Final = ("", False)
 
 @dataclass(frozen=True, slots=True)
 class ConvertedObject:
-    """An object of an older version. `why` it stays; `anew`: without the comments of its document."""
+    """An object of an older version, and why it stays; `anew`: without the comments of its document."""
 
     subject: str
     version: str
-    why: str = ""
+    refusal: VersionNotConverted | None = None
     anew: bool = False
 
 
@@ -82,7 +83,7 @@ def converted_text(sheet: Sheet) -> ConvertedText:
         edits += own
         objects += (
             ConvertedObject(
-                part.subject, part.api_version, "" if part in convertible else _reason(part), anew
+                part.subject, part.api_version, None if part in convertible else _refusal(part), anew
             )
             for part in parts
         )
@@ -111,10 +112,13 @@ def in_v1(value: JsonObject) -> JsonObject:
     return mapping(changed(whole, [DocumentChange(path) for path in _unset((), value)]))
 
 
-def _reason(part: ManifestObject) -> str:
+def _refusal(part: ManifestObject) -> VersionNotConverted:
+    message = f"{part.kind} is in v1 from Kubernetes 1.37 on"
     if part.kind in _KINDS:
-        return f"{part.api_version} is not known here; v1beta1 and v1beta2 are converted"
-    return f"{part.kind} is in v1 from Kubernetes 1.37 on"
+        message = f"{part.api_version} is not known here; v1beta1 and v1beta2 are converted"
+    return VersionNotConverted(
+        subject=part.subject, message=message, version=part.api_version, kind=part.kind
+    )
 
 
 def _requests(path: Path, value: JsonValue) -> Iterator[tuple[Path, JsonObject]]:

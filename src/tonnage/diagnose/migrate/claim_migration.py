@@ -28,6 +28,11 @@ from tonnage.model.devices.claims import DRIVER
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.selectors import Requirement
 from tonnage.model.names import SHARED_SUFFIX
+from tonnage.model.reasons.pod.migration import (
+    AmountNotClaimable,
+    MigrationReason,
+    ResourceNotClaimable,
+)
 
 GPU: Final = "nvidia.com/gpu"
 _MIG: Final = "nvidia.com/mig-"
@@ -81,7 +86,7 @@ class MigratedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClaimMigration:
-    """What becomes of one object. `why` it stays as it is; empty: it is migrated, and `notes` say how far.
+    """What becomes of one object. `refusal`: why it stays as it is; else `notes` say how far it is migrated.
 
     `class_selectors` are of the class `class_name`, empty where a class of the driver serves.
     """
@@ -93,7 +98,7 @@ class ClaimMigration:
     template: str = ""
     changes: tuple[DocumentChange, ...] = ()
     notes: tuple[str, ...] = ()
-    why: str = ""
+    refusal: MigrationReason | None = None
 
     @property
     def subject(self) -> str:
@@ -165,16 +170,16 @@ def _renamed(migration: ClaimMigration, name: str) -> Iterator[DocumentChange]:
 
 def _migrated(site: PodSite, products: Sequence[str]) -> ClaimMigration:
     resources = {name for _, container in site.containers() for name in _amounts(container)}
-    if why := _obstacle(resources):
-        return ClaimMigration(site, why=why)
+    if refusal := _unclaimable(site, resources):
+        return ClaimMigration(site, refusal=refusal)
     draft = _Draft(site)
     _labels(draft, products)
     device_class = _class_name(draft.clauses) if draft.clauses else ""
     claim = _free_name(
         "gpu", [str(entry.get("name")) for _, entry in mappings(site.spec.get("resourceClaims"))]
     )
-    if why := _containers(draft, device_class, claim):
-        return ClaimMigration(site, why=why)
+    if refusal := _containers(draft, device_class, claim):
+        return ClaimMigration(site, refusal=refusal)
     template = _cut(f"{_slug(site.manifest.name) or 'pod'}-gpu")
     entry: JsonObject = {"name": claim, "resourceClaimTemplateName": template}
     if isinstance(site.spec.get("resourceClaims"), list) and site.spec["resourceClaims"]:
@@ -217,16 +222,19 @@ def _amounts(container: JsonObject) -> dict[str, JsonValue]:
     return amounts
 
 
-def _obstacle(resources: set[str]) -> str:
-    """Why what is asked for cannot be claimed; empty: it can."""
+def _unclaimable(site: PodSite, resources: set[str]) -> MigrationReason | None:
+    """Why what is asked for cannot be claimed."""
     for name in sorted(resources):
         if name.endswith(SHARED_SUFFIX):
-            return f"{name} is a share of a GPU, which a claim cannot ask for in numbers"
-        if name.startswith(_OTHER_VENDORS):
-            return f"{name} is of a vendor whose driver publishes other attributes"
-        if name != GPU and not name.startswith(_MIG):
-            return f"{name} is a resource that Tonnage cannot migrate"
-    return ""
+            message = f"{name} is a share of a GPU, which a claim cannot ask for in numbers"
+        elif name.startswith(_OTHER_VENDORS):
+            message = f"{name} is of a vendor whose driver publishes other attributes"
+        elif name != GPU and not name.startswith(_MIG):
+            message = f"{name} is a resource that Tonnage cannot migrate"
+        else:
+            continue
+        return ResourceNotClaimable(subject=site.manifest.subject, message=message, resource=name)
+    return None
 
 
 def _labels(draft: _Draft, products: Sequence[str]) -> None:
@@ -287,8 +295,11 @@ def _requirements(term: JsonObject) -> Iterator[tuple[int, Requirement]]:
         yield place, Requirement(str(entry.get("key")), str(entry.get("operator")), texts)
 
 
-def _containers(draft: _Draft, device_class: str, claim: str) -> str:
-    """A request for each container with GPUs; an init container uses that of a container with as many."""
+def _containers(draft: _Draft, device_class: str, claim: str) -> MigrationReason | None:
+    """A request for each container with GPUs; an init container uses that of a container with as many.
+
+    What an amount has against it, where one is no number of devices.
+    """
     asking = [(path, spec) for path, spec in draft.site.containers() if _amounts(spec)]
     main = [(path, spec) for path, spec in asking if path[-2] == "containers"]
     for path, container in asking:
@@ -296,8 +307,7 @@ def _containers(draft: _Draft, device_class: str, claim: str) -> str:
         for resource, amount in _amounts(container).items():
             count = _count(amount)
             if count is None:
-                name, most = str(container.get("name"))[:63], f"1 to {_MOST_COUNT}"
-                return f"container {name}: {str(amount)[:40]} of {resource} is not {most} devices"
+                return _uncountable(draft.site, str(container.get("name"))[:63], resource, str(amount)[:40])
             request = _request_of_another(draft, path, container, resource, count)
             if not request:
                 request = _request_name(container, draft, alone=len(main or asking) == 1)
@@ -313,7 +323,18 @@ def _containers(draft: _Draft, device_class: str, claim: str) -> str:
             draft.added += [DocumentChange((*at, LAST), entry) for entry in entries]
         else:
             draft.added.append(DocumentChange(at, entries))
-    return ""
+    return None
+
+
+def _uncountable(site: PodSite, container: str, resource: str, amount: str) -> AmountNotClaimable:
+    message = f"container {container}: {amount} of {resource} is not 1 to {_MOST_COUNT} devices"
+    return AmountNotClaimable(
+        subject=site.manifest.subject,
+        message=message,
+        container=container,
+        resource=resource,
+        amount=amount,
+    )
 
 
 def _places_of(resource: str, path: Path, container: JsonObject) -> Iterator[Path]:

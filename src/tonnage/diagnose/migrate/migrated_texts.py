@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from tonnage.diagnose.lint.manifest_objects import items_of
+from tonnage.diagnose.lint.manifest_objects import PodSite, items_of
 from tonnage.diagnose.lint.sheet import Sheet, TextEdit
 from tonnage.diagnose.migrate.claim_migration import ClaimMigration, claim_migrations
 from tonnage.diagnose.migrate.text_changes import NotEditableError, block_lines, edited, text_edits
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import text as text_at
+from tonnage.model.reasons.pod.migration import TextNotEditable
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,12 @@ def _edits(
         except NotEditableError as error:
             why = f"its text cannot be edited: {error}"
     return [], [
-        migration if migration.why else ClaimMigration(migration.site, why=why) for migration in migrations
+        migration if migration.refusal else _unedited(migration.site, why) for migration in migrations
     ]
+
+
+def _unedited(site: PodSite, why: str) -> ClaimMigration:
+    return ClaimMigration(site, refusal=TextNotEditable(subject=site.manifest.subject, message=why))
 
 
 def _key(body: JsonObject) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from tonnage.model.reasons.cluster import operator
+from tonnage.model.reasons.cluster import adoption, drivers, operator
 from tonnage.model.reasons.gpu import allocation, claim_preparation, claim_serving, devices, mig, offers
 from tonnage.model.reasons.lint import configurations, manifests, placements
 from tonnage.model.reasons.messages import driver_symptoms, node_symptoms, symptoms
@@ -25,7 +25,17 @@ from tonnage.model.reasons.node import (
     toolkit,
     workload,
 )
-from tonnage.model.reasons.pod import admission, claims, kubelet, pods, quota, scheduling, volumes, workloads
+from tonnage.model.reasons.pod import (
+    admission,
+    claims,
+    kubelet,
+    migration,
+    pods,
+    quota,
+    scheduling,
+    volumes,
+    workloads,
+)
 from tonnage.model.reasons.reason import ManifestReason, NodeReason, Reason
 
 _ALL: Final[tuple[type[Reason], ...]] = (
@@ -43,6 +53,9 @@ _ALL: Final[tuple[type[Reason], ...]] = (
     *claim_preparation.REASONS,
     *claim_serving.REASONS,
     *operator.REASONS,
+    *drivers.REASONS,
+    *adoption.REASONS,
+    *migration.REASONS,
     *workloads.REASONS,
     *node_symptoms.REASONS,
     *manifests.REASONS,

@@ -161,7 +161,8 @@ def test_adoption_waits(facts: AdoptionFacts, words: str) -> None:
 def test_adoption_refuses_before_it_changes_anything(facts: AdoptionFacts, words: str) -> None:
     step = next_adoption(facts)
     assert isinstance(step, RefuseNode)
-    assert words in step.why
+    assert words in step.reason.message
+    assert step.reason.subject == f"Node {facts.node}"
 
 
 @pytest.mark.parametrize(

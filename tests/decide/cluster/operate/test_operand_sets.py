@@ -114,7 +114,7 @@ def test_pods_hold_nothing_and_may_nothing() -> None:
 
 def test_what_stands_is_not_written_again() -> None:
     found = sets("", *standing())
-    assert (found.applied, found.deleted, found.problem) == ((), (), "")
+    assert (found.applied, found.deleted, found.refusal) == ((), (), None)
 
 
 def test_one_that_is_not_wanted_any_more_is_deleted() -> None:
@@ -130,4 +130,6 @@ def test_another_s_of_that_name_stays_and_is_named() -> None:
     found = sets("", SeenObject("nvidia-dcgm-exporter", "u"), SeenObject("prometheus", "v"))
     assert {action.name for action in found.applied} == NAMES - {"nvidia-dcgm-exporter"}
     assert not found.deleted
-    assert found.problem.startswith("DaemonSets nvidia-dcgm-exporter in gpu-operator are another's")
+    assert found.refusal is not None
+    assert found.refusal.daemon_sets == ("nvidia-dcgm-exporter",)
+    assert found.refusal.message.startswith("DaemonSets nvidia-dcgm-exporter in gpu-operator are another's")

@@ -18,6 +18,13 @@ from tonnage.model.adoption import NOTE, PAUSED, AdoptionFacts, AdoptionNote, no
 from tonnage.model.json import JsonObject
 from tonnage.model.name_lists import listed
 from tonnage.model.operands import ADOPTED, DEPLOY
+from tonnage.model.reasons.cluster.adoption import (
+    AdoptionNoteUnreadable,
+    AdoptionReason,
+    AgentDoesNotWait,
+    AgentWithoutDevices,
+    PluginNotOfOperator,
+)
 
 _PLUGIN: Final = f"{DEPLOY}device-plugin"
 _MOST_NAMED: Final = 4
@@ -49,8 +56,15 @@ class AwaitNode:
 class RefuseNode:
     """The node is not begun, and waiting does not help."""
 
-    why: str
-    remedy: str
+    reason: AdoptionReason
+
+    @property
+    def why(self) -> str:
+        """The reason in words, without what to do."""
+        return self.reason.message
+
+    def __str__(self) -> str:
+        return f"{self.reason.message}; {self.reason.remedy}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +75,11 @@ class NodeAtRest:
 
 
 AdoptionStep: TypeAlias = ChangeNode | AwaitNode | RefuseNode | NodeAtRest
+
+
+def refuse(cause: type[AdoptionReason], facts: AdoptionFacts, message: str, remedy: str) -> RefuseNode:
+    """The step of a node with which nothing is done for this cause."""
+    return RefuseNode(cause(subject=f"Node {facts.node}", message=message, remedy=remedy))
 
 
 def next_adoption(facts: AdoptionFacts) -> AdoptionStep:
@@ -121,24 +140,22 @@ def next_release(facts: AdoptionFacts) -> AdoptionStep:
 def _begin(facts: AdoptionFacts) -> AdoptionStep:
     """The first write, once nothing stands against it."""
     if facts.note:
-        return RefuseNode(
-            f"the annotation {NOTE} cannot be read",
-            f"restore the labels {DEPLOY}* by hand, then: kubectl annotate node {facts.node} {NOTE}-",
-        )
+        remedy = f"restore the labels {DEPLOY}* by hand, then: kubectl annotate node {facts.node} {NOTE}-"
+        return refuse(AdoptionNoteUnreadable, facts, f"the annotation {NOTE} cannot be read", remedy)
     if facts.labels.get(ADOPTED) == "true" and not facts.plugin_pods:
         return NodeAtRest(_RESTS)
     agent = facts.agent
     if agent is not None and not agent.waits:
-        return RefuseNode(
-            "Tonnage's agent does not wait there, so it offers devices beside NVIDIA's plugin",
-            "helm upgrade tonnage ... --reuse-values --set adoption.enabled=true",
-        )
+        message = "Tonnage's agent does not wait there, so it offers devices beside NVIDIA's plugin"
+        remedy = "helm upgrade tonnage ... --reuse-values --set adoption.enabled=true"
+        return refuse(AgentDoesNotWait, facts, message, remedy)
     if agent is None or not agent.ready:
         return AwaitNode("Tonnage's agent is not ready", begun=False)
     if facts.report_devices is None:
         return AwaitNode("Tonnage's agent has not reported", begun=False)
     if not facts.report_devices:
-        return RefuseNode("Tonnage's agent sees no device", f"tonnage explain node {facts.node}")
+        remedy = f"tonnage explain node {facts.node}"
+        return refuse(AgentWithoutDevices, facts, "Tonnage's agent sees no device", remedy)
     if not facts.plugin_ready:
         return AwaitNode("NVIDIA's device plugin is not ready", begun=False)
     offered = {name: count for name, count in facts.allocatable.items() if count}
@@ -149,10 +166,9 @@ def _begin(facts: AdoptionFacts) -> AdoptionStep:
     if facts.labels.get(_PLUGIN, "").startswith("paused-"):
         return AwaitNode(f"{_PLUGIN} is {facts.labels[_PLUGIN]}: another change is under way", begun=False)
     if _PLUGIN not in labels:
-        return RefuseNode(
-            f"the node lacks the label {_PLUGIN}=true, so NVIDIA's operator does not run the plugin there",
-            "take that plugin off by hand",
-        )
+        lacks = f"the node lacks the label {_PLUGIN}=true"
+        message = f"{lacks}, so NVIDIA's operator does not run the plugin there"
+        return refuse(PluginNotOfOperator, facts, message, PluginNotOfOperator.advice)
     # What an agent has told of a plugin that offers something else is not told of this one.
     theirs = facts.theirs if {name for name, _ in facts.theirs} == set(offered) else frozenset()
     if theirs and (differs := _other_devices(theirs, facts.offers)):

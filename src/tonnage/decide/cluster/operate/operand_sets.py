@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +27,7 @@ from tonnage.model.operands import (
     OperandImage,
     SeenObject,
 )
+from tonnage.model.reasons.cluster.operator import OperandNamesTaken
 
 KIND: Final = "DaemonSet"
 _CLASS: Final = "RuntimeClass"
@@ -37,11 +38,11 @@ _LINES: Final = "1000"
 
 @dataclass(frozen=True, slots=True)
 class OperandSets:
-    """What to do, and why a name cannot be had; empty: all can."""
+    """What to do, and why names cannot be had."""
 
     applied: tuple[ApplyObject, ...] = ()
     deleted: tuple[DeleteObject, ...] = ()
-    problem: str = ""
+    refusal: OperandNamesTaken | None = None
 
 
 def operand_sets(
@@ -65,13 +66,16 @@ def operand_sets(
         for owned in standing.values()
         if owned.part and owned.name not in bodies
     ]
-    problem = ""
-    if others:
-        problem = (
-            f"DaemonSets {', '.join(others)} in {namespace} are another's, so no pod there follows Tonnage's"
-            f" agents; take NVIDIA's operator off the cluster, or set operands.nvidiaNames to false"
-        )
-    return OperandSets(tuple(applied), tuple(deleted), problem)
+    return OperandSets(tuple(applied), tuple(deleted), _names_taken(others, namespace) if others else None)
+
+
+def _names_taken(names: Sequence[str], namespace: str) -> OperandNamesTaken:
+    message = (
+        f"DaemonSets {', '.join(names)} in {namespace} are another's, so no pod there follows Tonnage's"
+        f" agents; {OperandNamesTaken.advice}"
+    )
+    subject = f"Namespace {namespace}"
+    return OperandNamesTaken(subject=subject, message=message, daemon_sets=tuple(names), namespace=namespace)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,32 @@ from dataclasses import dataclass
 from tonnage.model.devices.claims import DRIVER, PublishedDevice
 from tonnage.model.reasons.gpu.claim_serving import (
     ClaimDriverRegistered,
+    ClaimDriverUnregistered,
     ClaimSlicesOfAnother,
+    PreparedClaimsUnreadable,
     ServingReason,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimOffer:
-    """The GPUs that the configuration offers as claims; `why` none can be had now, empty when they can."""
+    """The GPUs that the configuration offers as claims, and why none can be had now."""
 
     devices: tuple[PublishedDevice, ...] = ()
-    why: str = ""
+    refusal: ServingReason | None = None
+
+
+def serving_delay(unreadable: str, registration: str | None) -> ServingReason | None:
+    """Why claims are not prepared, though the driver serves: what its own record and kubelet say of it.
+
+    `registration` is kubelet's word against it: empty when it has taken the driver in, None before it spoke.
+
+    >>> serving_delay("", "version not supported").code
+    'claim-driver-unregistered'
+    """
+    if unreadable:
+        return PreparedClaimsUnreadable(message=unreadable)
+    return ClaimDriverUnregistered(message=registration) if registration else None
 
 
 def serving_obstacle(socket: str, foreign_slice: str) -> ServingReason | None:

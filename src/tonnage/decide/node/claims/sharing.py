@@ -89,14 +89,12 @@ def sharing_of(
             daemons.append(_daemon(claim, len(daemons), config, uuids, ground.mps_root))
         elif config.kind != MIG_CONFIG:  # MIG devices have no interval of their own
             slices += (SlicedDevice(uuid, config.interval) for uuid in uuids)
-    if (why := _disagreement(claim, grants, slices, ground)) is not None:
-        return _refused(claim, "status.allocation.devices.config", why)
-    return tuple(slices), tuple(daemons)
+    return _disagreement(claim, grants, slices, ground) or (tuple(slices), tuple(daemons))
 
 
 def _disagreement(
     claim: ClaimRef, grants: Sequence[JsonObject], slices: Sequence[SlicedDevice], ground: ClaimGround
-) -> str | None:
+) -> ClaimConfigRefused | None:
     """Claims with parts of one GPU have one time slice: which other claim has another."""
     intervals = {sliced.uuid: sliced.interval for sliced in slices}
     for grant in grants:
@@ -104,7 +102,8 @@ def _disagreement(
         for use in ground.shared.get(uuid, ()) if text(grant, "shareID") else ():
             if use.claim != str(claim) and use.interval != intervals.get(uuid):
                 own, other = _in_words(intervals.get(uuid)), _in_words(use.interval)
-                return f"claim {use.claim} has a part of the GPU with {other}, and this one asks for {own}"
+                why = f"claim {use.claim} has a part of the GPU with {other}, and this one asks for {own}"
+                return _refused(claim, "status.allocation.devices.config", why)
     return None
 
 

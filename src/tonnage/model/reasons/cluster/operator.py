@@ -35,4 +35,14 @@ class OperatorScaledUp(OperatorReason):
     owner: str
 
 
-REASONS: Final[tuple[type[Reason], ...]] = (ConfigMapNotFollowed, OperatorScaledUp)
+@reason
+class OperandNamesTaken(OperatorReason):
+    """DaemonSets of others have the names under which operands are to be shown."""
+
+    code: ClassVar[str] = "operand-names-taken"
+    advice: ClassVar[str] = "take NVIDIA's operator off the cluster, or set operands.nvidiaNames to false"
+    daemon_sets: tuple[str, ...]
+    namespace: str
+
+
+REASONS: Final[tuple[type[Reason], ...]] = (ConfigMapNotFollowed, OperatorScaledUp, OperandNamesTaken)

@@ -1,4 +1,4 @@
-"""Why the agent serves no claims at all, though its configuration offers GPUs as claims."""
+"""Why the agent serves no claims, though its configuration offers GPUs as claims."""
 
 from __future__ import annotations
 
@@ -35,4 +35,24 @@ class ClaimSlicesOfAnother(ServingReason):
     resource_slice: str
 
 
-REASONS: Final[tuple[type[Reason], ...]] = (ClaimDriverRegistered, ClaimSlicesOfAnother)
+class PreparedClaimsUnreadable(ServingReason):
+    """The agent cannot read its record of the claims that it has prepared."""
+
+    code: ClassVar[str] = "prepared-claims-unreadable"
+    advice: ClassVar[str] = "do what the message says"
+    lasting: bool = True
+
+
+class ClaimDriverUnregistered(ServingReason):
+    """Kubelet has not taken the driver in yet, or refuses it."""
+
+    code: ClassVar[str] = "claim-driver-unregistered"
+    advice: ClassVar[str] = "wait a moment; then look at kubelet's log"
+
+
+REASONS: Final[tuple[type[ServingReason], ...]] = (
+    ClaimDriverRegistered,
+    ClaimSlicesOfAnother,
+    PreparedClaimsUnreadable,
+    ClaimDriverUnregistered,
+)

@@ -8,12 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tonnage.decide.cluster.operate.drivers.images import driver_image, problem_of, system_tag
+from tonnage.decide.cluster.operate.drivers.images import driver_image, policy_refusal, system_tag
 from tonnage.decide.kubernetes.matching import requirement_holds
 from tonnage.model.drivers.node import DEPLOY_DRIVER, DriverNode
 from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy
+from tonnage.model.reasons.cluster.drivers import (
+    DriverDefaultsConflict,
+    DriverReason,
+    DriverSelectorsConflict,
+)
 
-NAMELESS: Final = "its system is not known, so that no driver image can be named"
 _LONGEST_NAME: Final = 52
 """A name is a label's value as well, and DaemonSets add to it."""
 _UNSAFE: Final = re.compile(r"[^a-z0-9.-]+")
@@ -36,15 +40,15 @@ class DriverGroup:
 
 @dataclass(frozen=True, slots=True)
 class DriverAssignment:
-    """`groups` by node; nodes without one are in no policy, or `unknown` has why; `problems` by owner.
+    """`groups` by node; nodes without one are in no policy, or `undecided`; `refused` policies by name.
 
     `nameless` has by node the policy that selects it, where no image can be named for it.
     """
 
     groups: Mapping[str, DriverGroup] = field(default_factory=dict)
-    unknown: Mapping[str, str] = field(default_factory=dict)
+    undecided: frozenset[str] = frozenset()
     nameless: Mapping[str, DriverPolicy] = field(default_factory=dict)
-    problems: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, DriverReason] = field(default_factory=dict)
 
 
 def assignment(policies: Sequence[DriverPolicy], nodes: Iterable[DriverNode]) -> DriverAssignment:
@@ -52,36 +56,52 @@ def assignment(policies: Sequence[DriverPolicy], nodes: Iterable[DriverNode]) ->
     active = [policy for policy in policies if policy.enabled]
     special = [policy for policy in active if not policy.default]
     general = [policy for policy in active if policy.default]
-    problems = {policy.owner.name: problem for policy in active if (problem := problem_of(policy))}
+    refused = {policy.owner.name: refusal for policy in active if (refusal := policy_refusal(policy))}
+    conflicts: dict[str, DriverReason] = {}
     if len(general) > 1:
-        names = " and ".join(sorted(policy.owner.name for policy in general))
-        for policy in general:
-            problems[policy.owner.name] = f"spec.default: {names} are both default; set it in one of them"
+        conflicts |= {policy.owner.name: _defaults_conflict(policy, general) for policy in general}
     groups: dict[str, DriverGroup] = {}
-    unknown: dict[str, str] = {}
+    undecided: set[str] = set()
     nameless: dict[str, DriverPolicy] = {}
     for node in nodes:
         if node.labels.get(DEPLOY_DRIVER) not in ("true", "paused-for-driver-upgrade"):
             continue
         selecting = [policy for policy in special if _selects(policy, node)]
         if len(selecting) > 1:
-            names = " and ".join(sorted(policy.owner.name for policy in selecting))
-            why = f"{names} both select node {node.name}; make their selectors exclude each other"
-            problems |= {policy.owner.name: f"spec.nodeSelector: {why}" for policy in selecting}
-            unknown[node.name] = why
+            conflicts |= {
+                policy.owner.name: _selectors_conflict(policy, selecting, node) for policy in selecting
+            }
+            undecided.add(node.name)
         elif selecting or len(general) == 1:
             policy = (selecting or general)[0]
             group = _group(policy, node)
-            if problem := problem_of(policy):
-                unknown[node.name] = problem
+            if policy.owner.name in refused:
+                undecided.add(node.name)
             elif group is None:
-                unknown[node.name] = NAMELESS
+                undecided.add(node.name)
                 nameless[node.name] = policy
             else:
                 groups[node.name] = group
         elif general:
-            unknown[node.name] = "more than one NVIDIADriver is default"
-    return DriverAssignment(groups, unknown, nameless, problems)
+            undecided.add(node.name)
+    return DriverAssignment(groups, frozenset(undecided), nameless, {**conflicts, **refused})
+
+
+def _defaults_conflict(policy: DriverPolicy, general: Sequence[DriverPolicy]) -> DriverDefaultsConflict:
+    names = tuple(sorted(other.owner.name for other in general))
+    message = f"spec.default: {' and '.join(names)} are both default; set it in one of them"
+    return DriverDefaultsConflict(subject=str(policy.owner), message=message, drivers=names)
+
+
+def _selectors_conflict(
+    policy: DriverPolicy, selecting: Sequence[DriverPolicy], node: DriverNode
+) -> DriverSelectorsConflict:
+    names = tuple(sorted(other.owner.name for other in selecting))
+    message = (
+        f"spec.nodeSelector: {' and '.join(names)} both select node {node.name};"
+        " make their selectors exclude each other"
+    )
+    return DriverSelectorsConflict(subject=str(policy.owner), message=message, drivers=names, node=node.name)
 
 
 def _selects(policy: DriverPolicy, node: DriverNode) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 from tonnage.model.catalog.gpu_operator import operator_releases
 from tonnage.model.drivers.node import DriverNode
 from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy, ImageFields
+from tonnage.model.reasons.cluster.drivers import DriverPolicyRefused
 
 _ID: Final = "feature.node.kubernetes.io/system-os_release.ID"
 _VERSION_ID: Final = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
@@ -82,15 +83,14 @@ def driver_fields(policy: DriverPolicy) -> ImageFields:
     return ImageFields(_NVCR, "driver", newest.driver)
 
 
-def problem_of(policy: DriverPolicy) -> str:
-    """What is wrong with a policy itself, such as an image that names no version; empty: nothing."""
-    if policy.problem:
-        return policy.problem
+def policy_refusal(policy: DriverPolicy) -> DriverPolicyRefused | None:
+    """What is wrong with a policy itself, such as an image that names no version."""
+    message = policy.problem
     path = image_path(driver_fields(policy))
-    if "@" in path or ":" in path.rpartition("/")[2]:
-        return ""
-    where = "spec.driver" if policy.owner.kind is DriverOwnerKind.CLUSTER_POLICY else "spec"
-    return f"{where}.version: the image {path} has neither a tag nor a digest; set version"
+    if not message and "@" not in path and ":" not in path.rpartition("/")[2]:
+        where = "spec.driver" if policy.owner.kind is DriverOwnerKind.CLUSTER_POLICY else "spec"
+        message = f"{where}.version: the image {path} has neither a tag nor a digest; set version"
+    return DriverPolicyRefused(subject=str(policy.owner), message=message) if message else None
 
 
 def driver_image(policy: DriverPolicy, system: str, kernel: str) -> str:

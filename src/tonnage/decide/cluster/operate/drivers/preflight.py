@@ -3,46 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
-from tonnage.decide.cluster.operate.drivers.groups import NAMELESS, DriverGroup
+from tonnage.decide.cluster.operate.drivers.groups import DriverGroup
 from tonnage.model.catalog.gpu_operator import operator_releases
 from tonnage.model.drivers.images import ImageAnswer, TagState
-from tonnage.model.drivers.node import DriverNode, DriverPod
+from tonnage.model.drivers.node import DriverNode, DriverPod, HostSystem
 from tonnage.model.drivers.policy import DriverPolicy
+from tonnage.model.reasons.cluster.drivers import (
+    BuiltModuleUnsigned,
+    DriverImageMissing,
+    DriverImageUnknown,
+    DriverSystemUnknown,
+    DriverVersionsMixed,
+    HeadersToDownload,
+    HostDriverConflict,
+    NouveauBindsGpus,
+    PreflightReason,
+)
 
 _TOOLKIT: Final = "toolkit"
 _PLUGIN: Final = "devicePlugin"
-
-
-class Preflight(StrEnum):
-    """The reason of a condition."""
-
-    HOST_DRIVER = "HostDriverConflict"
-    NOUVEAU = "NouveauBound"
-    SECURE_BOOT = "SecureBootRefusesModule"
-    HEADERS = "KernelHeadersMissing"
-    IMAGE_MISSING = "DriverImageMissing"
-    IMAGE_UNKNOWN = "DriverImageUnknown"
-    SYSTEM = "SystemUnknown"
-    VERSIONS = "UnsupportedVersions"
-
-
-@dataclass(frozen=True, slots=True)
-class PreflightProblem:
-    """`blocks`: the node gets no driver container while this is so; `node` empty: it is about the policy."""
-
-    node: str
-    check: Preflight
-    message: str
-    remedy: str
-    blocks: bool = True
-
-    def __str__(self) -> str:
-        subject = f"{self.node}: " if self.node else ""
-        return f"{subject}{self.message}; {self.remedy}"
 
 
 def has_host_driver(node: DriverNode, pod: DriverPod | None) -> bool:
@@ -57,62 +38,68 @@ def has_host_driver(node: DriverNode, pod: DriverPod | None) -> bool:
 
 def problems_of(
     node: DriverNode, group: DriverGroup, pod: DriverPod | None, images: Mapping[str, ImageAnswer]
-) -> Iterator[PreflightProblem]:
+) -> Iterator[PreflightReason]:
     """Everything that stands against the group's driver on this node, the cause before its symptoms."""
-    host = node.host
+    host, subject = node.host, f"Node {node.name}"
     if has_host_driver(node, pod):
-        version = f" {host.driver_version}" if host is not None and host.driver_version else ""
-        yield PreflightProblem(
-            node.name,
-            Preflight.HOST_DRIVER,
-            f"the host has a driver{version} of its own, which stays; no container brings another",
-            "leave it so with driver.enabled=false or the node label nvidia.com/gpu.deploy.driver=false,"
-            " or remove the host's packages",
+        version = host.driver_version if host is not None else ""
+        shown = f" {version}" if version else ""
+        yield HostDriverConflict(
+            subject=subject,
+            node=node.name,
+            message=f"the host has a driver{shown} of its own, which stays; no container brings another",
+            remedy="leave it so with driver.enabled=false or the node label"
+            " nvidia.com/gpu.deploy.driver=false, or remove the host's packages",
+            version=version,
         )
         return
     if host is not None:
-        yield from _of_the_host(node, group)
+        yield from _of_the_host(node, host, group)
     answer = images.get(group.image)
     if answer is not None and answer.state is TagState.MISSING:
         remedy = "name a version that is published for this system, or install the driver on the host"
         if group.policy.precompiled:
             remedy = "name a branch that is built for this kernel, or set usePrecompiled=false"
-        yield PreflightProblem(
-            node.name, Preflight.IMAGE_MISSING, f"image {group.image} does not exist", remedy
+        message = f"image {group.image} does not exist"
+        yield DriverImageMissing(
+            subject=subject, node=node.name, message=message, remedy=remedy, image=group.image
         )
     elif answer is not None and answer.state is TagState.UNKNOWN:
         message = f"whether image {group.image} exists is unknown: {answer.why}"
-        remedy = "allow the registry in the chart (controller.drivers.registries), or ignore this"
-        yield PreflightProblem(node.name, Preflight.IMAGE_UNKNOWN, message, remedy, blocks=False)
+        remedy = DriverImageUnknown.advice
+        yield DriverImageUnknown(
+            subject=subject, node=node.name, message=message, remedy=remedy, image=group.image
+        )
 
 
-def _of_the_host(node: DriverNode, group: DriverGroup) -> Iterator[PreflightProblem]:
-    host, policy = node.host, group.policy
-    assert host is not None
+def _of_the_host(node: DriverNode, host: HostSystem, group: DriverGroup) -> Iterator[PreflightReason]:
+    policy, subject = group.policy, f"Node {node.name}"
     if host.nouveau_bound:
-        yield PreflightProblem(
-            node.name,
-            Preflight.NOUVEAU,
-            f"the kernel's own driver nouveau is bound to {host.nouveau_bound} of its GPUs",
-            "on the node: echo 'blacklist nouveau' > /etc/modprobe.d/blacklist-nouveau.conf, rebuild the"
-            " initial RAM disk, reboot",
+        yield NouveauBindsGpus(
+            subject=subject,
+            node=node.name,
+            message=f"the kernel's own driver nouveau is bound to {host.nouveau_bound} of its GPUs",
+            remedy="on the node: echo 'blacklist nouveau' > /etc/modprobe.d/blacklist-nouveau.conf, rebuild"
+            " the initial RAM disk, reboot",
+            gpus=host.nouveau_bound,
         )
     if host.secure_boot and not policy.precompiled and "@" not in group.image:
-        yield PreflightProblem(
-            node.name,
-            Preflight.SECURE_BOOT,
-            "secure boot is on, and a module that a container builds has no signature that the kernel trusts",
-            "set usePrecompiled=true where NVIDIA signs for this system, or turn secure boot off",
+        yield BuiltModuleUnsigned(
+            subject=subject,
+            node=node.name,
+            message="secure boot is on, and a module that a container builds has no signature that the"
+            " kernel trusts",
+            remedy="set usePrecompiled=true where NVIDIA signs for this system, or turn secure boot off",
         )
     if host.headers is False and not policy.precompiled:
         package = _headers_package(group.os_tag, node.kernel)
-        yield PreflightProblem(
-            node.name,
-            Preflight.HEADERS,
-            f"kernel headers for the running kernel {node.kernel} are missing; the driver container must"
-            " download them, and restarts again and again where it cannot",
-            f"install {package} on the node, or set usePrecompiled=true",
-            blocks=False,
+        yield HeadersToDownload(
+            subject=subject,
+            node=node.name,
+            message=f"kernel headers for the running kernel {node.kernel} are missing; the driver container"
+            " must download them, and restarts again and again where it cannot",
+            remedy=f"install {package} on the node, or set usePrecompiled=true",
+            kernel=node.kernel,
         )
 
 
@@ -122,13 +109,14 @@ def _headers_package(system: str, kernel: str) -> str:
     return f"kernel-devel-{kernel}" if system.startswith(("rhel", "rocky", "ol", "rhcos")) else "its headers"
 
 
-def system_problem(node: str) -> PreflightProblem:
+def system_problem(node: str) -> DriverSystemUnknown:
     """A node for which no image can be named."""
+    message = "its system is not known, so that no driver image can be named"
     remedy = "let its agent see the host (nvidiaDriverRoot=/ in the chart), or run node feature discovery"
-    return PreflightProblem(node, Preflight.SYSTEM, NAMELESS, remedy)
+    return DriverSystemUnknown(subject=f"Node {node}", node=node, message=message, remedy=remedy)
 
 
-def version_problems(policy: DriverPolicy) -> Iterator[PreflightProblem]:
+def version_problems(policy: DriverPolicy) -> Iterator[DriverVersionsMixed]:
     """DRV-4: toolkit and device plugin of other minor versions than NVIDIA released together.
 
     They are held against the release that the policy says it is from, or else against each other.
@@ -142,9 +130,8 @@ def version_problems(policy: DriverPolicy) -> Iterator[PreflightProblem]:
         ):
             if has and has != _minor(expected):
                 words = f"spec.{part}.version {policy.components[part]} with release {release.version} of"
-                yield _versions(
-                    f"{words} the GPU operator, which was released with {expected}", part, expected
-                )
+                message = f"{words} the GPU operator, which was released with {expected}"
+                yield _versions(policy, message, part, expected)
         return
     pairs = [(_minor(row.toolkit), _minor(row.device_plugin)) for row in operator_releases().values()]
     of_the_toolkit = [row for row in operator_releases().values() if _minor(row.toolkit) == toolkit]
@@ -152,12 +139,12 @@ def version_problems(policy: DriverPolicy) -> Iterator[PreflightProblem]:
         row = of_the_toolkit[-1]
         words = f"spec.{_TOOLKIT}.version {policy.components[_TOOLKIT]} and spec.{_PLUGIN}.version"
         message = f"{words} {policy.components[_PLUGIN]} are in no release of the GPU operator together"
-        yield _versions(message, _PLUGIN, row.device_plugin)
+        yield _versions(policy, message, _PLUGIN, row.device_plugin)
 
 
-def _versions(message: str, part: str, expected: str) -> PreflightProblem:
+def _versions(policy: DriverPolicy, message: str, part: str, expected: str) -> DriverVersionsMixed:
     remedy = f"leave spec.{part}.version out, or write v{expected}"
-    return PreflightProblem("", Preflight.VERSIONS, message, remedy, blocks=False)
+    return DriverVersionsMixed(subject=str(policy.owner), node="", message=message, remedy=remedy, part=part)
 
 
 def _minor(version: str) -> tuple[str, ...]:

@@ -8,11 +8,16 @@ from datetime import datetime
 from typing import Final
 
 from tonnage.decide.cluster.operate.drivers.node_upgrade import UpgradingNode
-from tonnage.decide.cluster.operate.drivers.preflight import Preflight, PreflightProblem
 from tonnage.decide.cluster.operate.drivers.states import UNDER_WAY, UpgradeState
 from tonnage.decide.cluster.operate.policy_status import of_fields, stamped
 from tonnage.model.drivers.policy import DriverPolicy
 from tonnage.model.json import JsonObject
+from tonnage.model.reasons.cluster.drivers import (
+    DriverImageUnknown,
+    DriverReason,
+    HostDriverConflict,
+    PreflightReason,
+)
 
 PREFLIGHT: Final = "tonnage.dev/DriverPreflight"
 UPGRADE: Final = "tonnage.dev/DriverUpgrade"
@@ -26,9 +31,9 @@ class DriverReport:
     """One policy's drivers: its nodes, what stands against them, and for whom each waits."""
 
     members: tuple[UpgradingNode, ...] = ()
-    problems: tuple[PreflightProblem, ...] = ()
+    problems: tuple[PreflightReason, ...] = ()
     waits: Mapping[str, str] = field(default_factory=dict)
-    problem: str = ""
+    refusal: DriverReason | None = None
     """Of the policy itself."""
 
     @property
@@ -60,15 +65,16 @@ def _preflight(report: DriverReport) -> JsonObject:
             PREFLIGHT, "True", "Passed", "nothing stands against the drivers that are asked for"
         )
     message = _lines([str(problem) for problem in ordered])
-    status = "False" if any(p.blocks and p.check is not Preflight.HOST_DRIVER for p in ordered) else "True"
-    if all(problem.check is Preflight.IMAGE_UNKNOWN for problem in ordered):
+    status = "False" if any(p.blocks and not isinstance(p, HostDriverConflict) for p in ordered) else "True"
+    if all(isinstance(problem, DriverImageUnknown) for problem in ordered):
         status = "Unknown"
-    return _condition(PREFLIGHT, status, ordered[0].check.value, message)
+    return _condition(PREFLIGHT, status, ordered[0].condition, message)
 
 
 def _upgrade(report: DriverReport) -> JsonObject:
-    if report.problem:
-        return _condition(UPGRADE, "False", "InvalidPolicy", f"{report.problem}; drivers stay as they are")
+    if report.refusal is not None:
+        message = f"{report.refusal.message}; drivers stay as they are"
+        return _condition(UPGRADE, "False", "InvalidPolicy", message)
     head = f"{report.done} of {report.expected} nodes run the driver that is asked for"
     states = {member.state for member in report.members}
     reason = next((state for state in _STANDS if state in states), None)
@@ -100,18 +106,19 @@ def driver_status(
     policy: DriverPolicy, report: DriverReport, namespace: str, now: datetime, *, disabled: str = ""
 ) -> JsonObject | None:
     """The status of an NVIDIADriver to write; None where it stands. `disabled`: why it is unused."""
-    ready = not disabled and not report.problem and report.done == report.expected
+    problem = report.refusal.message if report.refusal is not None else ""
+    ready = not disabled and not problem and report.done == report.expected
     state = "disabled" if disabled else "ready" if ready else "notReady"
     upgrade = conditions_of(report)
-    why = disabled or report.problem or str(upgrade[1]["message"])
-    reason = "Disabled" if disabled else "ConflictingNodeSelector" if report.problem else "DriverNotReady"
+    why = disabled or problem or str(upgrade[1]["message"])
+    reason = "Disabled" if disabled else "ConflictingNodeSelector" if problem else "DriverNotReady"
     conditions = [
         _condition("Ready", "True" if ready else "False", "Ready" if ready else reason, why),
         _condition(
             "Error",
-            "True" if report.problem else "False",
-            reason if report.problem else "Ready",
-            report.problem,
+            "True" if problem else "False",
+            reason if problem else "Ready",
+            problem,
         ),
         of_fields(policy.without_effect),
         *upgrade,

@@ -8,18 +8,14 @@ from dataclasses import dataclass, field
 from tonnage.decide.cluster.operate.drivers.daemon_set import daemon_set, group_digest
 from tonnage.decide.cluster.operate.drivers.groups import DriverAssignment, DriverGroup, assignment
 from tonnage.decide.cluster.operate.drivers.node_upgrade import UpgradingNode
-from tonnage.decide.cluster.operate.drivers.preflight import (
-    PreflightProblem,
-    problems_of,
-    system_problem,
-    version_problems,
-)
+from tonnage.decide.cluster.operate.drivers.preflight import problems_of, system_problem, version_problems
 from tonnage.decide.cluster.operate.drivers.states import STATE_LABEL, UNDER_WAY, state_of
 from tonnage.model.actions.cluster import ApplyObject, DeleteObject
 from tonnage.model.drivers.daemon_set import StandingDaemonSet
 from tonnage.model.drivers.images import ImageAnswer, TagState
 from tonnage.model.drivers.node import GROUP_LABEL, OWNER_LABEL, DriverNode, DriverPod
 from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy
+from tonnage.model.reasons.cluster.drivers import PreflightReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +40,15 @@ class LabelChange:
 
 @dataclass(frozen=True, slots=True)
 class DriverRollout:
-    """What follows from what there is; `problems` by node, and those of policies by their names."""
+    """What follows from what there is; `problems` by node; those of policies are in `assigned`."""
 
     assigned: DriverAssignment
-    problems: Mapping[str, tuple[PreflightProblem, ...]]
+    problems: Mapping[str, tuple[PreflightReason, ...]]
     apply: tuple[ApplyObject, ...]
     delete: tuple[DeleteObject, ...]
     labels: tuple[LabelChange, ...]
 
-    def blocked(self, node: str) -> PreflightProblem | None:
+    def blocked(self, node: str) -> PreflightReason | None:
         """What keeps a driver container off a node."""
         return next((problem for problem in self.problems.get(node, ()) if problem.blocks), None)
 
@@ -66,7 +62,7 @@ def needed_images(cluster: DriverCluster) -> dict[str, DriverGroup]:
 def rollout(cluster: DriverCluster) -> DriverRollout:
     """DaemonSets and labels. A group whose image does not exist keeps the DaemonSet that it has."""
     assigned = assignment(cluster.policies, cluster.nodes)
-    problems: dict[str, tuple[PreflightProblem, ...]] = {}
+    problems: dict[str, tuple[PreflightReason, ...]] = {}
     for node in cluster.nodes:
         group = assigned.groups.get(node.name)
         if group is not None:
@@ -119,7 +115,7 @@ def _label_changes(cluster: DriverCluster, plan: DriverRollout) -> Iterator[Labe
         owner = ""
         if group is not None and group.policy.owner.kind is DriverOwnerKind.NVIDIA_DRIVER:
             owner = group.policy.owner.name
-        if owner != node.labels.get(OWNER_LABEL, "") and node.name not in plan.assigned.unknown:
+        if owner != node.labels.get(OWNER_LABEL, "") and node.name not in plan.assigned.undecided:
             changes[OWNER_LABEL] = owner or None
         if changes:
             yield LabelChange(node.name, changes)
@@ -129,7 +125,7 @@ def _target_label(
     node: DriverNode, group: DriverGroup | None, pod: DriverPod | None, plan: DriverRollout
 ) -> str:
     """The group that the node's label should name; a driver that runs is never taken off by a preflight."""
-    if node.name in plan.assigned.unknown:
+    if node.name in plan.assigned.undecided:
         return node.group
     if group is None:
         return ""
@@ -148,7 +144,7 @@ def _is_for_the_upgrade(node: DriverNode, group: DriverGroup | None, pod: Driver
 
 def problems_for(
     policy: DriverPolicy, nodes: Iterable[str], plan: DriverRollout
-) -> tuple[PreflightProblem, ...]:
+) -> tuple[PreflightReason, ...]:
     """What stands against a policy's drivers: on its nodes, and in the policy itself."""
     of_nodes = (problem for node in nodes for problem in plan.problems.get(node, ()))
     nameless = (
@@ -177,7 +173,7 @@ def members_by_owner(
                 held=f"for you: {problem.message}; {problem.remedy}" if problem is not None else "",
             )
             members.setdefault(str(group.policy.owner), []).append(member)
-        elif node.name not in plan.assigned.unknown and _has_begun(node):
+        elif node.name not in plan.assigned.undecided and _has_begun(node):
             strays.append(UpgradingNode(node, pod=pod, assigned=False))
     parts: list[tuple[DriverPolicy | None, list[UpgradingNode]]] = [
         (policies[owner], nodes) for owner, nodes in members.items()
