@@ -13,13 +13,13 @@ import grpc.aio
 import pytest
 
 from support.claim_driver import FakeDriver
+from support.kubelet_bench import KubeletBench
 from tonnage.twin.kubelet.node_spec import KubeletNode
 from tonnage.wire import kinds
 from tonnage.wire.kubelet import methods
 from tonnage.wire.kubelet import podresources_v1_pb2 as resources
 from tonnage.wire.kubelet.claim_methods import V1, V1BETA1
 
-World = Any
 _DEVICES: Any = {"results": [{"driver": "d.example.com", "pool": "p", "device": "g0", "request": "r"}]}
 _PREFIX = (
     "Warning FailedPrepareDynamicResources Failed to prepare dynamic resources: prepare dynamic resources: "
@@ -28,80 +28,80 @@ PATIENCE_S = 30.0
 
 
 @pytest.fixture
-async def driver(world: World) -> AsyncIterator[FakeDriver]:
-    made = FakeDriver(world.root / "var/lib/kubelet")
+async def driver(bench: KubeletBench) -> AsyncIterator[FakeDriver]:
+    made = FakeDriver(bench.root / "var/lib/kubelet")
     await made.start()
-    await passes(world, lambda: made.told)
+    await passes(bench, lambda: made.told)
     yield made
     await made.stop()
 
 
-async def passes(world: World, condition: Callable[[], Any]) -> None:
+async def passes(bench: KubeletBench, condition: Callable[[], Any]) -> None:
     """Let time pass until that holds; answers over sockets take some of the real one."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition():
-            await world.clock.advance(2)
+            await bench.clock.advance(2)
             await asyncio.sleep(0.005)
 
 
-def claim(world: World, name: str, *pods: str, uid: str = "") -> None:
+def claim(bench: KubeletBench, name: str, *pods: str, uid: str = "") -> None:
     status = {"allocation": {"devices": _DEVICES}, "reservedFor": [{"uid": f"uid-{pod}"} for pod in pods]}
     meta = {"name": name, "namespace": "default", "uid": uid or f"uid-of-{name}"}
-    world.api.put(kinds.RESOURCE_CLAIM, {"metadata": meta, "status": status})
+    bench.api.put(kinds.RESOURCE_CLAIM, {"metadata": meta, "status": status})
 
 
-def bind(world: World, pod: str, name: str, **more: Any) -> None:
+def bind(bench: KubeletBench, pod: str, name: str, **more: Any) -> None:
     container = {
         "name": "main",
         "image": "ubuntu:24.04",
         "command": ["sleep", "3600"],
         "resources": {"claims": [{"name": "x"}]},
     }
-    world.bind(pod, resourceClaims=[{"name": "x", "resourceClaimName": name}], containers=[container], **more)
+    bench.bind(pod, resourceClaims=[{"name": "x", "resourceClaimName": name}], containers=[container], **more)
 
 
-def running(world: World, pod: str) -> bool:
-    return bool(world.api.pod(pod).get("status", {}).get("phase") == "Running")
+def running(bench: KubeletBench, pod: str) -> bool:
+    return bool(bench.api.pod(pod).get("status", {}).get("phase") == "Running")
 
 
-def state(world: World) -> list[Any]:
+def state(bench: KubeletBench) -> list[Any]:
     """The claims of dra_manager_state."""
-    file = json.loads((world.root / "var/lib/kubelet/dra_manager_state").read_text())
+    file = json.loads((bench.root / "var/lib/kubelet/dra_manager_state").read_text())
     claims: list[Any] = json.loads(file["Data"])["claimInfoStateList"]
     return claims
 
 
 async def test_a_claim_is_prepared_before_the_first_container_and_given_back_after_the_last_pod(
-    world: World, driver: FakeDriver
+    bench: KubeletBench, driver: FakeDriver
 ) -> None:
     assert driver.told == [None]
-    claim(world, "mine", "web", "api")
-    bind(world, "web", "mine")
-    await passes(world, lambda: running(world, "web"))
-    bind(world, "api", "mine")
-    await passes(world, lambda: running(world, "api"))
+    claim(bench, "mine", "web", "api")
+    bind(bench, "web", "mine")
+    await passes(bench, lambda: running(bench, "web"))
+    bind(bench, "api", "mine")
+    await passes(bench, lambda: running(bench, "api"))
     assert driver.prepared == ["mine"], "once for all pods of the node"
-    [noted] = state(world)
+    [noted] = state(bench)
     assert (noted["ClaimName"], sorted(noted["PodUIDs"])) == ("mine", ["uid-api", "uid-web"])
     assert noted["DriverState"]["d.example.com"]["Devices"][0]["CDIDeviceIDs"] == [
         "d.example.com/claim=uid-of-mine-g0"
     ]
-    [container] = world.runtime.containers("uid-web")
+    [container] = bench.runtime.containers("uid-web")
     assert container.config.injection.cdi_devices == ("d.example.com/claim=uid-of-mine-g0",)
-    await world.api.delete(kinds.POD, "web", namespace="default", grace_period_s=0)
-    await passes(world, lambda: len(state(world)[0]["PodUIDs"]) == 1)
+    await bench.api.delete(kinds.POD, "web", namespace="default", grace_period_s=0)
+    await passes(bench, lambda: len(state(bench)[0]["PodUIDs"]) == 1)
     assert not driver.unprepared
-    await world.api.delete(kinds.POD, "api", namespace="default", grace_period_s=0)
-    await passes(world, lambda: driver.unprepared == ["mine"])
-    await passes(world, lambda: not state(world))
+    await bench.api.delete(kinds.POD, "api", namespace="default", grace_period_s=0)
+    await passes(bench, lambda: driver.unprepared == ["mine"])
+    await passes(bench, lambda: not state(bench))
 
 
-async def test_kubelets_list_shows_the_devices_of_claims(world: World, driver: FakeDriver) -> None:
-    claim(world, "mine", "web")
-    bind(world, "web", "mine")
-    await passes(world, lambda: running(world, "web"))
+async def test_kubelets_list_shows_the_devices_of_claims(bench: KubeletBench, driver: FakeDriver) -> None:
+    claim(bench, "mine", "web")
+    bind(bench, "web", "mine")
+    await passes(bench, lambda: running(bench, "web"))
     method = methods.POD_RESOURCES_LIST
-    socket = world.kubelet.paths.pod_resources_socket
+    socket = bench.kubelet.paths.pod_resources_socket
     async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
         call = channel.unary_unary(method.path, method.request.SerializeToString, method.response.FromString)
         listing = await call(resources.ListPodResourcesRequest())
@@ -129,60 +129,62 @@ async def test_kubelets_list_shows_the_devices_of_claims(world: World, driver: F
     ],
 )
 async def test_a_pod_waits_with_the_drivers_words_and_starts_once_they_are_over(
-    world: World, driver: FakeDriver, break_it: Callable[[FakeDriver], Any], told: str
+    bench: KubeletBench, driver: FakeDriver, break_it: Callable[[FakeDriver], Any], told: str
 ) -> None:
     break_it(driver)
-    claim(world, "mine", "web")
-    bind(world, "web", "mine")
-    await passes(world, lambda: any(e.startswith(_PREFIX + told) for e in world.api.events("web")))
+    claim(bench, "mine", "web")
+    bind(bench, "web", "mine")
+    await passes(bench, lambda: any(e.startswith(_PREFIX + told) for e in bench.api.events("web")))
     driver.errors.clear()
     driver.skips = False
-    await passes(world, lambda: running(world, "web"))
+    await passes(bench, lambda: running(bench, "web"))
 
 
-async def test_a_claim_of_the_same_name_waits_for_the_one_before(world: World, driver: FakeDriver) -> None:
-    claim(world, "mine", "web")
-    bind(world, "web", "mine")
-    await passes(world, lambda: running(world, "web"))
-    claim(world, "mine", "api", uid="another")
-    bind(world, "api", "mine")
-    await passes(world, lambda: world.api.events("api"))
+async def test_a_claim_of_the_same_name_waits_for_the_one_before(
+    bench: KubeletBench, driver: FakeDriver
+) -> None:
+    claim(bench, "mine", "web")
+    bind(bench, "web", "mine")
+    await passes(bench, lambda: running(bench, "web"))
+    claim(bench, "mine", "api", uid="another")
+    bind(bench, "api", "mine")
+    await passes(bench, lambda: bench.api.events("api"))
     old = "old ResourceClaim with same name mine and different UID uid-of-mine still exists"
-    assert world.api.events("api")[0].startswith(f"{_PREFIX}{old} (previous pod force-deleted?!)")
+    assert bench.api.events("api")[0].startswith(f"{_PREFIX}{old} (previous pod force-deleted?!)")
     assert driver.prepared == ["mine"]
 
 
 async def test_after_a_restart_the_kubelet_asks_again_and_remembers_whose_claims_are(
-    world: World, driver: FakeDriver
+    bench: KubeletBench, driver: FakeDriver
 ) -> None:
-    claim(world, "mine", "web")
-    bind(world, "web", "mine")
-    await passes(world, lambda: running(world, "web"))
-    await world.kubelet.restart()
-    await passes(world, lambda: driver.prepared == ["mine", "mine"])
+    claim(bench, "mine", "web")
+    bind(bench, "web", "mine")
+    await passes(bench, lambda: running(bench, "web"))
+    await bench.kubelet.restart()
+    await passes(bench, lambda: driver.prepared == ["mine", "mine"])
     assert driver.told == [None, None], "it is registered with the new kubelet"
-    await world.api.delete(kinds.POD, "web", namespace="default", grace_period_s=0)
-    await passes(world, lambda: driver.unprepared == ["mine"])
+    await bench.api.delete(kinds.POD, "web", namespace="default", grace_period_s=0)
+    await passes(bench, lambda: driver.unprepared == ["mine"])
 
 
 async def test_slices_go_when_the_kubelet_starts_and_half_a_minute_after_their_driver(
-    world: World, driver: FakeDriver
+    bench: KubeletBench, driver: FakeDriver
 ) -> None:
     def publish(name: str) -> None:
-        spec = {"driver": driver.name, "nodeName": world.kubelet.spec.name}
-        world.api.put(kinds.RESOURCE_SLICE, {"metadata": {"name": name}, "spec": spec})
+        spec = {"driver": driver.name, "nodeName": bench.kubelet.spec.name}
+        bench.api.put(kinds.RESOURCE_SLICE, {"metadata": {"name": name}, "spec": spec})
 
     def slices() -> list[str]:
-        return [name for _, name in world.api.objects[kinds.RESOURCE_SLICE.plural]]
+        return [name for _, name in bench.api.objects[kinds.RESOURCE_SLICE.plural]]
 
     publish("a")
-    await world.kubelet.restart()
-    await passes(world, lambda: not slices() and len(driver.told) == 2)
+    await bench.kubelet.restart()
+    await passes(bench, lambda: not slices() and len(driver.told) == 2)
     publish("b")
     await driver.stop()
-    before = world.clock.monotonic()
-    await passes(world, lambda: not slices())
-    assert world.clock.monotonic() - before >= 30
+    before = bench.clock.monotonic()
+    await passes(bench, lambda: not slices())
+    assert bench.clock.monotonic() - before >= 30
 
 
 @pytest.mark.parametrize(
@@ -194,13 +196,13 @@ async def test_slices_go_when_the_kubelet_starts_and_half_a_minute_after_their_d
         pytest.param({"versions": (V1BETA1, V1)}, None, id="the-newer-of-two"),
     ],
 )
-async def test_who_is_taken_as_a_driver(world: World, change: Any, told: str | None) -> None:
-    driver = FakeDriver(world.root / "var/lib/kubelet")
+async def test_who_is_taken_as_a_driver(bench: KubeletBench, change: Any, told: str | None) -> None:
+    driver = FakeDriver(bench.root / "var/lib/kubelet")
     for name, value in change.items():
         setattr(driver, name, value)
     await driver.start()
     try:
-        await passes(world, lambda: driver.told)
+        await passes(bench, lambda: driver.told)
         assert driver.told[0] is None if told is None else str(driver.told[0]).startswith(told)
     finally:
         await driver.stop()
@@ -211,17 +213,17 @@ async def test_a_pod_says_how_the_devices_of_its_claims_are_where_the_gate_is_on
     start: Any, version: str
 ) -> None:
     spec = KubeletNode("a100-0", pod_cidr="10.244.7.0/24", health_in_status=True)
-    async with start(spec) as world:
-        driver = FakeDriver(world.root / "var/lib/kubelet", versions=(V1, version))
+    async with start(spec) as bench:
+        driver = FakeDriver(bench.root / "var/lib/kubelet", versions=(V1, version))
         await driver.start()
         try:
-            await passes(world, lambda: driver.told)
-            claim(world, "mine", "web")
-            bind(world, "web", "mine")
-            await passes(world, lambda: running(world, "web"))
+            await passes(bench, lambda: driver.told)
+            claim(bench, "mine", "web")
+            bind(bench, "web", "mine")
+            await passes(bench, lambda: running(bench, "web"))
 
             def shown() -> Any:
-                [status] = world.api.pod("web")["status"]["containerStatuses"]
+                [status] = bench.api.pod("web")["status"]["containerStatuses"]
                 [row] = status.get("allocatedResourcesStatus", [{}])
                 return row.get("name"), *(each["health"] for each in row.get("resources", ()))
 
@@ -230,16 +232,18 @@ async def test_a_pod_says_how_the_devices_of_its_claims_are_where_the_gate_is_on
 
             for number, health in ((1, "Healthy"), (2, "Unhealthy"), (1, "Healthy")):
                 driver.health.put_nowait(number)
-                await passes(world, partial(shows, health))
-            [status] = world.api.pod("web")["status"]["containerStatuses"]
+                await passes(bench, partial(shows, health))
+            [status] = bench.api.pod("web")["status"]["containerStatuses"]
             [entry] = status["allocatedResourcesStatus"][0]["resources"]
             assert entry["resourceID"] == "d.example.com/claim=uid-of-mine-g0"
         finally:
             await driver.stop()
 
 
-async def test_by_default_a_pod_says_nothing_of_its_devices_health(world: World, driver: FakeDriver) -> None:
-    claim(world, "mine", "web")
-    bind(world, "web", "mine")
-    await passes(world, lambda: running(world, "web"))
-    assert "allocatedResourcesStatus" not in world.api.pod("web")["status"]["containerStatuses"][0]
+async def test_by_default_a_pod_says_nothing_of_its_devices_health(
+    bench: KubeletBench, driver: FakeDriver
+) -> None:
+    claim(bench, "mine", "web")
+    bind(bench, "web", "mine")
+    await passes(bench, lambda: running(bench, "web"))
+    assert "allocatedResourcesStatus" not in bench.api.pod("web")["status"]["containerStatuses"][0]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from support.kubelet_bench import KubeletBench
 from tonnage.twin.kubelet.containers.files import FileError, FileTree, MemoryVolume, MountedVolume
 from tonnage.wire import kinds
 
-World = Any
 SLEEP = ["sleep", "infinity"]
 _PIECE = 64 << 10
 _NO_FILE = "No such file or directory\n"
@@ -35,11 +35,11 @@ class Output:
         self.said += data
 
 
-async def run(world: World, *argv: str, given: bytes = b"", container: int = 0) -> tuple[int, bytes]:
+async def run(bench: KubeletBench, *argv: str, given: bytes = b"", container: int = 0) -> tuple[int, bytes]:
     """Exit code and output of a command in a container of the pod `web`."""
     output = Output(given)
-    found = world.runtime.containers("uid-web")[container]
-    code = await world.runtime.execute(found, argv, output, interactive=False)
+    found = bench.runtime.containers("uid-web")[container]
+    code = await bench.runtime.execute(found, argv, output, interactive=False)
     return code, output.said
 
 
@@ -84,31 +84,31 @@ async def run(world: World, *argv: str, given: bytes = b"", container: int = 0) 
         pytest.param("test -d /tmp && [ -e /tmp/../etc ]", 0, "", id="tests"),
     ],
 )
-async def test_programs_write_and_read_files(world: World, script: str, code: int, said: str) -> None:
-    world.bind("web", command=SLEEP)
-    await world.phase("web", "Running")
-    assert await run(world, "sh", "-c", script) == (code, said.encode())
+async def test_programs_write_and_read_files(bench: KubeletBench, script: str, code: int, said: str) -> None:
+    bench.bind("web", command=SLEEP)
+    await bench.phase("web", "Running")
+    assert await run(bench, "sh", "-c", script) == (code, said.encode())
 
 
-async def test_a_probe_looks_for_a_file_that_the_container_takes_away(world: World) -> None:
+async def test_a_probe_looks_for_a_file_that_the_container_takes_away(bench: KubeletBench) -> None:
     script = "touch /tmp/healthy; sleep 30; rm -f /tmp/healthy; sleep 600"
     probe = {"exec": {"command": ["cat", "/tmp/healthy"]}, "initialDelaySeconds": 5, "periodSeconds": 5}
     command = ["/bin/sh", "-c", script]
     container = {"name": "main", "image": "busybox", "command": command, "livenessProbe": probe}
-    world.bind("web", containers=[container])
-    await world.phase("web", "Running")
-    await world.clock.advance(29)
-    assert not any("Unhealthy" in event for event in world.api.events("web"))
-    await world.clock.advance(16)
+    bench.bind("web", containers=[container])
+    await bench.phase("web", "Running")
+    await bench.clock.advance(29)
+    assert not any("Unhealthy" in event for event in bench.api.events("web"))
+    await bench.clock.advance(16)
     failed = "Liveness probe failed: cat: /tmp/healthy: No such file or directory\n"
-    await world.api.until(lambda: f"Warning Unhealthy {failed} x3" in world.api.events("web"))
+    await bench.api.until(lambda: f"Warning Unhealthy {failed} x3" in bench.api.events("web"))
 
 
-async def test_volumes_hold_what_objects_say_and_containers_write(world: World) -> None:
-    await world.api.create(
+async def test_volumes_hold_what_objects_say_and_containers_write(bench: KubeletBench) -> None:
+    await bench.api.create(
         kinds.CONFIG_MAP, {"metadata": {"name": "c"}, "data": {"a": "1", "b": "2"}}, namespace="default"
     )
-    await world.api.create(
+    await bench.api.create(
         kinds.SECRET, {"metadata": {"name": "s"}, "data": {"key": "c2VjcmV0"}}, namespace="default"
     )
     name = {"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}
@@ -126,51 +126,51 @@ async def test_volumes_hold_what_objects_say_and_containers_write(world: World) 
     file = {"name": "config", "mountPath": "/etc/a.conf", "subPath": "a"}
     two = {**one, "name": "two", "volumeMounts": [{"name": "shared", "mountPath": "/data"}, file]}
     one["resources"] = {"limits": {"cpu": "2"}}
-    world.bind("web", containers=[one, two], volumes=volumes)
-    await world.phase("web", "Running")
-    assert await run(world, "ls", "/v") == (0, b"all\nconfig\nlost\nshared\nsome\n")
-    assert await run(world, "ls", "/v/config") == (0, b"a\nb\n")
-    assert await run(world, "cat", "/v/config/a", "/v/some/deep/file") == (0, b"12")
-    assert await run(world, "cat", "/v/all/key", "/v/all/name", "/v/all/cpu") == (0, b"secretweb2")
+    bench.bind("web", containers=[one, two], volumes=volumes)
+    await bench.phase("web", "Running")
+    assert await run(bench, "ls", "/v") == (0, b"all\nconfig\nlost\nshared\nsome\n")
+    assert await run(bench, "ls", "/v/config") == (0, b"a\nb\n")
+    assert await run(bench, "cat", "/v/config/a", "/v/some/deep/file") == (0, b"12")
+    assert await run(bench, "cat", "/v/all/key", "/v/all/name", "/v/all/cpu") == (0, b"secretweb2")
     refused = b"touch: cannot touch '/v/config/x': Read-only file system\n"
-    assert await run(world, "touch", "/v/config/x") == (1, refused)
-    assert await run(world, "sh", "-c", "echo hello > /v/shared/file") == (0, b"")
-    assert await run(world, "cat", "/data/file", "/etc/a.conf", container=1) == (0, b"hello\n1")
+    assert await run(bench, "touch", "/v/config/x") == (1, refused)
+    assert await run(bench, "sh", "-c", "echo hello > /v/shared/file") == (0, b"")
+    assert await run(bench, "cat", "/data/file", "/etc/a.conf", container=1) == (0, b"hello\n1")
 
 
-async def test_a_volume_is_mounted_where_a_variable_says(world: World) -> None:
+async def test_a_volume_is_mounted_where_a_variable_says(bench: KubeletBench) -> None:
     env = [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
     whole = {"name": "whole", "image": "busybox", "command": SLEEP, "env": env}
     own = {**whole, "name": "own"}
     whole["volumeMounts"] = [{"name": "shared", "mountPath": "/all"}]
     own["volumeMounts"] = [{"name": "shared", "mountPath": "/v", "subPathExpr": "logs/$(POD)"}]
-    world.bind("web", containers=[whole, own], volumes=[{"name": "shared", "emptyDir": {}}])
-    await world.phase("web", "Running")
-    assert await run(world, "sh", "-c", "echo hello > /v/file", container=1) == (0, b"")
-    assert await run(world, "cat", "/all/logs/web/file") == (0, b"hello\n")
+    bench.bind("web", containers=[whole, own], volumes=[{"name": "shared", "emptyDir": {}}])
+    await bench.phase("web", "Running")
+    assert await run(bench, "sh", "-c", "echo hello > /v/file", container=1) == (0, b"")
+    assert await run(bench, "cat", "/all/logs/web/file") == (0, b"hello\n")
 
 
-async def test_files_travel_as_kubectl_cp_has_them(world: World) -> None:
-    world.bind("web", command=SLEEP)
-    await world.phase("web", "Running")
+async def test_files_travel_as_kubectl_cp_has_them(bench: KubeletBench) -> None:
+    bench.bind("web", command=SLEEP)
+    await bench.phase("web", "Running")
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         entry = tarfile.TarInfo("deep/file")
         entry.size = 5
         archive.addfile(entry, io.BytesIO(b"hello"))
-    assert await run(world, "mkdir", "-p", "/tmp/deep") == (0, b"")
+    assert await run(bench, "mkdir", "-p", "/tmp/deep") == (0, b"")
     given = packed.getvalue()
-    assert await run(world, "tar", "-xmf", "-", "-C", "/tmp", given=given) == (0, b"")
-    code, said = await run(world, "tar", "cf", "-", "/tmp/deep")
+    assert await run(bench, "tar", "-xmf", "-", "-C", "/tmp", given=given) == (0, b"")
+    code, said = await run(bench, "tar", "cf", "-", "/tmp/deep")
     with tarfile.open(fileobj=io.BytesIO(said)) as archive:
         found = archive.extractfile("tmp/deep/file")
         assert (code, found and found.read()) == (0, b"hello")
-    assert (await run(world, "tar", "cf", "-", "/nowhere"))[0] == 2
+    assert (await run(bench, "tar", "cf", "-", "/nowhere"))[0] == 2
 
 
-async def test_what_is_no_file_in_an_archive_is_told_and_the_rest_unpacked(world: World) -> None:
-    world.bind("web", command=SLEEP)
-    await world.phase("web", "Running")
+async def test_what_is_no_file_in_an_archive_is_told_and_the_rest_unpacked(bench: KubeletBench) -> None:
+    bench.bind("web", command=SLEEP)
+    await bench.phase("web", "Running")
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         link, large = tarfile.TarInfo("link"), tarfile.TarInfo("large")
@@ -179,14 +179,14 @@ async def test_what_is_no_file_in_an_archive_is_told_and_the_rest_unpacked(world
         archive.addfile(large, io.BytesIO(bytes(large.size)))
     said = b"tar: link: the twin reads no links and devices from archives\n"
     given = packed.getvalue()
-    assert await run(world, "tar", "-xmf", "-", "-C", "/tmp", given=given) == (2, said)
-    assert await run(world, "sh", "-c", "ls /tmp; test -s /tmp/large") == (0, b"large\n")
+    assert await run(bench, "tar", "-xmf", "-", "-C", "/tmp", given=given) == (2, said)
+    assert await run(bench, "sh", "-c", "ls /tmp; test -s /tmp/large") == (0, b"large\n")
 
 
-async def test_what_a_program_leaves_as_its_last_words_is_told(world: World) -> None:
+async def test_what_a_program_leaves_as_its_last_words_is_told(bench: KubeletBench) -> None:
     command = ["sh", "-c", "echo done > /dev/termination-log"]
-    world.bind("web", command=command, restartPolicy="Never")
-    status = await world.phase("web", "Succeeded")
+    bench.bind("web", command=command, restartPolicy="Never")
+    status = await bench.phase("web", "Succeeded")
     assert status["containerStatuses"][0]["state"]["terminated"]["message"] == "done\n"
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from support.kubelet_bench import KubeletBench
 from tonnage.wire import kinds
 
-World = Any
 _DEVICES: Any = {"results": [{"driver": "d.example.com", "pool": "p", "device": "g0", "request": "r"}]}
 _NAMED: Any = {"resourceClaimName": "mine"}
 _MADE: Any = {"resourceClaimTemplateName": "each"}
@@ -51,28 +51,28 @@ _MADE: Any = {"resourceClaimTemplateName": "each"}
     ],
 )
 async def test_a_pod_whose_claims_cannot_be_prepared_waits(
-    world: World, entry: Any, status: Any, told: str
+    bench: KubeletBench, entry: Any, status: Any, told: str
 ) -> None:
     claim: Any = {"metadata": {"name": "mine", "namespace": "default", "uid": "claim-uid"}, "status": status}
-    world.api.put(kinds.RESOURCE_CLAIM, claim)
+    bench.api.put(kinds.RESOURCE_CLAIM, claim)
     made = [{"name": "x", "resourceClaimName": "mine"}] if entry is _MADE and status else []
-    world.bind("web", status={"resourceClaimStatuses": made}, resourceClaims=[{"name": "x", **entry}])
-    await world.clock.advance(20)
+    bench.bind("web", status={"resourceClaimStatuses": made}, resourceClaims=[{"name": "x", **entry}])
+    await bench.clock.advance(20)
     text = f"Failed to prepare dynamic resources: prepare dynamic resources: {told}"
-    assert world.api.events("web") == [f"Warning FailedPrepareDynamicResources {text} x2"]
-    shown = world.api.pod("web")["status"]
+    assert bench.api.events("web") == [f"Warning FailedPrepareDynamicResources {text} x2"]
+    shown = bench.api.pod("web")["status"]
     assert shown["phase"] == "Pending"
     assert shown["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
 
 
-async def test_the_time_that_a_pod_waits_for_its_claims_counts(world: World) -> None:
-    world.bind(
+async def test_the_time_that_a_pod_waits_for_its_claims_counts(bench: KubeletBench) -> None:
+    bench.bind(
         "web",
         activeDeadlineSeconds=30,
         resourceClaims=[{"name": "x", "resourceClaimTemplateName": "each"}],
     )
-    await world.clock.advance(40)
-    status = world.api.pod("web")["status"]
+    await bench.clock.advance(40)
+    status = bench.api.pod("web")["status"]
     assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
     [never] = status["containerStatuses"]
     assert never["state"]["terminated"]["reason"] == "ContainerStatusUnknown"

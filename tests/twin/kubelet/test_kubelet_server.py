@@ -7,21 +7,21 @@ import json
 import ssl
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import pytest
 
+from support.kubelet_bench import KubeletBench
 from support.kubelet_dialer import Dialer
 from tonnage.adapters.certificates import Authority
 from tonnage.model.errors import ConfigError
+from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.kubelet.kubelet import Kubelet
 from tonnage.twin.kubelet.node_spec import KubeletNode
 from tonnage.twin.kubelet.server import KubeletServer
 
-World = Any
 
-
-async def test_only_clients_of_the_clusters_ca_are_answered(world: World, dial: Dialer) -> None:
+async def test_only_clients_of_the_clusters_ca_are_answered(bench: KubeletBench, dial: Dialer) -> None:
     assert await dial.get("/healthz") == (200, "ok")
     assert (await dial.get("/healthz", anonymous=True))[0] == 401
     stranger = Authority.generate(datetime.now(UTC)).issue("kube-apiserver", client=True)
@@ -29,19 +29,18 @@ async def test_only_clients_of_the_clusters_ca_are_answered(world: World, dial: 
         await dial.get("/healthz", pair=stranger)
 
 
-async def test_the_node_names_the_port(world: World, dial: Dialer) -> None:
-    await world.api.until(
+async def test_the_node_names_the_port(bench: KubeletBench, dial: Dialer) -> None:
+    await bench.api.until(
         lambda: (
-            world.api.node().get("status", {}).get("daemonEndpoints")
+            bench.api.node().get("status", {}).get("daemonEndpoints")
             == {"kubeletEndpoint": {"Port": dial.port}}
         )
     )
 
 
-async def test_a_port_in_use_is_said_with_its_address(world: World, dial: Dialer, root: Path) -> None:
-    second = Kubelet(
-        KubeletNode("other", port=dial.port), world.api, world.clock, root / "other", world.runtime
-    )
+async def test_a_port_in_use_is_said_with_its_address(bench: KubeletBench, dial: Dialer, root: Path) -> None:
+    api = cast(KubernetesApi, bench.api)
+    second = Kubelet(KubeletNode("other", port=dial.port), api, bench.clock, root / "other", bench.runtime)
     server = KubeletServer(
         dial.ca.certificate_pem, dial.ca.issue("kubelet", hosts=["127.0.0.1"], server=True)
     )
@@ -49,9 +48,9 @@ async def test_a_port_in_use_is_said_with_its_address(world: World, dial: Dialer
         await server.listen(second)
 
 
-async def test_pods_are_listed(world: World, dial: Dialer) -> None:
-    world.bind("web")
-    await world.phase("web", "Running")
+async def test_pods_are_listed(bench: KubeletBench, dial: Dialer) -> None:
+    bench.bind("web")
+    await bench.phase("web", "Running")
     status, body = await dial.get("/pods")
     assert status == 200
     assert [pod["metadata"]["name"] for pod in json.loads(body)["items"]] == ["web"]
@@ -70,18 +69,18 @@ async def test_pods_are_listed(world: World, dial: Dialer) -> None:
         pytest.param("?follow=true", "1\n2\n3\n", id="followed to the end"),
     ],
 )
-async def test_logs_are_cut_as_asked(world: World, dial: Dialer, query: str, expected: str) -> None:
-    world.bind("job", command=["seq", "3"], restartPolicy="Never")
-    await world.phase("job", "Succeeded")
+async def test_logs_are_cut_as_asked(bench: KubeletBench, dial: Dialer, query: str, expected: str) -> None:
+    bench.bind("job", command=["seq", "3"], restartPolicy="Never")
+    await bench.phase("job", "Succeeded")
     assert await dial.get(f"/containerLogs/default/job/main{query}") == (200, expected)
 
 
-async def test_a_log_outlasts_the_kubelet_that_wrote_it(world: World, dial: Dialer) -> None:
-    world.bind("job", command=["seq", "3"], restartPolicy="Never")
-    await world.phase("job", "Succeeded")
-    await world.kubelet.restart()
-    world.bind("web")
-    await world.phase("web", "Running")
+async def test_a_log_outlasts_the_kubelet_that_wrote_it(bench: KubeletBench, dial: Dialer) -> None:
+    bench.bind("job", command=["seq", "3"], restartPolicy="Never")
+    await bench.phase("job", "Succeeded")
+    await bench.kubelet.restart()
+    bench.bind("web")
+    await bench.phase("web", "Running")
     assert await dial.get("/containerLogs/default/job/main") == (200, "1\n2\n3\n")
 
 
@@ -100,25 +99,27 @@ async def test_a_log_outlasts_the_kubelet_that_wrote_it(world: World, dial: Dial
     ],
 )
 async def test_logs_that_are_not_there_are_refused(
-    world: World, dial: Dialer, path: str, status: int, words: str
+    bench: KubeletBench, dial: Dialer, path: str, status: int, words: str
 ) -> None:
-    world.bind("web")
-    await world.phase("web", "Running")
+    bench.bind("web")
+    await bench.phase("web", "Running")
     code, body = await dial.get(f"/containerLogs/{path}")
     assert code == status
     assert words in body
 
 
-async def test_the_previous_containers_log_stays_after_a_crash(world: World, dial: Dialer) -> None:
-    world.bind("crash", command=["bash", "-c", "echo oops; exit 1"])
-    await world.api.until(lambda: "CrashLoopBackOff" in str(world.api.pod("crash")["status"]))
+async def test_the_previous_containers_log_stays_after_a_crash(bench: KubeletBench, dial: Dialer) -> None:
+    bench.bind("crash", command=["bash", "-c", "echo oops; exit 1"])
+    await bench.api.until(lambda: "CrashLoopBackOff" in str(bench.api.pod("crash")["status"]))
     assert await dial.get("/containerLogs/default/crash/main?previous=true") == (200, "oops\n")
 
 
-async def test_following_shows_what_comes_and_ends_with_the_container(world: World, dial: Dialer) -> None:
-    world.bind("web", command=["bash", "-c", "echo one; sleep 5; echo two; sleep 5"], restartPolicy="Never")
-    await world.phase("web", "Running")
+async def test_following_shows_what_comes_and_ends_with_the_container(
+    bench: KubeletBench, dial: Dialer
+) -> None:
+    bench.bind("web", command=["bash", "-c", "echo one; sleep 5; echo two; sleep 5"], restartPolicy="Never")
+    await bench.phase("web", "Running")
     reading = asyncio.ensure_future(dial.get("/containerLogs/default/web/main?follow=true"))
-    await world.clock.advance(5)
-    await world.clock.advance(5)
+    await bench.clock.advance(5)
+    await bench.clock.advance(5)
     assert await reading == (200, "one\ntwo\n")

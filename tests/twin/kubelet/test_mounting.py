@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from support.kubelet_bench import KubeletBench
 from tonnage.wire import kinds
 
-World = Any
 _BAD, _WRONG = '"Bad//x"', "invalid reference format"
 _WHERE = '(pod: "web_default(uid-web)", container: c)'
 _KEYS: Any = {"name": "there", "items": [{"key": "a", "path": "a"}, {"key": "b", "path": "b"}]}
@@ -16,10 +16,10 @@ _BOTH: Any = {"sources": [{"secret": {"name": "gone"}}, {"configMap": {"name": "
 _ONE: Any = {"sources": [{"secret": {"name": "gone"}}, {"configMap": {"name": "there"}}]}
 
 
-def _put(world: World) -> None:
+def _put(bench: KubeletBench) -> None:
     for kind in (kinds.CONFIG_MAP, kinds.SECRET):
         data = {"a": "eA=="}
-        world.api.put(kind, {"metadata": {"name": "there", "namespace": "default"}, "data": data})
+        bench.api.put(kind, {"metadata": {"name": "there", "namespace": "default"}, "data": data})
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,14 @@ def _put(world: World) -> None:
     ],
 )
 async def test_a_volume_whose_object_is_missing_keeps_the_pod_waiting(
-    world: World, source: Any, why: str
+    bench: KubeletBench, source: Any, why: str
 ) -> None:
-    _put(world)
-    world.bind("web", volumes=[{"name": "v", **source}])
-    await world.clock.advance(3)
+    _put(bench)
+    bench.bind("web", volumes=[{"name": "v", **source}])
+    await bench.clock.advance(3)
     told = f'Warning FailedMount MountVolume.SetUp failed for volume "v" : {why}'
-    assert world.api.events("web") == [f"{told} x3"]
-    status = world.api.pod("web")["status"]
+    assert bench.api.events("web") == [f"{told} x3"]
+    status = bench.api.pod("web")["status"]
     assert status["phase"] == "Pending"
     assert status["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
     assert next(c["status"] for c in status["conditions"] if c["type"] == "PodReadyToStartContainers") == (
@@ -59,23 +59,25 @@ async def test_a_volume_whose_object_is_missing_keeps_the_pod_waiting(
         ({"status": {"phase": "Pending"}}, "PVC is not bound"),
     ],
 )
-async def test_a_claim_that_is_not_bound_keeps_the_pod_waiting(world: World, claim: Any, why: str) -> None:
+async def test_a_claim_that_is_not_bound_keeps_the_pod_waiting(
+    bench: KubeletBench, claim: Any, why: str
+) -> None:
     where: Any = {"metadata": {"name": "mine", "namespace": "default"}}
     if claim is not None:
-        world.api.put(kinds.VOLUME_CLAIM, {**where, **claim})
-    world.bind("web", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "mine"}}])
-    await world.clock.advance(3)
+        bench.api.put(kinds.VOLUME_CLAIM, {**where, **claim})
+    bench.bind("web", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "mine"}}])
+    await bench.clock.advance(3)
     told = "unmounted volumes=[v], unattached volumes=[], failed to process volumes=[v]"
     text = f"Unable to attach or mount volumes: {told}: error processing PVC default/mine: {why}"
-    assert world.api.events("web") == [f"Warning FailedMount {text} x1"]
-    world.api.put(kinds.VOLUME_CLAIM, {**where, "status": {"phase": "Bound"}})
-    await world.clock.advance(5)
-    await world.phase("web", "Running")
+    assert bench.api.events("web") == [f"Warning FailedMount {text} x1"]
+    bench.api.put(kinds.VOLUME_CLAIM, {**where, "status": {"phase": "Bound"}})
+    await bench.clock.advance(5)
+    await bench.phase("web", "Running")
 
 
-async def test_a_pod_for_another_system_is_turned_away(world: World) -> None:
-    world.bind("web", os={"name": "windows"})
-    status = await world.phase("web", "Failed")
+async def test_a_pod_for_another_system_is_turned_away(bench: KubeletBench) -> None:
+    bench.bind("web", os={"name": "windows"})
+    status = await bench.phase("web", "Failed")
     assert (status["reason"], status["message"]) == (
         "PodOSNotSupported",
         "Pod was rejected: Failed to admit pod as the OS field doesn't match node OS",
@@ -97,39 +99,39 @@ async def test_a_pod_for_another_system_is_turned_away(world: World) -> None:
     ids=["others would notice", "slashes are dots", "the network is the node's", "so is the memory"],
 )
 async def test_a_pod_with_a_sysctl_that_is_not_its_own_is_turned_away(
-    world: World, name: str, spec: Any, why: str
+    bench: KubeletBench, name: str, spec: Any, why: str
 ) -> None:
-    world.bind("web", securityContext={"sysctls": [{"name": name, "value": "1"}]}, **spec)
-    status = await world.phase("web", "Failed")
+    bench.bind("web", securityContext={"sysctls": [{"name": name, "value": "1"}]}, **spec)
+    status = await bench.phase("web", "Failed")
     told = f"Pod was rejected: forbidden sysctl: {why}"
     assert (status["reason"], status["message"]) == ("SysctlForbidden", told)
 
 
-async def test_a_pod_with_a_safe_sysctl_runs(world: World) -> None:
-    world.bind("web", securityContext={"sysctls": [{"name": "kernel/shm_rmid_forced", "value": "1"}]})
-    await world.phase("web", "Running")
+async def test_a_pod_with_a_safe_sysctl_runs(bench: KubeletBench) -> None:
+    bench.bind("web", securityContext={"sysctls": [{"name": "kernel/shm_rmid_forced", "value": "1"}]})
+    await bench.phase("web", "Running")
 
 
-async def test_a_pod_that_goes_before_it_runs_keeps_its_conditions(world: World) -> None:
-    world.bind("web", volumes=[{"name": "v", "configMap": {"name": "gone"}}])
-    await world.clock.advance(1)
-    await world.api.delete(kinds.POD, "web", namespace="default")
-    await world.clock.advance(5)
-    last = world.api.history("pods", "web")[-1]["status"]
+async def test_a_pod_that_goes_before_it_runs_keeps_its_conditions(bench: KubeletBench) -> None:
+    bench.bind("web", volumes=[{"name": "v", "configMap": {"name": "gone"}}])
+    await bench.clock.advance(1)
+    await bench.api.delete(kinds.POD, "web", namespace="default")
+    await bench.clock.advance(5)
+    last = bench.api.history("pods", "web")[-1]["status"]
     assert last["phase"] == "Failed"
     assert {c["reason"] for c in last["conditions"] if c["type"].endswith("Ready")} == {"ContainersNotReady"}
 
 
-async def test_what_is_missing_is_waited_for_and_now_and_then_given_up(world: World) -> None:
-    world.bind("web", volumes=[{"name": "v", "configMap": {"name": "there"}}])
-    await world.clock.advance(130)
+async def test_what_is_missing_is_waited_for_and_now_and_then_given_up(bench: KubeletBench) -> None:
+    bench.bind("web", volumes=[{"name": "v", "configMap": {"name": "there"}}])
+    await bench.clock.advance(130)
     assert (
         "Warning FailedMount Unable to attach or mount volumes: unmounted volumes=[v], "
         "unattached volumes=[], failed to process volumes=[]: context deadline exceeded x1"
-    ) in world.api.events("web")
-    _put(world)
-    await world.clock.advance(125)
-    assert world.api.pod("web")["status"]["phase"] == "Running"
+    ) in bench.api.events("web")
+    _put(bench)
+    await bench.clock.advance(125)
+    assert bench.api.pod("web")["status"]["phase"] == "Running"
 
 
 @pytest.mark.parametrize(
@@ -142,17 +144,17 @@ async def test_what_is_missing_is_waited_for_and_now_and_then_given_up(world: Wo
         {"emptyDir": {}},
     ],
 )
-async def test_a_volume_that_may_be_empty_keeps_nobody_waiting(world: World, source: Any) -> None:
-    _put(world)
-    world.bind("web", volumes=[{"name": "v", **source}])
-    await world.phase("web", "Running")
+async def test_a_volume_that_may_be_empty_keeps_nobody_waiting(bench: KubeletBench, source: Any) -> None:
+    _put(bench)
+    bench.bind("web", volumes=[{"name": "v", **source}])
+    await bench.phase("web", "Running")
 
 
-async def test_secrets_for_images_that_are_missing_are_told_of(world: World) -> None:
-    _put(world)
-    world.bind("web", imagePullSecrets=[{"name": "one"}, {"name": "there"}, {"name": "two"}])
-    await world.phase("web", "Running")
-    assert world.api.events("web")[0] == (
+async def test_secrets_for_images_that_are_missing_are_told_of(bench: KubeletBench) -> None:
+    _put(bench)
+    bench.bind("web", imagePullSecrets=[{"name": "one"}, {"name": "there"}, {"name": "two"}])
+    await bench.phase("web", "Running")
+    assert bench.api.events("web")[0] == (
         "Warning FailedToRetrieveImagePullSecret Unable to retrieve some image pull secrets (one, two); "
         "attempting to pull the image may not succeed. x1"
     )
@@ -214,13 +216,13 @@ async def test_secrets_for_images_that_are_missing_are_told_of(world: World) -> 
     ],
 )
 async def test_a_container_that_may_not_start_says_why(
-    world: World, container: Any, context: Any, reason: str, event: str, message: str
+    bench: KubeletBench, container: Any, context: Any, reason: str, event: str, message: str
 ) -> None:
-    world.bind("web", containers=[{"name": "c", **container}], securityContext=context)
-    await world.clock.advance(2)
-    state = world.api.pod("web")["status"]["containerStatuses"][0]["state"]
+    bench.bind("web", containers=[{"name": "c", **container}], securityContext=context)
+    await bench.clock.advance(2)
+    state = bench.api.pod("web")["status"]["containerStatuses"][0]["state"]
     assert state == {"waiting": {"reason": reason, "message": message}}
-    events = world.api.events("web")
+    events = bench.api.events("web")
     if event:
         assert events == [f"Warning {event} {message} x1", f"Warning Failed Error: {reason} x1"]
     else:
@@ -248,21 +250,23 @@ async def test_a_container_that_may_not_start_says_why(
     ],
 )
 async def test_a_status_says_as_whom_a_container_runs(
-    world: World, context: Any, own: Any, user: Any
+    bench: KubeletBench, context: Any, own: Any, user: Any
 ) -> None:
     ids = {"name": "c", "image": "i", "command": ["sleep", "infinity"], "securityContext": own}
-    world.bind("web", containers=[ids], securityContext=context)
-    status = await world.phase("web", "Running")
+    bench.bind("web", containers=[ids], securityContext=context)
+    status = await bench.phase("web", "Running")
     assert status["containerStatuses"][0]["user"] == {"linux": user}
     assert status["containerStatuses"][0]["imageID"].startswith("docker.io/library/i@sha256:")
 
 
 @pytest.mark.parametrize("gate", [True, False])
-async def test_a_pod_that_is_turned_away_loses_the_kubelets_conditions(world: World, gate: bool) -> None:
+async def test_a_pod_that_is_turned_away_loses_the_kubelets_conditions(
+    bench: KubeletBench, gate: bool
+) -> None:
     conditions = [{"type": "PodScheduled", "status": "True"}]
     conditions += [{"type": "example.com/ok", "status": "True"}] if gate else []
     asked = {"resources": {"requests": {"cpu": "9999"}}}
-    world.bind("web", containers=[{"name": "c", "image": "i", **asked}], status={"conditions": conditions})
-    status = await world.phase("web", "Failed")
+    bench.bind("web", containers=[{"name": "c", "image": "i", **asked}], status={"conditions": conditions})
+    status = await bench.phase("web", "Failed")
     left = [one["type"] for one in status.get("conditions") or ()]
     assert left == (["example.com/ok"] if gate else [])

@@ -14,10 +14,9 @@ import wsproto
 import wsproto.connection
 import wsproto.events
 
+from support.kubelet_bench import KubeletBench
 from support.kubelet_dialer import Dialer
 from tonnage.twin.kubelet.streams.spdy_dictionary import DICTIONARY
-
-World = Any
 
 
 class WebSocketSession:
@@ -77,9 +76,9 @@ async def websocket(
     return session
 
 
-async def test_a_command_runs_over_websocket(world: World, dial: Dialer) -> None:
-    world.bind("web")
-    await world.phase("web", "Running")
+async def test_a_command_runs_over_websocket(bench: KubeletBench, dial: Dialer) -> None:
+    bench.bind("web")
+    await bench.phase("web", "Running")
     session = await websocket(
         dial,
         "/exec/default/web/main?command=bash&command=-c&command=echo+out%3B+echo+err+>%262&output=1&error=1",
@@ -89,9 +88,9 @@ async def test_a_command_runs_over_websocket(world: World, dial: Dialer) -> None
     assert (session.channels[1], session.channels[2]) == (b"out\n", b"err\n")
 
 
-async def test_an_exit_code_travels_in_the_status(world: World, dial: Dialer) -> None:
-    world.bind("web")
-    await world.phase("web", "Running")
+async def test_an_exit_code_travels_in_the_status(bench: KubeletBench, dial: Dialer) -> None:
+    bench.bind("web")
+    await bench.phase("web", "Running")
     session = await websocket(
         dial, "/exec/default/web/main?command=sh&command=-c&command=exit+3&output=1", ("v4.channel.k8s.io",)
     )
@@ -101,9 +100,11 @@ async def test_an_exit_code_travels_in_the_status(world: World, dial: Dialer) ->
     assert session.protocol == "v4.channel.k8s.io"
 
 
-async def test_a_command_that_is_not_there_fails_in_containerds_words(world: World, dial: Dialer) -> None:
-    world.bind("web")
-    await world.phase("web", "Running")
+async def test_a_command_that_is_not_there_fails_in_containerds_words(
+    bench: KubeletBench, dial: Dialer
+) -> None:
+    bench.bind("web")
+    await bench.phase("web", "Running")
     session = await websocket(dial, "/exec/default/web/main?command=nvidia-smi&output=1&error=1")
     status = await session.finish()
     assert (status["reason"], status["code"]) == ("InternalError", 500)
@@ -117,19 +118,19 @@ async def test_a_command_that_is_not_there_fails_in_containerds_words(world: Wor
 
 
 async def test_the_first_message_is_empty_and_on_the_lowest_channel_that_is_written(
-    world: World, dial: Dialer
+    bench: KubeletBench, dial: Dialer
 ) -> None:
     """As of the kubelet: the client learns that the connection stands before any output comes."""
-    world.bind("web")
-    await world.phase("web", "Running")
+    bench.bind("web")
+    await bench.phase("web", "Running")
     session = await websocket(dial, "/exec/default/web/main?command=true&error=1")
     await session.finish()
     assert session.order[0] == (2, b"")
 
 
-async def test_input_ends_with_the_close_signal_of_v5(world: World, dial: Dialer) -> None:
-    world.bind("web")
-    await world.phase("web", "Running")
+async def test_input_ends_with_the_close_signal_of_v5(bench: KubeletBench, dial: Dialer) -> None:
+    bench.bind("web")
+    await bench.phase("web", "Running")
     session = await websocket(dial, "/exec/default/web/main?command=cat&input=1&output=1")
     await session.send(b"\x00hello ")
     await session.send(b"\x00world")
@@ -147,41 +148,43 @@ async def test_input_ends_with_the_close_signal_of_v5(world: World, dial: Dialer
     ],
 )
 async def test_sessions_that_cannot_be_are_refused(
-    world: World, dial: Dialer, path: str, protocols: tuple[str, ...], code: int
+    bench: KubeletBench, dial: Dialer, path: str, protocols: tuple[str, ...], code: int
 ) -> None:
-    world.bind("web")
-    await world.phase("web", "Running")
+    bench.bind("web")
+    await bench.phase("web", "Running")
     session = await websocket(dial, path, protocols)
     await session.finish()
     assert session.refused == code
 
 
-async def test_attach_shows_what_the_container_says_and_takes_input(world: World, dial: Dialer) -> None:
-    world.bind(
+async def test_attach_shows_what_the_container_says_and_takes_input(
+    bench: KubeletBench, dial: Dialer
+) -> None:
+    bench.bind(
         "chat",
         restartPolicy="Never",
         containers=[
             {"name": "main", "image": "ubuntu:24.04", "command": ["cat"], "stdin": True, "stdinOnce": True}
         ],
     )
-    await world.phase("chat", "Running")
+    await bench.phase("chat", "Running")
     session = await websocket(dial, "/attach/default/chat/main?input=1&output=1")
     await session.send(b"\x00hi\n")
     await session.send(b"\xff\x00")
     assert (await session.finish())["status"] == "Success"
     assert session.channels[1] == b"hi\n"
-    await world.phase("chat", "Succeeded")
+    await bench.phase("chat", "Succeeded")
 
 
 async def test_input_stays_open_for_others_unless_a_container_takes_it_once(
-    world: World, dial: Dialer
+    bench: KubeletBench, dial: Dialer
 ) -> None:
-    world.bind(
+    bench.bind(
         "chat",
         restartPolicy="Never",
         containers=[{"name": "main", "image": "ubuntu:24.04", "command": ["cat"], "stdin": True}],
     )
-    await world.phase("chat", "Running")
+    await bench.phase("chat", "Running")
     for line in (b"\x00a\n", b"\x00b\n"):
         session = await websocket(dial, "/attach/default/chat/main?input=1&output=1")
         await session.send(line)
@@ -247,9 +250,9 @@ class SpdyClient:
                     self.ended.add(first)
 
 
-async def test_a_command_runs_over_spdy(world: World, dial: Dialer) -> None:
-    world.bind("web")
-    await world.phase("web", "Running")
+async def test_a_command_runs_over_spdy(bench: KubeletBench, dial: Dialer) -> None:
+    bench.bind("web")
+    await bench.phase("web", "Running")
     client = SpdyClient(*(await dial.connect()))
     assert await client.upgrade("/exec/default/web/main?command=cat&input=1&output=1&error=1") == 101
     assert b"X-Stream-Protocol-Version: v4.channel.k8s.io" in client.head
@@ -266,7 +269,7 @@ async def test_a_command_runs_over_spdy(world: World, dial: Dialer) -> None:
     assert client.ended >= {1, 5, 7}
 
 
-async def test_spdy_is_refused_where_there_is_nothing_to_run_in(world: World, dial: Dialer) -> None:
+async def test_spdy_is_refused_where_there_is_nothing_to_run_in(bench: KubeletBench, dial: Dialer) -> None:
     assert await SpdyClient(*(await dial.connect())).upgrade("/exec/default/none/main?command=ls") == 404
     anonymous = SpdyClient(*(await dial.connect(anonymous=True)))
     assert await anonymous.upgrade("/exec/default/none/main?command=ls") == 401
