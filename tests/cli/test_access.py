@@ -375,3 +375,25 @@ def test_the_pages_of_agents_are_a_right_of_their_own_for_their_namespace_alone(
     ]
     assert top[2]["rules"] == [{"apiGroups": [""], "resources": ["pods/proxy"], "verbs": ["get"]}]
     assert not any("proxy" in name for role in printed(capsys) for _, name in granted(role))
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        pytest.param(
+            "operator NONSENSE",
+            "operator has no command NONSENSE: use one of: adopt, bundle, plan, release, rollback, status",
+            id="no command of the family",
+        ),
+        pytest.param("operator adpt", "operator has no command adpt: use adopt if you meant that", id="near"),
+        pytest.param(
+            "mig", "mig has no role of its own: use mig plan if you meant that", id="the family alone"
+        ),
+        pytest.param("status now", "status has no command now: write status alone", id="no family"),
+    ],
+)
+def test_a_command_without_a_role_is_told_which_have_one(
+    words: str, error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["access", *words.split()], "tonnage") == 2
+    assert f"error: {error}\n" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from controller.test_operator import OPTIONS, Bench
 from controller.test_rights import Recorder
 from support.helm import Helm
 from support.rights import Right, granted, needed
+from tonnage.cli.main import run
 from tonnage.controller.main import run_controller
 from tonnage.loop.performer import ActionRecord
 from tonnage.model.catalog.nvidia_kinds import DEFINITIONS, nvidia_definition
@@ -303,3 +304,11 @@ async def test_definitions_of_ours_are_raised_and_no_others_touched(left: Bench,
     assert serials["nvidiadrivers.nvidia.com"] == "", "NVIDIA's chart has installed that one"
     rights = granted(roles)
     assert needed(recorder.rights, rights) - rights == set()
+
+
+def test_whose_labels_the_state_of_layouts_is_matters_to_a_withdrawal_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["controller", "--agents-divide"], "tonnage") == 2
+    reason = "--agents-divide needs --withdraw: it says whose labels are taken away then."
+    assert f"error: {reason}\n" in capsys.readouterr().err

@@ -160,6 +160,9 @@ def told_by(context: click.Context) -> ControllerOptions:
     if values["once"] and not values["dry_run"]:
         problem = "--once needs --dry-run: a single pass could leave a change half done."
         raise click.UsageError(problem, context)
+    if values["agents_divide"] and not values["withdraw"]:
+        problem = "--agents-divide needs --withdraw: it says whose labels are taken away then."
+        raise click.UsageError(problem, context)
     if values["withdraw"] and values["upgrade_definitions"]:
         raise click.UsageError("--withdraw and --upgrade-definitions exclude each other.", context)
     interval_s = values["cluster_metrics_interval"]

@@ -16,8 +16,9 @@ from tonnage import __version__
 from tonnage.cli.access.unseen import nothing_seen, say_forbidden
 from tonnage.cli.cluster import connected
 from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.output_file import output_file
 from tonnage.cli.terminal.output import emit_json_lines, progress, say
-from tonnage.model.errors import ApiError, ConfigError, Problem
+from tonnage.model.errors import ApiError
 
 if TYPE_CHECKING:
     from tonnage.adapters.snapshots.capture import Captured
@@ -98,13 +99,5 @@ def _opened(target: Path | None) -> Iterator[Callable[[bytes], object]]:
     if target is None or str(target) == "-":
         yield emit_json_lines()
         return
-    from tonnage.adapters.snapshots.file import whole_file
-
-    if target.exists() and not target.is_file():
-        raise ConfigError(Problem("not a regular file", str(target), remedy="name a regular file"))
-    try:
-        with whole_file(target) as write:
-            yield write
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise ConfigError(Problem("cannot write the file", str(target), why)) from None
+    with output_file(target) as write:
+        yield write

@@ -42,13 +42,17 @@ def _within(group: str, names: Sequence[str], verbs: tuple[str, ...] = _LIST) ->
 
 _HANDOVER: Final = OperatorAccess(
     "tonnage-adopt",
-    (*_of_cluster("", ["nodes"], _WRITE), *_of_cluster(_TONNAGE, ["nodegpustatuses"])),
+    (
+        *_of_cluster("", ["nodes"], _WRITE),
+        *_of_cluster("", ["namespaces"]),
+        *_of_cluster(_TONNAGE, ["nodegpustatuses"]),
+    ),
     (*_within("", ["pods"]), *_within(_APPS, ["daemonsets"]), *_within(_APPS, ["deployments"], _WRITE)),
 )
 _VIEW: Final = OperatorAccess(
     "tonnage-operator-view",
     (
-        *_of_cluster("", ["nodes"]),
+        *_of_cluster("", ["namespaces", "nodes"]),
         *_of_cluster("node.k8s.io", ["runtimeclasses"]),
         *_of_cluster(NVIDIA, _POLICIES),
         *_of_cluster(_TONNAGE, ["nodegpustatuses"]),
@@ -56,13 +60,14 @@ _VIEW: Final = OperatorAccess(
     (*_within("", ["configmaps", "pods"]), *_within(_APPS, ["daemonsets", "deployments"])),
 )
 _ROLLBACK: Final = OperatorAccess(
-    *("tonnage-operator-rollback", tuple(_of_cluster(NVIDIA, _POLICIES, _WRITE))),
+    "tonnage-operator-rollback",
+    (*_of_cluster(NVIDIA, _POLICIES, _WRITE), *_of_cluster("", ["namespaces"])),
     *(tuple(_within(_APPS, ["daemonsets"])), False),
 )
 _BUNDLE: Final = OperatorAccess(
     "tonnage-operator-bundle",
     (
-        *_of_cluster("", ["nodes"]),
+        *_of_cluster("", ["namespaces", "nodes"]),
         *_of_cluster("node.k8s.io", ["runtimeclasses"]),
         *_of_cluster(NVIDIA, [*_POLICIES, "gpuclusters"]),
         *_of_cluster("scheduling.k8s.io", ["priorityclasses"]),

@@ -11,6 +11,7 @@ from typing import Final
 from tonnage.model.json import JsonObject, parsed_json
 from tonnage.model.json_access import flag, mapping, text, texts
 from tonnage.model.kubernetes.timestamps import moment_of, timestamp
+from tonnage.model.names import is_namespace
 from tonnage.model.operands import DEPLOY
 
 NOTE: Final = "tonnage.dev/adoption"
@@ -41,7 +42,8 @@ class AdoptionNote:
     """What a node was before. `cordoned`: adoption cordoned it. `proven`: our devices were equal.
 
     `withdrawn` is when the agent was last asked to withdraw them; None: it was not. `devices` are the UUIDs
-    of NVIDIA's plugin by resource; empty: they were not known.
+    of NVIDIA's plugin by resource; empty: they were not known. `namespace` is that of NVIDIA's operator;
+    empty: an older version has not noted it.
     """
 
     labels: Mapping[str, str]
@@ -50,6 +52,7 @@ class AdoptionNote:
     proven: bool = False
     withdrawn: datetime | None = None
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    namespace: str = ""
 
     def to_text(self) -> str:
         """As it stands in the annotation; without devices that would make it too long to be read."""
@@ -67,6 +70,8 @@ class AdoptionNote:
             "proven": self.proven,
             **more,
         }
+        if self.namespace:
+            note["namespace"] = self.namespace
         if self.withdrawn is not None:
             note["withdrawn"] = timestamp(self.withdrawn)
         return json.dumps(note, sort_keys=True)
@@ -91,7 +96,11 @@ def note_from(annotation: str) -> AdoptionNote | None:
     withdrawn = _moment(text(value, "withdrawn"))
     devices = {resource: tuple(texts(mapping(value, "devices"), resource)) for resource in amounts}
     devices = {resource: uuids for resource, uuids in devices.items() if uuids}
-    return AdoptionNote(labels, amounts, flag(value, "cordoned"), flag(value, "proven"), withdrawn, devices)
+    namespace = text(value, "namespace")
+    return AdoptionNote(
+        *(labels, amounts, flag(value, "cordoned"), flag(value, "proven"), withdrawn, devices),
+        namespace if is_namespace(namespace) else "",
+    )
 
 
 def _moment(text: str) -> datetime | None:
@@ -120,7 +129,7 @@ class AdoptionFacts:
     NVIDIA's plugin, as far as kubelet has told the agent; empty: nobody says.
 
     `plugin_pods` are names of NVIDIA's pods of the parts that are taken over, `plugin_ready` whether its
-    device plugin is.
+    device plugin is, and `plugin_namespace` where it is; empty: nowhere.
     """
 
     node: str
@@ -136,6 +145,7 @@ class AdoptionFacts:
     theirs: frozenset[tuple[str, str]] = frozenset()
     plugin_pods: tuple[str, ...] = ()
     plugin_ready: bool = False
+    plugin_namespace: str = ""
 
 
 def parts_of(arguments: Iterable[str]) -> frozenset[str]:

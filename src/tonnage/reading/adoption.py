@@ -43,6 +43,7 @@ def adoption_facts_from(
         parts = agent.parts if agent is not None else frozenset({"device-plugin"})
     apps = {OPERANDS[part].daemon_set for part in parts if part in OPERANDS}
     theirs = [pod for pod in running if _app(pod) in apps]
+    plugins = [pod for pod in theirs if _app(pod) == _PLUGIN]
     return AdoptionFacts(
         node=operated.name,
         version=node.metadata.resource_version,
@@ -56,7 +57,8 @@ def adoption_facts_from(
         offers=frozenset(_offers(fresh)) if fresh is not None else frozenset(),
         theirs=frozenset(_theirs(report)) if fresh is not None and report is not None else frozenset(),
         plugin_pods=tuple(sorted(pod.metadata.name for pod in theirs)),
-        plugin_ready=any(_app(pod) == _PLUGIN and _is_ready(pod) for pod in theirs),
+        plugin_ready=any(_is_ready(pod) for pod in plugins),
+        plugin_namespace=next((pod.metadata.namespace for pod in plugins), ""),
     )
 
 

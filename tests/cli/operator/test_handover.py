@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -24,9 +24,10 @@ from support.nvidia_operator import (
     OperatedFleet,
     WriteCounter,
 )
-from tonnage.cli.operator.adopt import _show_ends, _show_plan
+from tonnage.cli.operator.adopt import _placed, _show_ends, _show_plan
 from tonnage.cli.operator.finish import finish_adoption
 from tonnage.cli.operator.handover import Direction, Handover, HandoverOptions, NodeEnd
+from tonnage.model.adoption import NOTE, note_from
 from tonnage.model.errors import ClusterError, ConfigError
 from tonnage.wire.kinds import DAEMON_SET, DEPLOYMENT, NODE, NODE_GPU_STATUS, POD
 
@@ -309,7 +310,7 @@ async def test_a_dry_run_shows_the_next_steps_and_an_end_what_became_of_nodes(
     plan = json.loads(capsys.readouterr().out)
     assert plan["nodes"] == [{"node": "a", "next": "none", "why": "not adopted"}]
     ends = {"a": (NodeEnd.DONE, "x"), "b": (NodeEnd.RETURNED, "differs")}
-    assert _show_ends(ends, "text", as_text=True) == 1
+    assert _show_ends(ends, "text", "none") == 1
     shown = capsys.readouterr().out
     assert "returned" in shown
     assert "1 of 2 nodes are done." in shown
@@ -319,6 +320,7 @@ async def test_a_dry_run_shows_the_next_steps_and_an_end_what_became_of_nodes(
 async def test_the_roles_of_the_how_to_grant_what_is_asked_and_no_more(fleet: OperatedFleet) -> None:
     await fleet.install("a")
     recorder: Any = Recorder(fleet.api)
+    await _placed(recorder, HandoverOptions(), {"--agents-namespace": AGENTS})
     await Command(fleet, Direction.ADOPT, api=recorder).end()
     await Command(fleet, Direction.RELEASE, api=recorder).end()
     rules = [rule for role in yaml.safe_load_all(ROLE.read_text(encoding="utf-8")) for rule in role["rules"]]
@@ -330,3 +332,53 @@ async def test_the_roles_of_the_how_to_grant_what_is_asked_and_no_more(fleet: Op
         for resource in rule["resources"]
     }
     assert {(right.verb, right.group, right.resource) for right in recorder.rights} == given
+
+
+async def _placed_in(fleet: OperatedFleet, given: str | None) -> str:
+    options = {} if given is None else {"--operator-namespace": given}
+    return (await _placed(cast(Any, fleet.api), HandoverOptions(), options)).operator_namespace
+
+
+async def test_an_adoption_knows_where_nvidias_operator_was(fleet: OperatedFleet) -> None:
+    await fleet.install("a", "b")
+    assert await _placed_in(fleet, None) == OPERATOR, "the default, since nobody has noted another"
+    with pytest.raises(ConfigError, match="namespace nothere does not exist"):
+        await _placed_in(fleet, "nothere")
+    await Command(fleet, Direction.ADOPT, nodes=("a",)).end()
+    note = note_from((await fleet.nodes())["a"].metadata.annotations[NOTE])
+    assert note is not None
+    assert note.namespace == OPERATOR
+    with pytest.raises(ConfigError, match=f"{AGENTS} is not where NVIDIA's operator was") as refused:
+        await _placed_in(fleet, AGENTS)
+    assert refused.value.problems[0].why == f"adopted were a from {OPERATOR}"
+    assert refused.value.problems[0].remedy == "leave --operator-namespace out"
+
+
+async def test_a_namespace_that_is_noted_may_be_gone_with_the_operator(fleet: OperatedFleet) -> None:
+    await fleet.install("a")
+    await Command(fleet, Direction.ADOPT).end()
+    text = (await fleet.nodes())["a"].metadata.annotations[NOTE]
+    elsewhere: Any = {"metadata": {"annotations": {NOTE: text.replace(OPERATOR, "nvidia")}}}
+    await fleet.api.patch(NODE, "a", elsewhere)
+    assert await _placed_in(fleet, None) == "nvidia"
+    assert await _placed_in(fleet, "nvidia") == "nvidia"
+
+
+async def test_a_node_of_another_operator_is_left_alone(fleet: OperatedFleet) -> None:
+    await fleet.install("a", "b")
+    await Command(fleet, Direction.ADOPT).end()
+    text = (await fleet.nodes())["b"].metadata.annotations[NOTE]
+    elsewhere: Any = {"metadata": {"annotations": {NOTE: text.replace(OPERATOR, "nvidia")}}}
+    await fleet.api.patch(NODE, "b", elsewhere)
+    with pytest.raises(ConfigError, match="several namespaces") as refused:
+        await _placed_in(fleet, None)
+    assert refused.value.problems[0].why == f"adopted were a from {OPERATOR}; b from nvidia"
+    await fleet.uninstall()
+    await fleet.upgrade_agents()
+    assert (await _finish(fleet)).keys() == {"a"}
+    assert (await fleet.nodes())["b"].metadata.labels[PLUGIN] == "paused-for-tonnage"
+
+
+def test_nothing_to_finish_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _show_ends({}, "text", "No node is adopted. There is nothing to finish.") == 0
+    assert capsys.readouterr().out == "No node is adopted. There is nothing to finish.\n"

@@ -67,8 +67,8 @@ def test_the_role_for_a_bundle_grants_what_it_gathers() -> None:
     access = OPERATOR_ACCESS["operator bundle"]
     for kinds, rights in ((cluster_kinds(), access.cluster), (namespace_kinds(), access.namespaced)):
         gathered = {(kind.api_version.rpartition("/")[0], kind.plural, "list") for kind in kinds}
-        logs = {("", "pods/log", "get")} if rights is access.namespaced else set()
-        assert {(r.group, r.resource, verb) for r in rights for verb in r.verbs} == gathered | logs
+        others = ("pods/log", "get") if rights is access.namespaced else ("namespaces", "list")
+        assert {(r.group, r.resource, verb) for r in rights for verb in r.verbs} == {*gathered, ("", *others)}
 
 
 @pytest.fixture
@@ -96,18 +96,20 @@ async def test_the_roles_to_look_and_to_roll_back_grant_what_is_asked(
     common: Any = None
     await bench.machine("a")
     await bench.drivers("550.1")
-    assert await _view(common, (), "gpu-operator", "tonnage-system") is not None
+    spaces = ("gpu-operator", "tonnage-system")
+    given = {"--operator-namespace": "gpu-operator"}
+    assert await _view(common, (), *spaces, given) is not None
     bench.start(DRIVERS)
     await bench.clock.advance(30)
-    assert await _view(common, (), "gpu-operator", "tonnage-system") is not None
-    given = operator_rights("operator status")
-    assert recorder.rights <= given
-    assert anywhere(recorder.rights) == anywhere(given)
+    assert await _view(common, (), *spaces, given) is not None
+    granted = operator_rights("operator status")
+    assert recorder.rights <= granted
+    assert anywhere(recorder.rights) == anywhere(granted)
 
     recorder.rights = set()
     await bench.drivers("550.2")
     await bench.clock.advance(60)
-    await _rollback(common, None, "gpu-operator", dry_run=False)
+    await _rollback(common, None, "gpu-operator", given, dry_run=False)
     asked = {right._replace(name="") for right in recorder.rights}
     of_other_owners = {Right("patch", "nvidia.com", "nvidiadrivers")}
     assert asked | of_other_owners == operator_rights("operator rollback")

@@ -17,6 +17,7 @@ from tonnage.cli.terminal.output import emit, lines, say
 from tonnage.cli.terminal.tables import table
 from tonnage.diagnose.access import PAGES, Subjects, role_lines, role_name, role_objects
 from tonnage.diagnose.operator_access import OPERATOR_ACCESS
+from tonnage.documents.nearest import nearest
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.reading.command_kinds import AGENTS_NAMESPACE, COMMAND_KINDS, WITH_PAGES, kinds_of
@@ -78,8 +79,7 @@ def command(
     """Exit status 1 when --check finds a right that is lacking."""
     name = " ".join(words)
     if name and name not in (*COMMAND_KINDS, *OPERATOR_ACCESS):
-        commands = f"{_OF_COMMANDS}, {_OF_OPERATOR}"
-        raise click.UsageError(f"{name[:60]} reads no cluster, or is no command: name one of {commands}")
+        raise click.UsageError(_unknown(words))
     wrong = [account for account in people["accounts"] if not all(account.partition(":"))]
     if wrong:
         raise click.UsageError(f"--service-account {wrong[0][:100]}: write NAMESPACE:NAME")
@@ -98,6 +98,19 @@ def command(
         return asyncio.run(_check(common, name))
     _show_role(common, name, subjects)
     return 0
+
+
+def _unknown(words: tuple[str, ...]) -> str:
+    """Why a command has no role, with those that have one; of a family, its own."""
+    of_family = [name for name in (*COMMAND_KINDS, *OPERATOR_ACCESS) if name.split()[0] == words[0]]
+    shown = " ".join(words)[:60]
+    if not of_family:
+        return f"{shown} reads no cluster, or is no command: name one of {_OF_COMMANDS}, {_OF_OPERATOR}"
+    if len(words) == 1:
+        return f"{shown} has no role of its own: {nearest(shown, list(of_family))}"
+    rest = " ".join(words[1:])[:60]
+    parts = [part for name in of_family if (part := name.partition(" ")[2])]
+    return f"{words[0]} has no command {rest}: {nearest(rest, parts) or f'write {words[0]} alone'}"
 
 
 def _show_role(common: Common, name: str, subjects: Subjects) -> None:

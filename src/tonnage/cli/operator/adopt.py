@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from tonnage.cli.cluster import connected
-from tonnage.cli.operator.namespaces import agents_namespace_option, operator_namespace_option
+from tonnage.cli.operator.namespaces import (
+    OPERATOR_NAMESPACE,
+    agents_namespace_option,
+    given_namespaces,
+    operator_namespace_option,
+    require_namespaces,
+)
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, line, say
 from tonnage.cli.terminal.tables import table
@@ -17,6 +24,7 @@ from tonnage.cli.terminal.tables import table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tonnage.adapters.kubernetes.http import HttpKubernetes
     from tonnage.cli.operator.handover import (
         Direction,
         HandoverOptions,
@@ -25,6 +33,9 @@ if TYPE_CHECKING:
     )
     from tonnage.decide.cluster.adopt.node_steps import AdoptionStep
     from tonnage.model.json import JsonValue
+
+_NOBODY: Final = "No node has a device plugin of NVIDIA's operator."
+_NONE_ADOPTED: Final = "No node is adopted."
 
 
 def _options(wrapped: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,7 +57,9 @@ def _options(wrapped: Callable[..., Any]) -> Callable[..., Any]:
             help="How many nodes change hands at a time.",
         ),
         agents_namespace_option,
-        operator_namespace_option("Where NVIDIA's operator and its DaemonSets are."),
+        operator_namespace_option(
+            "Where NVIDIA's operator and its DaemonSets are; nodes that were adopted have it noted."
+        ),
         click.option(
             "-l",
             "--selector",
@@ -112,18 +125,21 @@ async def _run(common: Common, direction: Direction, *, dry_run: bool, **values:
     from tonnage.adapters.clock import SystemClock
     from tonnage.cli.operator.handover import Handover
 
-    options, as_text = _handover_options(**values), common.output == "text"
+    given, as_text = given_namespaces(), common.output == "text"
+    options = _handover_options(**values)
 
     def say_step(node: str, words: str) -> None:
         if as_text:
             say(line(f"{node}: {words}" if node else words))
 
     async with connected(common) as api:
+        options = await _placed(api, options, given)
         handover = Handover(api, SystemClock(), options, say_step)
         if dry_run:
             return _show_plan(await handover.look(), direction, common.output)
         ends = await handover.run(direction)
-    return _show_ends(ends, common.output, as_text=as_text)
+    nobody = _NOBODY if direction is Direction.ADOPT else _NONE_ADOPTED
+    return _show_ends(ends, common.output, nobody)
 
 
 async def _finish(common: Common, *, dry_run: bool, **values: Any) -> int:
@@ -131,21 +147,38 @@ async def _finish(common: Common, *, dry_run: bool, **values: Any) -> int:
     from tonnage.cli.operator.finish import finish_adoption, steps_to_finish
     from tonnage.cli.operator.handover import Handover
 
-    options, as_text = _handover_options(**values), common.output == "text"
+    given, as_text = given_namespaces(), common.output == "text"
+    options = _handover_options(**values)
 
     def say_step(node: str, words: str) -> None:
         if as_text:
             say(line(f"{node}: {words}"))
 
     async with connected(common) as api:
+        options = await _placed(api, options, given)
         handover = Handover(api, SystemClock(), options, say_step)
         if dry_run:
             steps = steps_to_finish(await handover.look())
-            return _show_steps(
-                "NVIDIA's operator: no Deployment", steps, "No node is adopted.", common.output
-            )
+            return _show_steps("NVIDIA's operator: no Deployment", steps, _NONE_ADOPTED, common.output)
         ends = await finish_adoption(handover, api, SystemClock(), options.patience_s, say_step)
-    return _show_ends(ends, common.output, as_text=as_text)
+    return _show_ends(ends, common.output, f"{_NONE_ADOPTED} There is nothing to finish.")
+
+
+async def _placed(api: HttpKubernetes, options: HandoverOptions, given: Mapping[str, str]) -> HandoverOptions:
+    """The options with the namespace from which nodes were adopted, which may be gone by now.
+
+    Raises ConfigError: an option contradicts it, or names a namespace that does not exist.
+    """
+    from tonnage.cli.operator.adopted_from import recorded_operator_namespace
+
+    recorded = await recorded_operator_namespace(api, given.get(OPERATOR_NAMESPACE))
+    if recorded is None:
+        await require_namespaces(api, given)
+        return options
+    await require_namespaces(
+        api, {option: name for option, name in given.items() if option != OPERATOR_NAMESPACE}
+    )
+    return replace(options, operator_namespace=recorded)
 
 
 def _handover_options(
@@ -170,8 +203,7 @@ def _show_plan(view: HandoverView, direction: Direction, output: str) -> int:
 
     decide = next_adoption if direction is Direction.ADOPT else next_release
     steps = {name: decide(facts) for name, facts in view.nodes.items()}
-    nobody = "No node has a device plugin of NVIDIA's operator."
-    return _show_steps(_operator_words(view, direction), steps, nobody, output)
+    return _show_steps(_operator_words(view, direction), steps, _NOBODY, output)
 
 
 def _show_steps(operator: str, steps: Mapping[str, AdoptionStep], nobody: str, output: str) -> int:
@@ -217,11 +249,13 @@ def _operator_words(view: HandoverView, direction: Direction) -> str:
     return str(line(f"{where}: {words}"))
 
 
-def _show_ends(ends: Mapping[str, tuple[NodeEnd, str]], output: str, *, as_text: bool) -> int:
+def _show_ends(ends: Mapping[str, tuple[NodeEnd, str]], output: str, nobody: str) -> int:
     from tonnage.cli.operator.handover import NodeEnd
 
     done = sum(1 for end, _ in ends.values() if end is NodeEnd.DONE)
-    if as_text:
+    if output == "text" and not ends:
+        say(nobody)
+    elif output == "text":
         rows = [
             (name, end.value, why) for name, (end, why) in sorted(ends.items()) if end is not NodeEnd.DONE
         ]

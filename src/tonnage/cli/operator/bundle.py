@@ -12,14 +12,18 @@ import click
 
 from tonnage import __version__
 from tonnage.cli.cluster import connected
-from tonnage.cli.operator.namespaces import agents_namespace_option, operator_namespace_option
+from tonnage.cli.operator.namespaces import (
+    agents_namespace_option,
+    given_namespaces,
+    operator_namespace_option,
+    require_namespaces,
+)
 from tonnage.cli.options import Common, common_options, examples
+from tonnage.cli.output_file import output_file
 from tonnage.cli.terminal.output import emit, line, progress, say
-from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.names import is_namespace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tonnage.adapters.snapshots.bundle import BundleIndex, BundleOrder
 
@@ -73,27 +77,14 @@ def bundle(
 ) -> int:
     """Exit status 1 when a part could not be read."""
     from tonnage.adapters.snapshots.bundle import BundleOrder, index_json
-    from tonnage.adapters.snapshots.file import whole_file
     from tonnage.adapters.snapshots.redact import Level
 
-    if target.exists() and not target.is_file():
-        raise ConfigError(Problem("not a regular file", str(target), remedy="name a regular file"))
-    for option, name in (
-        ("--operator-namespace", operator_namespace),
-        ("--agents-namespace", agents_namespace),
-    ):
-        if not is_namespace(name):
-            raise click.UsageError(f"{option}: {name!r} is not the name of a namespace")
     program = f"tonnage {__version__}"
     order = BundleOrder(
         *(Level(redact), datetime.now(UTC), program, operator_namespace, agents_namespace), log_lines
     )
-    try:
-        with whole_file(target) as write:
-            index = asyncio.run(_gathered(common, order, write))
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise ConfigError(Problem("cannot write the file", str(target), why)) from None
+    with output_file(target) as write:
+        index = asyncio.run(_gathered(common, order, given_namespaces(), write))
     progress("")
     if common.output == "text":
         _show(index, target)
@@ -120,12 +111,15 @@ class _Archive:
         self.write = write
 
 
-async def _gathered(common: Common, order: BundleOrder, write: Callable[[bytes], object]) -> BundleIndex:
+async def _gathered(
+    common: Common, order: BundleOrder, given: Mapping[str, str], write: Callable[[bytes], object]
+) -> BundleIndex:
     from tonnage.adapters.snapshots.bundle import gather
     from tonnage.adapters.snapshots.redact import Redactor
 
     redactor = Redactor(order.level, secrets.token_bytes(_PSEUDONYM_BYTES))
     async with connected(common) as api:
+        await require_namespaces(api, given)
         return await gather(api, order, redactor, _Archive(write), _progress)
 
 

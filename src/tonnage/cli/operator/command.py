@@ -21,7 +21,12 @@ from tonnage.cli.operator.drivers import (
     show_nvidia_drivers,
     show_outlook,
 )
-from tonnage.cli.operator.namespaces import agents_namespace_option, operator_namespace_option
+from tonnage.cli.operator.namespaces import (
+    agents_namespace_option,
+    given_namespaces,
+    operator_namespace_option,
+    require_namespaces,
+)
 from tonnage.cli.operator.objects import owned_objects
 from tonnage.cli.operator.words import label_words, object_words
 from tonnage.cli.options import Common, common_options, examples
@@ -68,7 +73,7 @@ def _namespaces(wrapped: Callable[..., Any]) -> Callable[..., Any]:
 @common_options(output=("text", "wide", "json", "yaml"), cluster=True)
 def status(common: Common, operator_namespace: str, agents_namespace: str) -> int:
     """Exit status 1 unless every GPU node is ready."""
-    shown = asyncio.run(_view(common, (), operator_namespace, agents_namespace))
+    shown = asyncio.run(_view(common, (), operator_namespace, agents_namespace, given_namespaces()))
     if shown is None:
         raise ConfigError(Problem(_NO_POLICY, remedy="apply one, or run tonnage status for the nodes"))
     view, drivers = shown
@@ -94,7 +99,7 @@ def plan(common: Common, file: str, operator_namespace: str, agents_namespace: s
     policy = _policy_in(file)
     admission = policy_admission(policy.spec)
     policy.spec = admission.pruned
-    shown = asyncio.run(_view(common, (policy,), operator_namespace, agents_namespace))
+    shown = asyncio.run(_view(common, (policy,), operator_namespace, agents_namespace, given_namespaces()))
     assert shown is not None  # there is at least the one in the file
     view, drivers = shown
     if common.output in ("text", "wide"):
@@ -134,13 +139,18 @@ def _policy_in(file: str) -> ClusterPolicy:
 
 
 async def _view(
-    common: Common, added: Sequence[ClusterPolicy], operator_namespace: str, agents_namespace: str
+    common: Common,
+    added: Sequence[ClusterPolicy],
+    operator_namespace: str,
+    agents_namespace: str,
+    given: Mapping[str, str],
 ) -> tuple[OperatedView, OperatedDrivers] | None:
     """What the policy in force comes to, and its drivers; None: there is no policy."""
     from tonnage.adapters.clock import SystemClock
     from tonnage.diagnose.operated import operated
 
     async with connected(common) as api:
+        await require_namespaces(api, given)
         objects = await _objects(api, added, operator_namespace, agents_namespace)
         view = operated(objects.cluster, SystemClock().now())
         if view is None:

@@ -24,7 +24,7 @@ from tonnage.decide.cluster.adopt.operator_deployment import (
     paused,
     resumed,
 )
-from tonnage.model.adoption import AdoptionFacts, OperatorDeployment
+from tonnage.model.adoption import AdoptionFacts, OperatorDeployment, note_from
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, Problem
 from tonnage.model.operands import OPERAND_LABEL, OPERANDS
 from tonnage.model.reasons.cluster.operator import OperatorScaledUp
@@ -155,10 +155,17 @@ class Handover:
         meant = {
             name: facts
             for name, facts in every.items()
-            if (name in options.nodes if options.nodes else name in selected and _is_concerned(facts))
+            if (name in options.nodes if options.nodes else name in selected and self._is_concerned(facts))
         }
         others = sum(1 for name, facts in every.items() if name not in meant and facts.note)
         return HandoverView(meant, others, operator)
+
+    def _is_concerned(self, facts: AdoptionFacts) -> bool:
+        """Whether the node has, or had, a device plugin of the operator of this namespace."""
+        note = note_from(facts.note)
+        if note is not None and note.namespace:
+            return note.namespace == self._options.operator_namespace
+        return bool(facts.note or facts.plugin_pods)
 
     async def _reports(self) -> dict[str, NodeGPUStatus]:
         try:
@@ -287,11 +294,6 @@ class Handover:
         if course.words.get(name) != words:
             course.words[name] = words
             self._say(name, words)
-
-
-def _is_concerned(facts: AdoptionFacts) -> bool:
-    """Whether the node has, or had, a device plugin of NVIDIA's operator."""
-    return bool(facts.note or facts.plugin_pods)
 
 
 def _refusals(view: HandoverView) -> dict[str, tuple[NodeEnd, str]]:

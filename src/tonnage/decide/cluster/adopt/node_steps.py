@@ -173,7 +173,11 @@ def _begin(facts: AdoptionFacts) -> AdoptionStep:
     theirs = facts.theirs if {name for name, _ in facts.theirs} == set(offered) else frozenset()
     if theirs and (differs := _other_devices(theirs, facts.offers)):
         return AwaitNode(differs, begun=False)
-    note = AdoptionNote(labels, offered, cordoned=not facts.cordoned, devices=_by_resource(theirs))
+    note = AdoptionNote(
+        *(labels, offered, not facts.cordoned),
+        devices=_by_resource(theirs),
+        namespace=facts.plugin_namespace,
+    )
     pauses: JsonObject = dict.fromkeys(labels, PAUSED)
     cordon = True if note.cordoned else None
     return _change(facts, "cordon, and take NVIDIA's pods off", labels=pauses, note=note, cordon=cordon)
