@@ -27,6 +27,7 @@ CHANGES: Final[Mapping[str, frozenset[str]]] = {
 """Protocols that change something, each with all methods of its own."""
 READS: Final = frozenset(
     {
+        "CertificateIssuer",
         *("Clock", "KubernetesReader", "DeviceReader", "CheckpointReader", "MpsView", "CdiView", "HostView"),
         "ImageRegistry",
         *("KubeletHolds", "RuntimeView", "SoftwareView", "MachineFacts", "PluginService", "AgentConfigFile"),

@@ -50,6 +50,7 @@ CONSTRUCTORS: Final = frozenset(
         "tonnage.agent.claims.main",
         "tonnage.agent.exporter.main",
         "tonnage.controller.main",
+        "tonnage.controller.webhook.main",
     }
 )
 """Each puts loops and the world together, so it may take what the world is made of."""

@@ -1,4 +1,4 @@
-"""The twin's certificate authority: elliptic-curve keys, because RSA alone would cost 0.18 s of `up`."""
+"""Certificate authorities of our own: elliptic-curve keys, because RSA alone would cost 0.18 s of `up`."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tonnage.model.key_pair import KeyPair
+from tonnage.model.serving_certificate import CertificateFacts
 
 _LIFETIME: Final = timedelta(days=3650)
 _SKEW: Final = timedelta(hours=1)
 
 
 class Authority:
-    """A self-signed CA that issues client and server certificates, all valid for ten years from its birth."""
+    """A self-signed CA that issues client and server certificates, all valid as long as itself."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
         self._key = key
         self._certificate = certificate
 
     @classmethod
-    def generate(cls, now: datetime) -> Authority:
+    def generate(
+        cls, now: datetime, common_name: str = "tonnage-twin-ca", lifetime: timedelta = _LIFETIME
+    ) -> Authority:
         """A new CA; `now` is aware. Peers that check dates by their own clock need `now` to be real time."""
         key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tonnage-twin-ca")])
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         certificate = (
-            _builder(name, name, key.public_key(), now)
+            _builder(name, name, key.public_key(), now - _SKEW, now + lifetime)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs_certificates=True), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -77,7 +80,10 @@ class Authority:
         uses = [ExtendedKeyUsageOID.CLIENT_AUTH] * client + [ExtendedKeyUsageOID.SERVER_AUTH] * server
         issuer = self._certificate
         builder = (
-            _builder(subject, issuer.subject, key.public_key(), issuer.not_valid_before_utc + _SKEW)
+            _builder(
+                *(subject, issuer.subject, key.public_key()),
+                *(issuer.not_valid_before_utc, issuer.not_valid_after_utc),
+            )
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(
@@ -93,8 +99,31 @@ class Authority:
         return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
 
 
+class ServingCertificates:
+    """Certificates of servers, each by an authority of its own."""
+
+    def issue(self, host: str, now: datetime, lifetime: timedelta) -> tuple[bytes, KeyPair]:
+        """An authority's certificate as PEM, and a server's by it; nobody has the authority's key."""
+        authority = Authority.generate(now, "tonnage-webhook-ca", lifetime)
+        return authority.certificate_pem, authority.issue(host, hosts=(host,), server=True)
+
+    def facts(self, pem: bytes) -> CertificateFacts | None:
+        """What the first certificate of a PEM says; None: there is none."""
+        try:
+            certificate = x509.load_pem_x509_certificate(pem)
+            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        except (ValueError, x509.ExtensionNotFound):
+            return None
+        hosts = names.value.get_values_for_type(x509.DNSName)
+        return CertificateFacts(certificate.not_valid_after_utc, tuple(hosts))
+
+
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    begins: datetime,
+    ends: datetime,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -102,8 +131,8 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SKEW)
-        .not_valid_after(now + _LIFETIME)
+        .not_valid_before(begins)
+        .not_valid_after(ends)
     )
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tonnage.controller.options import ControllerOptions
     from tonnage.loop.performer import ActionRecord
     from tonnage.model.actions.action import Action
+    from tonnage.model.admission import ObjectJudge
     from tonnage.model.kubernetes.cluster import Snapshot
     from tonnage.model.metric_families import MetricFamily
     from tonnage.ports.registry import ImageRegistry
@@ -118,6 +119,27 @@ if TYPE_CHECKING:
     " [default: none].",
 )
 @click.option(
+    "--webhook-address",
+    default="",
+    metavar="IP:PORT",
+    help="Judge configurations of claims, templates and classes at admission, in the words of tonnage lint,"
+    " over TLS at this address; :9443 for all [default: do not].",
+)
+@click.option(
+    "--webhook-secret",
+    default="tonnage-webhook",
+    show_default=True,
+    metavar="NAME",
+    help="The Secret of the agents' namespace with tls.crt and tls.key.",
+)
+@click.option(
+    "--webhook-configuration",
+    default="",
+    metavar="NAME",
+    help="Issue the certificate, renew it in that Secret, and write whom to trust into this"
+    " ValidatingWebhookConfiguration [default: somebody else does].",
+)
+@click.option(
     "--withdraw",
     is_flag=True,
     help="Take away what controller and agents have left in the cluster, as if there were no policy, and end;"
@@ -154,7 +176,7 @@ def command(common: Common, dry_run: bool, **_: str | bool | int | tuple[str, ..
 
 def told_by(context: click.Context) -> ControllerOptions:
     """What a command line says about the controller. Raises click.UsageError."""
-    from tonnage.controller.options import ControllerOptions
+    from tonnage.controller.options import ControllerOptions, WebhookOptions
 
     values = context.params
     if values["once"] and not values["dry_run"]:
@@ -165,6 +187,8 @@ def told_by(context: click.Context) -> ControllerOptions:
         raise click.UsageError(problem, context)
     if values["withdraw"] and values["upgrade_definitions"]:
         raise click.UsageError("--withdraw and --upgrade-definitions exclude each other.", context)
+    if values["webhook_configuration"] and not values["webhook_address"]:
+        raise click.UsageError("--webhook-configuration needs --webhook-address.", context)
     interval_s = values["cluster_metrics_interval"]
     if interval_s is not None and not values["metrics_address"]:
         raise click.UsageError("--cluster-metrics-interval needs --metrics-address.", context)
@@ -185,6 +209,13 @@ def told_by(context: click.Context) -> ControllerOptions:
         agents_divide=values["agents_divide"],
         definitions=values["upgrade_definitions"],
         cluster_metrics_s=interval_s or 0,
+        webhook=(
+            WebhookOptions(
+                values["webhook_address"], values["webhook_secret"], values["webhook_configuration"]
+            )
+            if values["webhook_address"]
+            else None
+        ),
     )
 
 
@@ -224,7 +255,10 @@ async def _run(options: ControllerOptions, common: Common) -> int:
                 clock=SystemClock(),
                 counters=counters,
                 withheld=_say_once(),
-                host=ControllerHost(_registry(options), partial(server_version, api), families_for(options)),
+                host=ControllerHost(
+                    *(_registry(options), partial(server_version, api), families_for(options)),
+                    judge=judge_for(options),
+                ),
             )
     except asyncio.CancelledError:
         return 0
@@ -238,6 +272,15 @@ def families_for(options: ControllerOptions) -> Callable[[Snapshot], Iterable[Me
     from tonnage.diagnose.monitoring.cluster_families import cluster_families
 
     return cluster_families
+
+
+def judge_for(options: ControllerOptions) -> ObjectJudge | None:
+    """Who judges objects for the webhook, where there is one: it brings the rules of lint."""
+    if options.webhook is None:
+        return None
+    from tonnage.diagnose.lint.admission import judge_claims
+
+    return judge_claims
 
 
 def _registry(options: ControllerOptions) -> ImageRegistry | None:

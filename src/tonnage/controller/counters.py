@@ -14,6 +14,7 @@ class ControllerCounters:
         self.turns: Counter[str] = Counter()
         self.requests: Counter[tuple[str, str, str]] = Counter()
         self.nodes: Counter[str] = Counter()
+        self.reviews: Counter[tuple[str, str]] = Counter()
 
     def turned(self, loop: str) -> None:
         """A loop looked once."""
@@ -22,6 +23,10 @@ class ControllerCounters:
     def api_answered(self, verb: str, resource: str, code: str) -> None:
         """The API server answered a request."""
         self.requests[verb, resource, code] += 1
+
+    def reviewed(self, kind: str, outcome: str) -> None:
+        """The webhook answered about an object of this kind."""
+        self.reviews[kind, outcome] += 1
 
     def judged(self, nodes: list[NodeReadiness]) -> None:
         """The GPU nodes, each by what it waits for."""

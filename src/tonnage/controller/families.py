@@ -44,6 +44,18 @@ def controller_families(
     yield _by("api_requests", help_text, ("verb", "resource", "code"), requests, MetricKind.COUNTER)
 
 
+def webhook_families(counters: ControllerCounters, ends_s: Iterable[float]) -> Iterator[MetricFamily]:
+    """What the webhook has said, and when its certificate ends: nothing where it has none."""
+    reviews: Samples = {(kind, outcome): float(n) for (kind, outcome), n in counters.reviews.items()}
+    yield _by(
+        *("webhook_reviews", "Objects that the webhook judged, by what it said.", ("kind", "outcome")),
+        *(reviews, MetricKind.COUNTER),
+    )
+    help_text = "When the certificate of the webhook ends, in seconds since 1970."
+    for end_s in ends_s:
+        yield _plain(MetricKind.GAUGE, "webhook_certificate_end_timestamp_seconds", help_text, end_s)
+
+
 def _plain(kind: MetricKind, name: str, help_text: str, value: float) -> Metric:
     return Metric(kind, f"{_PREFIX}{name}", help_text, (), (((), value),))
 

@@ -7,7 +7,7 @@ import logging
 import platform
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -18,7 +18,7 @@ from tonnage.adapters.http.pages import probe_page
 from tonnage.adapters.http.server import HttpServer, Route
 from tonnage.controller.context import ControllerContext
 from tonnage.controller.counters import ControllerCounters
-from tonnage.controller.families import controller_families
+from tonnage.controller.families import controller_families, webhook_families
 from tonnage.controller.operator.gpu_clusters import GpuClusterLoop
 from tonnage.controller.operator.node_labels import NodeLabelLoop
 from tonnage.controller.operator.node_status_metrics import NodeStatusMetrics
@@ -33,6 +33,7 @@ from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Informer, Informers, following
 from tonnage.loop.leadership import Leadership, LeaseName
 from tonnage.loop.performer import ActionRecord, Performer, log_record
+from tonnage.model.admission import ObjectJudge
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, Problem, first_error
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.metric_families import MetricFamily
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from tonnage.controller.cluster_metrics import ClusterCollector
     from tonnage.controller.operator.drivers import DriverLoop
     from tonnage.controller.operator.rejected_pods import RejectedPodLoop
+    from tonnage.controller.webhook.main import WebhookServer
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -64,6 +66,10 @@ class ControllerHost:
     served_at: socket.socket | None = None
     reader: KubernetesReader | None = None
     """What loops read in place of the API server."""
+    judge: ObjectJudge | None = None
+    """What the webhook says about objects; None: there is no webhook."""
+    webhook_at: socket.socket | None = None
+    """Where it is served for lack of an address."""
 
 
 async def run_controller(
@@ -88,20 +94,35 @@ async def run_controller(
         performer = Performer(ActionPorts(api=api), dry_run=options.dry_run, record=withheld)
         await upgrade_definitions(api, performer)
         return
-    address = parse_address(options.metrics_address) if options.metrics_address else None
-    if isinstance(address, Problem):
-        raise ConfigError(address)
     host = host or ControllerHost()
     controller = _Controller(options, api, clock, counters or ControllerCounters(), withheld, host)
-    with listen(address) if address else nullcontext(host.served_at) as listening:
-        await _run(controller, listening)
+    webhook_address = options.webhook.address if options.webhook is not None else ""
+    with (
+        _listening(options.metrics_address, "--metrics-address", host.served_at) as pages,
+        _listening(webhook_address, "--webhook-address", host.webhook_at) as reviews,
+    ):
+        await _run(controller, pages, reviews)
 
 
-async def _run(controller: _Controller, listening: socket.socket | None = None) -> None:
+def _listening(
+    text: str, flag: str, instead: socket.socket | None
+) -> AbstractContextManager[socket.socket | None]:
+    """The socket of an address, or what there is for lack of one. Raises ConfigError."""
+    address = parse_address(text) if text else None
+    if isinstance(address, Problem):
+        raise ConfigError(replace(address, where=flag))
+    return listen(address, flag) if address else nullcontext(instead)
+
+
+async def _run(
+    controller: _Controller, pages: socket.socket | None = None, reviews: socket.socket | None = None
+) -> None:
     try:
         async with asyncio.TaskGroup() as group:
-            if listening is not None:
-                group.create_task(controller.serve(listening))
+            if pages is not None:
+                group.create_task(controller.serve(pages))
+            if reviews is not None and controller.webhook is not None:
+                group.create_task(controller.webhook.run(reviews))
             group.create_task(controller.run())
     except BaseExceptionGroup as group:
         if (rest := group.split(_LookedOnceError)[1]) is not None:
@@ -170,6 +191,8 @@ class _Controller:
         self._unlisted: tuple[str, ...] = ()
         self._node_status: NodeStatusMetrics | None = None
         self._of_cluster: ClusterCollector | None = None
+        self.webhook = self._webhook()
+        """What judges objects, where that is asked for."""
 
     async def run(self) -> None:
         """Lead whenever it is this process' turn."""
@@ -194,6 +217,7 @@ class _Controller:
             policies,
             clusters,
             *(ValidationLoop(context, pods), ProbeLoop(context, pods)),
+            *self._certificates(context),
         ]
         kinds = [NODE, CLUSTER_POLICY, NODE_GPU_STATUS, *([] if drivers is None else [NVIDIA_DRIVER])]
         followed: list[Informer[Any]] = [context.copies.of(kind) for kind in kinds]
@@ -212,6 +236,23 @@ class _Controller:
             for loop in loops:
                 await loop.look_once()
             raise _LookedOnceError
+
+    def _webhook(self) -> WebhookServer | None:
+        options, judge = self._options.webhook, self._host.judge
+        if options is None or judge is None:
+            return None
+        from tonnage.controller.webhook.main import WebhookServer
+
+        copies = (self._api, self._clock, self._options.namespace)
+        return WebhookServer(options, judge, self._counters, copies)
+
+    def _certificates(self, context: ControllerContext) -> Iterator[_Loop]:
+        """What keeps the webhook's certificate, where that is the controller's."""
+        if self.webhook is not None and self._options.webhook is not None:
+            from tonnage.controller.webhook.main import certificate_loop
+
+            if (loop := certificate_loop(context, self._options.webhook)) is not None:
+                yield loop
 
     def _cluster_collector(
         self, context: ControllerContext, copies: list[Informer[Any]]
@@ -238,6 +279,8 @@ class _Controller:
 
     def _families(self, build: Mapping[str, str]) -> Iterator[MetricFamily]:
         yield from controller_families(self._counters, self._leadership, build)
+        if self.webhook is not None:
+            yield from webhook_families(self._counters, self.webhook.end_s())
         if self._leadership is None or self._leadership.held:
             for source in (self._node_status, self._of_cluster):
                 if source is not None:
@@ -290,6 +333,11 @@ class _Controller:
             ),
         )
 
+    def _missing(self) -> tuple[str, ...]:
+        """What keeps the controller from working, a line each; empty when ready."""
+        unlisted = tuple(f"{kind}: not listed yet" for kind in self._unlisted)
+        return (*unlisted, *(() if self.webhook is None else self.webhook.missing()))
+
     async def serve(self, listening: socket.socket) -> None:
         """Answer probes and show metrics."""
         build = {"version": __version__, "python": platform.python_version()}
@@ -297,7 +345,7 @@ class _Controller:
         routes = {
             "/metrics": Route(page),
             "/healthz": probe_page(lambda: ()),
-            "/readyz": probe_page(lambda: tuple(f"{kind}: not listed yet" for kind in self._unlisted)),
+            "/readyz": probe_page(self._missing),
         }
         host, port = listening.getsockname()[:2]
         _LOG.info("metrics served: address=%s", Address(host, port))

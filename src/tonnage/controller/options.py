@@ -5,6 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+@dataclass(frozen=True, slots=True)
+class WebhookOptions:
+    """`secret` of the controller's namespace has certificate and key.
+
+    `configuration` names the ValidatingWebhookConfiguration that is told whom to trust, by the replica that
+    leads and issues the certificate; empty: that is somebody else's.
+    """
+
+    address: str
+    secret: str
+    configuration: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerOptions:
     """`identity` names this process in the Lease; empty addresses: nothing is served.
@@ -37,3 +50,5 @@ class ControllerOptions:
     """Whether agents divided GPUs, so that the state of MIG layouts is theirs to be taken away."""
     definitions: bool = False
     """Upgrade the definitions of NVIDIA's kinds, and end."""
+    webhook: WebhookOptions | None = None
+    """Judge configurations of claims at admission."""

@@ -66,7 +66,9 @@ from tonnage.wire.kinds import (
     RESOURCE_CLAIM_TEMPLATE,
     RESOURCE_SLICE,
     RUNTIME_CLASS,
+    SECRET,
     SERVICE,
+    VALIDATING_WEBHOOKS,
     Kind,
 )
 from tonnage.wire.objects import Object
@@ -74,9 +76,12 @@ from tonnage.wire.objects import Object
 _T = TypeVar("_T")
 _APPLIED: Final[Mapping[str, Kind[Object]]] = {
     kind.kind: kind
-    for kind in (DAEMON_SET, POD, RESOURCE_CLAIM_TEMPLATE, RUNTIME_CLASS, SERVICE, CUSTOM_RESOURCE)
+    for kind in (
+        *(DAEMON_SET, POD, RESOURCE_CLAIM_TEMPLATE, RUNTIME_CLASS, SERVICE, CUSTOM_RESOURCE),
+        *(SECRET, VALIDATING_WEBHOOKS),
+    )
 }
-"""Kinds of which the controller keeps whole objects."""
+"""Kinds of which the controller keeps whole objects, or fields of its own."""
 _HOOK_S: Final = 300.0
 _UNIT_S: Final = 90.0
 

@@ -103,7 +103,7 @@ def _pretend_workload(context: ContainerContext) -> int:
 async def _run_cluster_controller(context: ContainerContext, kubeconfig: Path) -> int:
     """The controller as in production, but that its pages are at a loopback address."""
     from tonnage.adapters.kubernetes.client import connect, server_version
-    from tonnage.cli.controller import families_for, told_in_a_pod
+    from tonnage.cli.controller import families_for, judge_for, told_in_a_pod
     from tonnage.controller.counters import ControllerCounters
     from tonnage.controller.main import ControllerHost, run_controller
 
@@ -117,11 +117,18 @@ async def _run_cluster_controller(context: ContainerContext, kubeconfig: Path) -
             return USAGE
         own = await _own_kubeconfig(context, kubeconfig)
         served_at = _loopback_for(options.metrics_address, context)
-        options = replace(options, metrics_address="")
-        with closing(served_at) if served_at else nullcontext():
+        webhook_at = _loopback_for(options.webhook.address, context) if options.webhook else None
+        webhook = replace(options.webhook, address="") if options.webhook else None
+        options = replace(options, metrics_address="", webhook=webhook)
+        with (
+            closing(served_at) if served_at else nullcontext(),
+            closing(webhook_at) if webhook_at else nullcontext(),
+        ):
             async with connect(own, program="tonnage-controller", on_answer=counters.api_answered) as api:
                 version, families = partial(server_version, api), families_for(options)
-                host = ControllerHost(None, version, families, served_at)
+                host = ControllerHost(
+                    *(None, version, families, served_at), judge=judge_for(options), webhook_at=webhook_at
+                )
                 await run_controller(options, api=api, clock=context.clock, counters=counters, host=host)
     return 0
 

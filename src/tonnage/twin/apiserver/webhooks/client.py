@@ -23,6 +23,7 @@ import h11
 from tonnage.decide.kubernetes.api.validation.network.addresses import parsed
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.model.json_access import at, mapping, mappings, number, text
+from tonnage.reading.scrape_targets import LOOPBACK
 from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.resource_names import ENDPOINTS, POD, SERVICE
 from tonnage.twin.apiserver.serving.connections.own_addresses import ElsewhereError, dial
@@ -109,8 +110,14 @@ def _pod_behind(
         named = {text(entry, "name"): number(entry, "containerPort") for entry in _ports(pod)}
         number_of = named.get(aim, 0) if isinstance(aim, str) else aim if isinstance(aim, int) else port
         if number_of:
-            return address, number_of
+            return _loopback(pod, number_of) or (address, number_of)
     return None
+
+
+def _loopback(pod: JsonObject, port: int) -> tuple[str, int] | None:
+    """Where a program of ours serves a port of its pod, which has no address of its own."""
+    host, _, own = text(pod, "metadata", "annotations", f"{LOOPBACK}{port}").rpartition(":")
+    return (host, int(own)) if own.isdecimal() else None
 
 
 def _ports(pod: JsonObject) -> list[JsonObject]:

@@ -1,0 +1,1 @@
+"""The webhook that judges configurations of claims at admission, and its certificate."""
