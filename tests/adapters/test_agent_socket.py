@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from support.deadlines import join
+from support.looking import until
 from tonnage.adapters import agent_socket
 from tonnage.adapters.agent_socket import MAX_BYTES, SOCKET, AgentSocket, ask_agent
 from tonnage.model.errors import HardwareError, Problem
@@ -38,9 +39,7 @@ async def serving(file: Path, document: bytes = DOCUMENT) -> AsyncIterator[None]
         return document
 
     task = asyncio.create_task(AgentSocket(file, made).run())
-    async with asyncio.timeout(60):
-        while not os.path.lexists(file) and not task.done():  # noqa: ASYNC110, ASYNC240 - a file tells nobody
-            await asyncio.sleep(0.01)
+    await until(lambda: os.path.lexists(file) or task.done())
     try:
         yield
     finally:

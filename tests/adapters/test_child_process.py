@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from support.looking import runs, until, wait_until
 from tonnage.adapters.child_process import ChildProcess
-from tonnage.model.errors import ClusterError
+from tonnage.model.errors import ClusterError, Problem
 
 SHELL = Path("/bin/sh")
 PARENT = """
@@ -34,8 +35,7 @@ def _child(log: Path, script: str) -> ChildProcess:
 
 
 def _until_said(child: ChildProcess, text: str) -> None:
-    while text not in child.last_words():
-        pass
+    wait_until(lambda: text in child.last_words())
 
 
 async def test_it_runs_as_the_process_that_was_started_and_ends_when_asked(tmp_path: Path) -> None:
@@ -59,12 +59,17 @@ async def test_one_that_will_not_end_is_made_to(tmp_path: Path) -> None:
 async def test_one_that_ended_by_itself_is_told_with_its_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
     child = _child(log, 'for i in 1 2 3 4 5 6 7; do echo "line $i"; done; exit 3')
-    while True:
+    problems: list[Problem] = []
+
+    def has_ended() -> bool:
         try:
             child.check()
         except ClusterError as error:
-            problem = error.problems[0]
-            break
+            problems.append(error.problems[0])
+        return bool(problems)
+
+    await until(has_ended)
+    [problem] = problems
     assert (problem.what, problem.where) == ("sh has ended", str(log))
     assert problem.why.splitlines() == ["exit status 3", *(f"line {i}" for i in range(2, 8))]
     await child.end(0)
@@ -79,16 +84,7 @@ def test_it_dies_with_its_parent_however_that_dies(tmp_path: Path) -> None:
     parent.kill()
     parent.wait(60)
     parent.stdout.close()
-    while _alive(pid):
-        pass
-
-
-def _alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
+    wait_until(lambda: not runs(pid))
 
 
 def test_a_log_of_somebody_else_is_not_written_through_a_link(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from typing import Final, cast
 
 from support.agent_context import context_of
 from support.driver_root import LIBRARIES, Driver
+from support.looking import until
 from support.nvml.state import DriverState, FakeGpu, FakeMig
 from tonnage.adapters.cdi.device_nodes import NodesBeside
 from tonnage.adapters.cdi.files import FolderCdi
@@ -86,12 +87,6 @@ class StillClock:
             *_, woken = heapq.heappop(self._sleepers)
             if not woken.done():
                 woken.set_result(None)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not holds():  # noqa: ASYNC110 - what is looked at is a file
-            await asyncio.sleep(0.005)
 
 
 class Told:

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from support.agent_context import context_of
+from support.looking import until
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.events import NodeEvents
@@ -152,9 +153,7 @@ class Agent:
         return self.board.mps_condition.value
 
     async def until(self, done: Callable[[], object]) -> None:
-        async with asyncio.timeout(60):
-            while not done():  # noqa: ASYNC110 - not everything that is looked at tells of a change
-                await asyncio.sleep(0.002)
+        await until(done)
 
     def why(self, name: str = SHARED) -> str | None:
         """Why a resource is not served; None when nobody knows of a daemon."""

@@ -15,6 +15,7 @@ import pytest
 
 from support.agent_context import context_of
 from support.dying_loops import KilledError, killed_at
+from support.looking import until
 from tonnage.adapters.cdi.files import MAX_BYTES, FolderCdi
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
@@ -79,9 +80,7 @@ class Node:
         return json.loads((self.root / SPEC).read_text())
 
     async def until(self, done: Callable[[], bool]) -> None:
-        async with asyncio.timeout(60):
-            while not done():  # noqa: ASYNC110 - what is looked at is a file
-                await asyncio.sleep(0.01)
+        await until(done)
 
     async def refusal(self, *names: str) -> str:
         answer = Injection(cdi_devices=tuple(f"{CDI_GPU_KIND}={name}" for name in names))

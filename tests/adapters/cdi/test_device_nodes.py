@@ -167,8 +167,9 @@ async def test_a_kernel_that_does_not_answer_holds_up_nobody(
         minors(tmp_path, "gpu0/gi1/access 12\n")
         with (folder / "waited-for").open("wb"):
             pass
-        while (await beside.scan()).nodes == before:
-            pass
+        async with asyncio.timeout(PATIENCE_S):
+            while (await beside.scan()).nodes == before:
+                pass
     await beside.close()
 
 

@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from support.looking import runs, wait_until
 from tonnage.adapters.mps import daemon, program
 from tonnage.adapters.mps.daemon import ControlDaemons
 from tonnage.adapters.mps.files import end_left
@@ -53,25 +53,11 @@ class Node:
         pipe = self.root / seen_as / self.pipe.relative_to(self.root / "run")
         environment = {**os.environ, PIPE_VARIABLE: str(pipe)}
         left = subprocess.Popen([str(self.program.path), "-f"], env=environment, stdout=subprocess.DEVNULL)
-        until((self.pipe / "nvidia-cuda-mps-control.pid").exists)
+        wait_until((self.pipe / "nvidia-cuda-mps-control.pid").exists)
         self.say("start_server -uid 0")
         server = Path(f"/proc/{self.say('get_server_list')}/comm")
-        until(lambda: server.read_text().startswith("nvidia-cuda-mps"))
+        wait_until(lambda: server.read_text().startswith("nvidia-cuda-mps"))
         return left
-
-
-def until(done: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def runs(pid: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:1]
-    except OSError:
-        return False
 
 
 def start_and_be_killed(root: Path) -> int:
@@ -261,7 +247,7 @@ async def test_a_daemon_that_does_not_quit_is_killed_with_its_servers(node: Node
     node.say("start_server -uid 0")
     pids = [node.pid, int(node.say("get_server_list"))]
     await node.daemons.stop(TWO)
-    assert not any(map(runs, pids))
+    wait_until(lambda: not any(map(runs, pids)))
 
 
 async def test_what_a_killed_agent_left_is_ended_first(node: Node) -> None:
@@ -269,14 +255,14 @@ async def test_what_a_killed_agent_left_is_ended_first(node: Node) -> None:
     server = int(node.say("get_server_list"))
     await node.daemons.start(TWO)
     assert left.wait(60) == -signal.SIGKILL
-    assert not runs(server)
+    wait_until(lambda: not runs(server))
     assert node.say("get_default_active_thread_percentage") == "12.0"
 
 
 async def test_the_end_of_an_agent_without_a_word_is_the_daemons_end(node: Node) -> None:
     assert start_and_be_killed(node.root) == -signal.SIGKILL
     pid = node.pid
-    until(lambda: not runs(pid))
+    wait_until(lambda: not runs(pid))
     assert (node.pipe / "control").exists()  # the files are left, and no obstacle
     await node.daemons.start(TWO)
 

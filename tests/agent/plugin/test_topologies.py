@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.looking import PATIENCE_S
 from support.topologies import bridged_pairs, dgx1, partitions
 from tonnage.agent.plugin.topologies import Topologies
 from tonnage.decide.node.preference.prefer import prefer
@@ -33,9 +34,10 @@ def has_tables(topologies: Topologies) -> bool:
 async def turns_until_tables(topologies: Topologies) -> int:
     """How often others had their turn until all was worked out."""
     running, turns = asyncio.create_task(topologies.run()), 0
-    while not has_tables(topologies):
-        await asyncio.sleep(0)
-        turns += 1
+    async with asyncio.timeout(PATIENCE_S):
+        while not has_tables(topologies):
+            await asyncio.sleep(0)
+            turns += 1
     running.cancel()
     return turns
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
+from support.looking import until
 from tonnage.cli.lab.checks import Check, Observation, checks_of
 from tonnage.cli.lab.environment import Surroundings, surroundings
 from tonnage.cli.lab.pause import CLEAN_UP, NEXT_STEP
@@ -319,8 +320,7 @@ async def test_an_interrupted_lab_cleans_up(bench: Bench) -> None:
     lab = bench.lab("[{run: kubectl get hang}]", "[{run: kubectl get say clean}]")
     running = asyncio.create_task(bench.run(lab))
     calls = bench.folder / "calls.jsonl"
-    while not (calls.exists() and calls.read_text().endswith("\n")):  # noqa: ASYNC110 - another process writes
-        await asyncio.sleep(0.01)
+    await until(lambda: calls.exists() and calls.read_text().endswith("\n"))
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from support.looking import wait_until
 from tonnage.cli.locations.folders import runtime_folder
 from tonnage.cli.locations.kubectl import kubectl_binary
 from tonnage.cli.locations.state import StateFolder
@@ -170,8 +171,7 @@ def _kill(bench: Bench) -> int:
     pid = StateFolder(bench.state).owner()
     assert pid
     os.kill(pid, signal.SIGKILL)
-    while StateFolder(bench.state).owner() is not None:
-        pass
+    wait_until(lambda: StateFolder(bench.state).owner() is None)
     return pid
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.kubelet_side import GPU, PATIENCE_S, SHARED, Bench, bench_of, healthy
+from support.looking import until
 
 TWO_SHARED = (
     "version: v1\nsharing: {timeSlicing: {renameByDefault: true, resources: "
@@ -21,9 +22,7 @@ SOCKETS = {"nvidia-gpu.sock", "nvidia-gpu.shared.sock"}
 
 async def appears(bench: Bench) -> None:
     """Return once the agent has both its sockets in the folder."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not all((bench.kubelet.plugins / name).is_socket() for name in SOCKETS):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: all((bench.kubelet.plugins / name).is_socket() for name in SOCKETS))
 
 
 async def our_sockets(bench: Bench) -> None:

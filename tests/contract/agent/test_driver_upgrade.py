@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import grpc.aio
 import pytest
 
 from support.driver_root import Driver, install_driver
+from support.looking import until
 from support.nvml.state import DriverState, FakeGpu
 from support.plugin_node import PATIENCE_S, PluginNode, allocate, plugin_node
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
@@ -44,17 +45,10 @@ async def lists(channel: grpc.aio.Channel) -> AsyncIterator[dict[str, str]]:
         yield {device.ID: device.health for device in message.devices}
 
 
-async def until(shown: AsyncIterator[dict[str, str]], health: str) -> None:
+async def until_health(shown: AsyncIterator[dict[str, str]], health: str) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while await anext(shown) != dict.fromkeys(IDS, health):
             pass
-
-
-async def follows(condition: Callable[[], bool]) -> None:
-    """Files are read again until they say so; nobody tells of a write."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
 
 
 def library_in_the_spec(root: Path) -> str:
@@ -88,20 +82,20 @@ async def test_everything_follows_the_new_driver_and_nothing_of_a_pod_is_given_a
     )
     async with node.channel() as channel:
         shown = lists(channel)
-        await until(shown, "Healthy")
+        await until_health(shown, "Healthy")
         assert await allocate(channel, "GPU-0") == ""
-        await follows(lambda: library_in_the_spec(node.root) == label(node.root) == OLD)
+        await until(lambda: library_in_the_spec(node.root) == label(node.root) == OLD)
         driver.unload()
         install_driver(node.root, NEW)  # while no module is loaded, as installers do
-        await until(shown, "Unhealthy")
+        await until_health(shown, "Unhealthy")
         assert "is unhealthy" in await allocate(channel, "GPU-1")
-        await follows(lambda: library_in_the_spec(node.root) == "")
+        await until(lambda: library_in_the_spec(node.root) == "")
         assert label(node.root) == OLD, "labels go with the hardware, not with a driver that is away"
         driver.upgrade(NEW)
         driver.load()
-        await until(shown, "Healthy")
+        await until_health(shown, "Healthy")
         assert await allocate(channel, "GPU-1") == ""
-        await follows(lambda: library_in_the_spec(node.root) == label(node.root) == NEW)
+        await until(lambda: library_in_the_spec(node.root) == label(node.root) == NEW)
         assert node.registered.empty(), "kubelet need not be told anew"
         config.write_text(SHARED)
         async with node.channel() as other:
@@ -119,9 +113,9 @@ async def test_a_driver_that_never_comes_back_as_it_was_costs_only_what_it_lost(
     await node.start_agent("--driver-root-ctr-path", str(node.root), devices="nvml")
     async with node.channel() as channel:
         shown = lists(channel)
-        await until(shown, "Healthy")
+        await until_health(shown, "Healthy")
         driver.unload()
-        await until(shown, "Unhealthy")
+        await until_health(shown, "Unhealthy")
         driver.become(DriverState((GPUS[0], FakeGpu(2, uuid="GPU-2")), NEW))
         install_driver(node.root, NEW)
         driver.load()

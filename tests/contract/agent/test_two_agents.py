@@ -13,6 +13,7 @@ import grpc.aio
 import pytest
 
 from support.kubelet_side import GPU, Bench, FastClock, bench_of
+from support.looking import until
 from support.plugin_node import PATIENCE_S, PluginNode, allocate, first_list, plugin_node
 from tonnage.adapters.node_lock import alone_on
 from tonnage.agent.main import run_agent
@@ -51,9 +52,7 @@ async def until_registered(node: PluginNode, resource: str) -> None:
 
 async def at_the_lock(node: PluginNode, process: asyncio.subprocess.Process) -> None:
     """Return once the agent has the lock's file open: it can only be waiting."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not open_files(process.pid, node.root / "var/lib/tonnage/agent.lock"):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: open_files(process.pid, node.root / "var/lib/tonnage/agent.lock"))
 
 
 def open_files(pid: int, file: Path) -> list[int]:

@@ -14,7 +14,6 @@ import pytest
 from support.driver_root import Driver
 from support.health_machines import (
     ONLY_RESETS,
-    PATIENCE_S,
     Agent,
     FastClock,
     Machine,
@@ -23,6 +22,7 @@ from support.health_machines import (
     StillClock,
     running,
 )
+from support.looking import until
 from support.nvml.bindings import fresh_bindings
 from support.nvml.state import XID, DriverState, FakeEvent, FakeGpu, FakeMig, Rule, switched
 from tonnage.agent.devices import CHECKPOINT
@@ -126,9 +126,7 @@ async def test_what_a_site_heeds_is_not_forgotten_while_its_policy_is_not_known(
         await agent.until_kept("xid-13")
     agent = Agent(machine, tmp_path, None, FastClock())
     task = asyncio.create_task(agent.devices.run())
-    async with asyncio.timeout(PATIENCE_S):
-        while agent.context.metrics.turns["devices"] < 2:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: agent.context.metrics.turns["devices"] >= 2)
     assert agent.board.inventory.value is None, "nothing is known about what may be used"
     agent.judge_by(heeded)
     await agent.until_faulty("GPU-2")

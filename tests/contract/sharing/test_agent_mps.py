@@ -15,6 +15,7 @@ import pytest
 
 from contract.sharing.test_agent_mig import Agent, listening
 from support.driver_root import Driver
+from support.looking import runs, until
 from support.nvml.changes import compute_modes
 from support.nvml.state import DriverState, FakeGpu
 from support.plugin_node import PATIENCE_S, plugin_node
@@ -41,6 +42,10 @@ class MpsAgent(Agent):
     @property
     def modes(self) -> list[int]:
         return compute_modes(self.driver.file, 2)
+
+    async def has_modes(self, modes: list[int]) -> None:
+        """Return once the GPUs have these compute modes."""
+        await until(lambda: self.modes == modes)
 
     def configure(self, **mps: object) -> None:
         """The first GPU is shared like this; without a word none is."""
@@ -154,8 +159,7 @@ async def test_an_agent_that_ends_in_order_gives_the_gpu_back() -> None:
         agent.node.agent.terminate()
         assert await agent.node.ends() == 0
         assert agent.modes == [0, 0]
-        with pytest.raises(ProcessLookupError):
-            os.kill(daemon, 0)
+        assert not runs(daemon)
 
 
 async def test_an_agent_that_was_killed_is_cleaned_up_after_whatever_is_wanted_then() -> None:
@@ -170,16 +174,12 @@ async def test_an_agent_that_was_killed_is_cleaned_up_after_whatever_is_wanted_t
             agent.configure(**({"replicas": 4} if wanted else {}))
             await agent.start()
             await agent.shows(SERVING if wanted else WHOLE)
-            async with asyncio.timeout(PATIENCE_S):
-                while agent.modes != modes:  # noqa: ASYNC110 - the driver tells nobody
-                    await asyncio.sleep(0.01)
+            await agent.has_modes(modes)
 
 
 async def test_an_agent_that_is_killed_while_its_daemon_starts_leaves_no_gpu_exclusive() -> None:
     async with mps_agent(replicas=4, fault="deaf") as agent:
-        async with asyncio.timeout(PATIENCE_S):
-            while agent.modes != [EXCLUSIVE, 0]:  # noqa: ASYNC110 - the driver tells nobody
-                await asyncio.sleep(0.005)
+        await agent.has_modes([EXCLUSIVE, 0])
         assert agent.node.agent is not None
         agent.node.agent.kill()
         await agent.node.ends()
@@ -187,9 +187,7 @@ async def test_an_agent_that_is_killed_while_its_daemon_starts_leaves_no_gpu_exc
         agent.program.fault()
         await agent.start()
         await agent.shows(WHOLE)
-        async with asyncio.timeout(PATIENCE_S):
-            while agent.modes != [0, 0]:  # noqa: ASYNC110 - the driver tells nobody
-                await asyncio.sleep(0.01)
+        await agent.has_modes([0, 0])
 
 
 async def test_shr_4_more_clients_than_a_server_has_are_refused_and_change_nothing() -> None:

@@ -140,9 +140,10 @@ async def taken_of(fleet: Fleet, level: Level) -> tuple[Snapshot, Snapshot]:
 async def _still(api: HttpKubernetes) -> Snapshot:
     """The cluster once nobody changes it."""
     before = await read_live(api)
-    while _settled(before) != _settled(now := await read_live(api)):
-        before = now
-        await asyncio.sleep(0.1)  # it is this process's own work that is waited for
+    async with asyncio.timeout(PATIENCE_S):
+        while _settled(before) != _settled(now := await read_live(api)):
+            before = now
+            await asyncio.sleep(0.1)  # it is this process's own work that is waited for
     return now
 
 
