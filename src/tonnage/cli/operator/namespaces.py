@@ -51,6 +51,13 @@ agents_namespace_option: Final[_Decorator] = click.option(
 )
 
 
+def operator_namespaces(wrapped: Callable[..., Any]) -> Callable[..., Any]:
+    """Both options, for a command that shows what a policy comes to."""
+    return operator_namespace_option("Where the ConfigMaps are that a ClusterPolicy names.")(
+        agents_namespace_option(wrapped)
+    )
+
+
 def given_namespaces() -> dict[str, str]:
     """The namespaces that this command line names itself, by option; a default may be absent."""
     context = click.get_current_context()
