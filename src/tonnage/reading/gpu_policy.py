@@ -59,9 +59,9 @@ def operator_manifests(content: str, source: str) -> OperatorManifests:
             [msgspec.convert(obj, NvidiaDriver) for obj in objects if _is_of(NVIDIA_DRIVER, obj)],
         )
     except msgspec.ValidationError as error:
-        what, _, path = str(error).partition(" - at `$")
+        words, _, path = str(error).partition(" - at `$")
         where = f"{source} {path.strip('`.')}".strip()
-        raise ConfigError(Problem(what, where=where, remedy="run tonnage lint on it")) from None
+        raise ConfigError(Problem(words, where=where, remedy="run tonnage lint on it")) from None
 
 
 def _is_of(kind: Kind[Any], obj: JsonObject) -> bool:

@@ -96,8 +96,8 @@ async def test_the_roles_to_look_and_to_roll_back_grant_what_is_asked(
     common: Any = None
     await bench.machine("a")
     await bench.drivers("550.1")
-    given = {"--operator-namespace": "gpu-operator"}
-    place = OperatorPlace("gpu-operator", "tonnage-system", given)
+    named = {"--operator-namespace": "gpu-operator"}
+    place = OperatorPlace("gpu-operator", "tonnage-system", named)
     assert await operator_view(common, place) is not None
     bench.start(DRIVERS)
     await bench.clock.advance(30)
@@ -109,7 +109,7 @@ async def test_the_roles_to_look_and_to_roll_back_grant_what_is_asked(
     recorder.rights = set()
     await bench.drivers("550.2")
     await bench.clock.advance(60)
-    await _rollback(common, None, "gpu-operator", given, dry_run=False)
+    await _rollback(common, None, "gpu-operator", named, dry_run=False)
     asked = {right._replace(name="") for right in recorder.rights}
     of_other_owners = {Right("patch", "nvidia.com", "nvidiadrivers")}
     assert asked | of_other_owners == operator_rights("operator rollback")

@@ -10,7 +10,7 @@ import click
 from tonnage.cli.operator.adopt import adopt, release
 from tonnage.cli.operator.bundle import bundle
 from tonnage.cli.operator.drivers import rollback
-from tonnage.cli.operator.namespaces import given_namespaces, operator_namespaces
+from tonnage.cli.operator.namespaces import named_namespaces, operator_namespaces
 from tonnage.cli.operator.plan import plan
 from tonnage.cli.operator.policy_view import OperatorPlace, operator_view, show_view
 from tonnage.cli.options import Common, common_options, examples
@@ -33,7 +33,7 @@ def command() -> None:
 @common_options(output=("text", "wide", "json", "yaml"), cluster=True)
 def status(common: Common, operator_namespace: str, agents_namespace: str) -> int:
     """Exit status 1 unless every GPU node is ready."""
-    place = OperatorPlace(operator_namespace, agents_namespace, given_namespaces())
+    place = OperatorPlace(operator_namespace, agents_namespace, named_namespaces())
     shown = asyncio.run(operator_view(common, place))
     if shown is None:
         raise ConfigError(Problem(_NO_POLICY, remedy="apply one, or run tonnage status for the nodes"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tonnage.cli.operator.namespaces import given_namespaces, operator_namespaces
+from tonnage.cli.operator.namespaces import named_namespaces, operator_namespaces
 from tonnage.cli.operator.policy_view import FEW_FIELDS, OperatorPlace, operator_view, show_view
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import line, say
@@ -40,7 +40,7 @@ def plan(common: Common, file: str, operator_namespace: str, agents_namespace: s
     objects: list[ClusterPolicy | NvidiaDriver] = [policy, *drivers]
     for obj in objects:
         obj.spec = admissions[_subject(obj)].pruned
-    place = OperatorPlace(operator_namespace, agents_namespace, given_namespaces())
+    place = OperatorPlace(operator_namespace, agents_namespace, named_namespaces())
     shown = asyncio.run(operator_view(common, place, (policy,), drivers))
     assert shown is not None  # there is at least the one in the file
     view, operated_drivers = shown

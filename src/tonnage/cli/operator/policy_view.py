@@ -35,11 +35,11 @@ FEW_FIELDS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class OperatorPlace:
-    """Where operator and agents are; `given` are the namespaces that the command line names, by option."""
+    """Where operator and agents are; `named` are the namespaces that the command line names, by option."""
 
     operator_namespace: str
     agents_namespace: str
-    given: Mapping[str, str] = field(default_factory=dict)
+    named: Mapping[str, str] = field(default_factory=dict)
 
 
 async def operator_view(
@@ -56,7 +56,7 @@ async def operator_view(
     from tonnage.diagnose.operated import operated
 
     async with connected(common) as api:
-        await require_namespaces(api, place.given)
+        await require_namespaces(api, place.named)
         objects = await _objects(api, added, place.operator_namespace, place.agents_namespace)
         view = operated(objects.cluster, SystemClock().now())
         if view is None:

@@ -69,9 +69,9 @@ def _choice_words(value: object, choices: list[str]) -> tuple[str, str]:
     """Of a field that takes certain words alone."""
     if len(choices) == 1:
         return f"{choices[0]} is expected{_instead(value)}", f"write {choices[0]}"
-    known = ", ".join(choice or '""' for choice in choices[:_MOST_CHOICES])
+    words = ", ".join(choice or '""' for choice in choices[:_MOST_CHOICES])
     near = nearest_word(value, [choice for choice in choices if choice]) if isinstance(value, str) else ""
-    return f"one of {known} is expected{_instead(value)}", f"use {near} if you meant that" if near else ""
+    return f"one of {words} is expected{_instead(value)}", f"use {near} if you meant that" if near else ""
 
 
 def _instead(value: object) -> str:

@@ -123,8 +123,8 @@ def _field_problem(detail: ErrorDetails, document: MarkedDocument, model: type[B
     if detail["type"] == "string_pattern_mismatch":
         words = words_of(str(detail.get("ctx", {}).get("pattern")))
         return Problem(f"{json.dumps(value)[:60]} is not {words}", document.where(path))
-    what, remedy = field_words(detail)
-    return Problem(what, document.where(path), remedy=remedy)
+    words, remedy = field_words(detail)
+    return Problem(words, document.where(path), remedy=remedy)
 
 
 def _real_path(loc: tuple[int | str, ...], document: MarkedDocument, *, absent: bool) -> Path:
