@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tonnage.model.catalog.cluster_policy import Fields, operator_values
+from tonnage.model.catalog.cluster_policy import operator_values
+from tonnage.model.catalog.definition_fields import ANY_KEY, Field
 
 SCHEMA: Final = Path(__file__).resolve().parents[1] / "deploy" / "helm" / "tonnage" / "values.schema.json"
 OUR_OWN: Final = frozenset({"cdi", "migManager"})
@@ -19,8 +20,12 @@ _LINE: Final = '    "{}": '
 _FIRST: Final = "global"
 
 
-def schema_of(field: Fields | str) -> dict[str, Any]:
+def schema_of(field: Field) -> dict[str, Any]:
     """What a value may be; null stands for what is not set."""
+    if isinstance(field, tuple):
+        return {"type": ["array", "null"], "items": schema_of(field[0])}
+    if isinstance(field, Mapping) and ANY_KEY in field:
+        return {"type": ["object", "null"], "additionalProperties": schema_of(field[ANY_KEY])}
     if isinstance(field, Mapping):
         fields = {key: schema_of(inner) for key, inner in field.items()}
         return {"type": ["object", "null"], "additionalProperties": False, "properties": fields}

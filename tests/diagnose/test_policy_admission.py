@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tonnage.diagnose.policy_admission import policy_admission
+from tonnage.cli.api_rules import policy_faults
+from tonnage.diagnose.policy_admission import driver_admission, policy_admission
 from tonnage.model.json import JsonObject
 
 CHART = Path(__file__).parents[1] / "data/cluster-policy-26.7.yaml"
@@ -29,6 +30,14 @@ def test_what_nvidias_chart_renders_is_taken_as_it_is() -> None:
         ),
         pytest.param({"gdx": {}}, ("spec.gdx",), id="a section that there is not"),
         pytest.param(
+            {"dcgmExporter": {"serviceMonitor": {"relabelings": [{"actoin": "drop"}]}}},
+            ("spec.dcgmExporter.serviceMonitor.relabelings[0].actoin",),
+            id="a field of an entry of a list",
+        ),
+        pytest.param(
+            {"daemonsets": {"labels": {"any": "name"}}}, (), id="a name that people choose themselves"
+        ),
+        pytest.param(
             {"validator": {"plugin": None, "env": []}}, (), id="a section that is empty, as people indent it"
         ),
     ],
@@ -42,3 +51,34 @@ def test_unknown_fields_are_dropped(more: JsonObject, unknown: tuple[str, ...]) 
 def test_sections_that_the_definition_requires_are_missed() -> None:
     spec = {key: value for key, value in SPEC.items() if key not in ("dcgm", "gfd")}
     assert policy_admission(spec).missing == ("dcgm", "gfd")
+
+
+def test_what_has_another_type_is_refused_in_the_servers_words() -> None:
+    monitor: JsonObject = {"enabled": "yes", "interval": 15}
+    spec: JsonObject = {"gfd": {}, "dcgmExporter": {"serviceMonitor": monitor}}
+    faults = policy_faults(
+        {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "a"}, "spec": spec}
+    )
+    admission = policy_admission(spec, faults)
+    assert [words.partition(": ")[0] for words in admission.refused] == [
+        "spec.dcgmExporter.serviceMonitor.enabled",
+        "spec.dcgmExporter.serviceMonitor.interval",
+    ], "sections that are missing are told by themselves"
+    assert "devicePlugin" in admission.missing
+    assert admission.is_refused
+
+
+def test_an_nvidiadriver_is_judged_by_its_definition() -> None:
+    spec: JsonObject = {"driverType": "gpux", "nodeSelectr": {"a": "b"}, "manager": {"imag": "a"}}
+    faults = policy_faults(
+        {
+            "apiVersion": "nvidia.com/v1alpha1",
+            "kind": "NVIDIADriver",
+            "metadata": {"name": "a"},
+            "spec": spec,
+        }
+    )
+    admission = driver_admission(spec, faults)
+    assert admission.unknown == ("spec.nodeSelectr", "spec.manager.imag")
+    assert admission.pruned == {"driverType": "gpux", "manager": {}}
+    assert [words.partition(": ")[0] for words in admission.refused] == ["spec.driverType"]

@@ -89,7 +89,7 @@ def test_every_kind_of_change_is_read() -> None:
         ),
         pytest.param(
             "alternatives: [{name: a, changes: [{setSharing: {nodes: x, replicas: 0}}]}]",
-            "greater than or equal to 1", ":1:60", id="no replica",
+            "the least is 1", ":1:60", id="no replica",
         ),
         pytest.param(
             "alternatives: [{name: a, changes: [{addNodes: {count: 1}}]}]", "give either like or product",

@@ -46,7 +46,7 @@ from tonnage.model.node.device_usage import DevicePage
 from tonnage.model.node.runtime_change import ConfigFile, RuntimeSeen
 from tonnage.model.node.runtime_config import RuntimeKind
 from tonnage.reading.documents import manifests_from_documents
-from tonnage.reading.gpu_policy import gpu_policy_from, policies_in
+from tonnage.reading.gpu_policy import gpu_policy_from, operator_manifests
 from tonnage.reading.manifests import read_manifests
 from tonnage.twin.devices.load.activity import RunningLoad, activity
 
@@ -152,7 +152,7 @@ def prometheus_answer(data: bytes) -> None:
 def cluster_policies(data: bytes) -> None:
     """What a policy wants and which of its fields have no effect."""
     with suppress(ConfigError):
-        for policy in policies_in(text_of(data), "x"):
+        for policy in operator_manifests(text_of(data), "x").policies:
             gpu_policy_from(policy)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tonnage.cli.terminal.output import say
 from tonnage.model.json import JsonObject
-from tonnage.model.kubernetes.api_answer import ApiServer
+from tonnage.model.kubernetes.api_answer import ApiFault, ApiServer
 
 if TYPE_CHECKING:
     from tonnage.decide.kubernetes.api.custom.definitions import CustomDefinitions
@@ -29,6 +29,19 @@ def api_server(objects: Iterable[JsonObject] = ()) -> ApiServer | None:
         say("not checked against the API server's own rules: this image does not contain them", err=True)
         return None
     return partial(answer_to_create, definitions=custom_definitions(objects))
+
+
+def policy_faults(obj: JsonObject) -> tuple[ApiFault, ...]:
+    """What the API server refuses of an object of NVIDIA's; nothing in the agent's image."""
+    try:
+        from tonnage.decide.kubernetes.api.creation import answer_to_create
+        from tonnage.decide.kubernetes.api.custom.definitions import definitions_in
+    except ModuleNotFoundError:
+        return ()
+    from tonnage.model.catalog.nvidia_kinds import DEFINITIONS, nvidia_definition
+
+    answer = answer_to_create(obj, "", definitions=definitions_in(map(nvidia_definition, DEFINITIONS)))
+    return () if answer is None else answer.faults or answer.later
 
 
 def custom_definitions(objects: Iterable[JsonObject]) -> CustomDefinitions:

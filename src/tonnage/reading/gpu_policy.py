@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import msgspec
 
@@ -27,8 +28,8 @@ from tonnage.model.operands import APPLIED_HASH, OPERAND_LABEL, OPERANDS, SeenOb
 from tonnage.reading.documents import objects_in
 from tonnage.reading.gpu_status import gpu_status_from
 from tonnage.reading.object_parts import moment
-from tonnage.wire.kinds import CLUSTER_POLICY
-from tonnage.wire.nvidia import ClusterPolicy, GpuCluster
+from tonnage.wire.kinds import CLUSTER_POLICY, NVIDIA_DRIVER, Kind
+from tonnage.wire.nvidia import ClusterPolicy, GpuCluster, NvidiaDriver
 from tonnage.wire.objects import ConfigMap, DaemonSet, Node, NodeGPUStatus, Object, Pod
 
 _DEEPEST: Final = 8
@@ -40,18 +41,31 @@ _GPU_TAINT: Final[JsonObject] = {"key": "nvidia.com/gpu", "operator": "Exists", 
 """What DaemonSets bear unless the policy says otherwise."""
 
 
-def policies_in(content: str, source: str) -> list[ClusterPolicy]:
-    """The ClusterPolicies in a YAML text. Raises ConfigError: unreadable, or a field has another type."""
+@dataclass(frozen=True, slots=True)
+class OperatorManifests:
+    """What a YAML text has for an operator."""
+
+    policies: Sequence[ClusterPolicy]
+    drivers: Sequence[NvidiaDriver]
+
+
+def operator_manifests(content: str, source: str) -> OperatorManifests:
+    """ClusterPolicies and NVIDIADrivers. Raises ConfigError: unreadable, or a field has another type."""
     documents = parse_yaml_all(content, source=source)
-    objects = objects_in(document.value for document in documents)
+    objects = list(objects_in(document.value for document in documents))
     try:
-        return [
-            msgspec.convert(obj, ClusterPolicy)
-            for obj in objects
-            if (obj.get("apiVersion"), obj.get("kind")) == (CLUSTER_POLICY.api_version, CLUSTER_POLICY.kind)
-        ]
+        return OperatorManifests(
+            [msgspec.convert(obj, ClusterPolicy) for obj in objects if _is_of(CLUSTER_POLICY, obj)],
+            [msgspec.convert(obj, NvidiaDriver) for obj in objects if _is_of(NVIDIA_DRIVER, obj)],
+        )
     except msgspec.ValidationError as error:
-        raise ConfigError(Problem(str(error), where=source, remedy="run tonnage lint on it")) from None
+        words, _, path = str(error).partition(" - at `$")
+        where = f"{source} {path.strip('`.')}".strip()
+        raise ConfigError(Problem(words, where=where, remedy="run tonnage lint on it")) from None
+
+
+def _is_of(kind: Kind[Any], obj: JsonObject) -> bool:
+    return (obj.get("apiVersion"), obj.get("kind")) == (kind.api_version, kind.kind)
 
 
 def gpu_policy_from(policy: ClusterPolicy, *, drivers: bool = False) -> GpuPolicy:

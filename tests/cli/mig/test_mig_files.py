@@ -82,8 +82,8 @@ def test_a_plan_tells_all_of_it_too(tmp_path: Path, capsys: pytest.CaptureFixtur
         pytest.param("version: v1\n", "required field is missing", id="nothing but a version"),
         pytest.param("foo: 1\n", "unknown field foo", id="something else"),
         pytest.param("", "the document is empty", id="empty"),
-        pytest.param("[]\n", "input should be an object", id="a list"),
-        pytest.param("hello\n", "input should be an object", id="a word"),
+        pytest.param("[]\n", "a mapping is expected", id="a list"),
+        pytest.param("hello\n", "a mapping is expected", id="a word"),
         pytest.param("a: 1\n---\nb: 1\n", "more than one document", id="two documents"),
     ],
 )

@@ -324,18 +324,18 @@ async def test_the_roles_of_the_how_to_grant_what_is_asked_and_no_more(fleet: Op
     await Command(fleet, Direction.ADOPT, api=recorder).end()
     await Command(fleet, Direction.RELEASE, api=recorder).end()
     rules = [rule for role in yaml.safe_load_all(ROLE.read_text(encoding="utf-8")) for rule in role["rules"]]
-    given = {
+    named = {
         (verb, group, resource)
         for rule in rules
         for verb in rule["verbs"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    assert {(right.verb, right.group, right.resource) for right in recorder.rights} == given
+    assert {(right.verb, right.group, right.resource) for right in recorder.rights} == named
 
 
-async def _placed_in(fleet: OperatedFleet, given: str | None) -> str:
-    options = {} if given is None else {"--operator-namespace": given}
+async def _placed_in(fleet: OperatedFleet, named: str | None) -> str:
+    options = {} if named is None else {"--operator-namespace": named}
     return (await _placed(cast(Any, fleet.api), HandoverOptions(), options)).operator_namespace
 
 

@@ -18,8 +18,8 @@ from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import NAMESPACE
 
 COMMANDS = {
-    "status": ("command", []),
-    "plan": ("command", ["FILE"]),
+    "status": ("policy_view", []),
+    "plan": ("policy_view", ["FILE"]),
     "rollback": ("drivers", []),
     "adopt": ("adopt", []),
     "adopt --finish": ("adopt", []),

@@ -19,8 +19,8 @@ from support.rights import Right
 from tonnage.adapters.snapshots.bundle_kinds import cluster_kinds, namespace_kinds
 from tonnage.cli.access.operator_commands import check_operator_access
 from tonnage.cli.main import run
-from tonnage.cli.operator.command import _view
 from tonnage.cli.operator.drivers import _rollback
+from tonnage.cli.operator.policy_view import OperatorPlace, operator_view
 from tonnage.diagnose.operator_access import OPERATOR_ACCESS
 from tonnage.wire.reports import AccessAnswer, AccessReview
 
@@ -81,7 +81,7 @@ async def recorded(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Drive
     async def connected(_: object) -> AsyncIterator[Recorder]:
         yield recorder
 
-    monkeypatch.setattr("tonnage.cli.operator.command.connected", connected)
+    monkeypatch.setattr("tonnage.cli.operator.policy_view.connected", connected)
     monkeypatch.setattr("tonnage.cli.operator.drivers.connected", connected)
     yield bench, recorder
     for task in bench.tasks:
@@ -96,12 +96,12 @@ async def test_the_roles_to_look_and_to_roll_back_grant_what_is_asked(
     common: Any = None
     await bench.machine("a")
     await bench.drivers("550.1")
-    spaces = ("gpu-operator", "tonnage-system")
-    given = {"--operator-namespace": "gpu-operator"}
-    assert await _view(common, (), *spaces, given) is not None
+    named = {"--operator-namespace": "gpu-operator"}
+    place = OperatorPlace("gpu-operator", "tonnage-system", named)
+    assert await operator_view(common, place) is not None
     bench.start(DRIVERS)
     await bench.clock.advance(30)
-    assert await _view(common, (), *spaces, given) is not None
+    assert await operator_view(common, place) is not None
     granted = operator_rights("operator status")
     assert recorder.rights <= granted
     assert anywhere(recorder.rights) == anywhere(granted)
@@ -109,7 +109,7 @@ async def test_the_roles_to_look_and_to_roll_back_grant_what_is_asked(
     recorder.rights = set()
     await bench.drivers("550.2")
     await bench.clock.advance(60)
-    await _rollback(common, None, "gpu-operator", given, dry_run=False)
+    await _rollback(common, None, "gpu-operator", named, dry_run=False)
     asked = {right._replace(name="") for right in recorder.rights}
     of_other_owners = {Right("patch", "nvidia.com", "nvidiadrivers")}
     assert asked | of_other_owners == operator_rights("operator rollback")

@@ -119,6 +119,16 @@ def test_more_objects_are_rendered(helm4: Helm) -> None:
     [
         pytest.param("driver: {telepathy: 1}", "additional properties 'telepathy'", id="an unknown field"),
         pytest.param("driver: {version: 550.1}", "/driver/version", id="a version that is a number"),
+        pytest.param(
+            'dcgmExporter: {serviceMonitor: {enabled: "yes"}}',
+            "/dcgmExporter/serviceMonitor/enabled",
+            id="a ServiceMonitor that is switched on by a text",
+        ),
+        pytest.param(
+            "dcgmExporter: {serviceMonitor: {intervall: 15s}}",
+            "additional properties 'intervall'",
+            id="an unknown field of a ServiceMonitor",
+        ),
         pytest.param("mig: {strategy: double}", "'none', 'single', 'mixed'", id="a word that is none"),
         pytest.param(
             "driver: {upgradePolicy: {podDeletion: {force: true}}}",

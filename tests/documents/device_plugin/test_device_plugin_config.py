@@ -112,7 +112,11 @@ def test_plugin_flags_are_honoured() -> None:
             sliced("    - {name: gpu, replicas: 999999}"), "f:5:", "must be <= 512", "memory", id="huge"
         ),
         pytest.param(
-            sliced("    - {name: gpu, replicas: '4'}"), "f:5:", "valid integer", "", id="text for a number"
+            sliced("    - {name: gpu, replicas: '4'}"),
+            "f:5:",
+            "whole number is expected",
+            "",
+            id="text for a number",
         ),
         pytest.param(
             sliced("      []"), "f:4:5", "no resources specified", "leave sharing out", id="empty list"
@@ -226,7 +230,7 @@ def test_plugin_flags_are_honoured() -> None:
             id="name",
         ),
         pytest.param(
-            "resources: {gpus: [{pattern: '', name: a}]}", "f:1:21", "at least 1 character", "", id="pattern"
+            "resources: {gpus: [{pattern: '', name: a}]}", "f:1:21", "the string is empty", "", id="pattern"
         ),
         pytest.param(
             "imex: {channelIDs: [0, 1]}",
@@ -332,7 +336,7 @@ def test_plugin_flags_are_honoured() -> None:
         pytest.param(
             sliced("    - {name: Gpu, replicas: 2}"), "f:5:", "is not a resource name", "", id="bad name"
         ),
-        pytest.param("[]", "f:1:1", "should be an object", "", id="a list"),
+        pytest.param("[]", "f:1:1", "a mapping is expected", "", id="a list"),
         pytest.param(
             "sharing: {timeSlicing: {resources: [}}", "f:1:", "not valid YAML", "", id="broken YAML"
         ),

@@ -180,7 +180,7 @@ def test_flags_win_over_variables_over_the_file_and_are_named_when_wrong() -> No
 
 def test_a_flag_for_a_section_that_is_no_section_leaves_the_file_s_error() -> None:
     wrong = Override(("flags", "migStrategy"), "single", "--mig-strategy")
-    with pytest.raises(ConfigError, match="f:1:1 flags: input should be an object"):
+    with pytest.raises(ConfigError, match="f:1:1 flags: a mapping is expected"):
         parse_device_plugin_config("flags: 3", source="f", overrides=(wrong,))
 
 

@@ -120,7 +120,7 @@ def test_all_problems_at_once_each_with_its_line() -> None:
     found = problems(text)
     assert [(p.where, p.what) for p in found] == [
         ("f.yaml:3:3 items[0].name", "a name has no spaces"),
-        ("f.yaml:4:3 items[0].replicaCount", "input should be greater than or equal to 2, found 1"),
+        ("f.yaml:4:3 items[0].replicaCount", "1 cannot be used: the least is 2"),
         ("f.yaml:5:3 items[1].name", "required field is missing"),
         ("f.yaml:5:3 items[1].replicaCount", "required field is missing"),
         ("f.yaml:5:3 items[1].replicacount", "unknown field replicacount"),

@@ -19,6 +19,7 @@ from tonnage.model.json import JsonObject, JsonValue
 READERS: Final = (
     "agent/config/reading.py",
     "documents/yaml/bounds.py",
+    "documents/yaml/field_words.py",
     "documents/device_plugin/*.py",
     "documents/durations.py",
     "documents/nearest.py",

@@ -13,7 +13,7 @@ from tonnage.cli.cluster import connected
 from tonnage.cli.operator.namespaces import (
     OPERATOR_NAMESPACE,
     agents_namespace_option,
-    given_namespaces,
+    named_namespaces,
     operator_namespace_option,
     require_namespaces,
 )
@@ -125,7 +125,7 @@ async def _run(common: Common, direction: Direction, *, dry_run: bool, **values:
     from tonnage.adapters.clock import SystemClock
     from tonnage.cli.operator.handover import Handover
 
-    given, as_text = given_namespaces(), common.output == "text"
+    named, as_text = named_namespaces(), common.output == "text"
     options = _handover_options(**values)
 
     def say_step(node: str, words: str) -> None:
@@ -133,7 +133,7 @@ async def _run(common: Common, direction: Direction, *, dry_run: bool, **values:
             say(line(f"{node}: {words}" if node else words))
 
     async with connected(common) as api:
-        options = await _placed(api, options, given)
+        options = await _placed(api, options, named)
         handover = Handover(api, SystemClock(), options, say_step)
         if dry_run:
             return _show_plan(await handover.look(), direction, common.output)
@@ -147,7 +147,7 @@ async def _finish(common: Common, *, dry_run: bool, **values: Any) -> int:
     from tonnage.cli.operator.finish import finish_adoption, steps_to_finish
     from tonnage.cli.operator.handover import Handover
 
-    given, as_text = given_namespaces(), common.output == "text"
+    named, as_text = named_namespaces(), common.output == "text"
     options = _handover_options(**values)
 
     def say_step(node: str, words: str) -> None:
@@ -155,7 +155,7 @@ async def _finish(common: Common, *, dry_run: bool, **values: Any) -> int:
             say(line(f"{node}: {words}"))
 
     async with connected(common) as api:
-        options = await _placed(api, options, given)
+        options = await _placed(api, options, named)
         handover = Handover(api, SystemClock(), options, say_step)
         if dry_run:
             steps = steps_to_finish(await handover.look())
@@ -164,19 +164,19 @@ async def _finish(common: Common, *, dry_run: bool, **values: Any) -> int:
     return _show_ends(ends, common.output, f"{_NONE_ADOPTED} There is nothing to finish.")
 
 
-async def _placed(api: HttpKubernetes, options: HandoverOptions, given: Mapping[str, str]) -> HandoverOptions:
+async def _placed(api: HttpKubernetes, options: HandoverOptions, named: Mapping[str, str]) -> HandoverOptions:
     """The options with the namespace from which nodes were adopted, which may be gone by now.
 
     Raises ConfigError: an option contradicts it, or names a namespace that does not exist.
     """
     from tonnage.cli.operator.adopted_from import recorded_operator_namespace
 
-    recorded = await recorded_operator_namespace(api, given.get(OPERATOR_NAMESPACE))
+    recorded = await recorded_operator_namespace(api, named.get(OPERATOR_NAMESPACE))
     if recorded is None:
-        await require_namespaces(api, given)
+        await require_namespaces(api, named)
         return options
     await require_namespaces(
-        api, {option: name for option, name in given.items() if option != OPERATOR_NAMESPACE}
+        api, {option: name for option, name in named.items() if option != OPERATOR_NAMESPACE}
     )
     return replace(options, operator_namespace=recorded)
 

@@ -17,21 +17,21 @@ from tonnage.wire.objects import Node
 _MOST_NAMED: Final = 4
 
 
-async def recorded_operator_namespace(api: KubernetesReader, given: str | None) -> str | None:
-    """The namespace from which nodes were adopted; None: no node says. `given` is what the command names.
+async def recorded_operator_namespace(api: KubernetesReader, named: str | None) -> str | None:
+    """The namespace from which nodes were adopted; None: no node says. `named` is what the command names.
 
     Raises ConfigError: nodes were adopted from elsewhere, or from several.
     """
     nodes_by_namespace = _adopted_nodes((await api.list(NODE)).items)
-    if given in nodes_by_namespace:
-        return given
+    if named in nodes_by_namespace:
+        return named
     problems = [
         f"{listed(nodes, _MOST_NAMED)} from {namespace}" for namespace, nodes in nodes_by_namespace.items()
     ]
     adopted = f"adopted were {'; '.join(problems)}"
-    if given is not None and nodes_by_namespace:
+    if named is not None and nodes_by_namespace:
         remedy = f"leave {OPERATOR_NAMESPACE} out"
-        problem = f"{given} is not where NVIDIA's operator was when nodes were adopted"
+        problem = f"{named} is not where NVIDIA's operator was when nodes were adopted"
         raise ConfigError(Problem(problem, OPERATOR_NAMESPACE, adopted, remedy))
     if len(nodes_by_namespace) > 1:
         remedy = f"name one of the two with {OPERATOR_NAMESPACE}: its nodes come first"

@@ -14,7 +14,7 @@ from tonnage import __version__
 from tonnage.cli.cluster import connected
 from tonnage.cli.operator.namespaces import (
     agents_namespace_option,
-    given_namespaces,
+    named_namespaces,
     operator_namespace_option,
     require_namespaces,
 )
@@ -84,7 +84,7 @@ def bundle(
         *(Level(redact), datetime.now(UTC), program, operator_namespace, agents_namespace), log_lines
     )
     with output_file(target) as write:
-        index = asyncio.run(_gathered(common, order, given_namespaces(), write))
+        index = asyncio.run(_gathered(common, order, named_namespaces(), write))
     progress("")
     if common.output == "text":
         _show(index, target)
@@ -112,14 +112,14 @@ class _Archive:
 
 
 async def _gathered(
-    common: Common, order: BundleOrder, given: Mapping[str, str], write: Callable[[bytes], object]
+    common: Common, order: BundleOrder, named: Mapping[str, str], write: Callable[[bytes], object]
 ) -> BundleIndex:
     from tonnage.adapters.snapshots.bundle import gather
     from tonnage.adapters.snapshots.redact import Redactor
 
     redactor = Redactor(order.level, secrets.token_bytes(_PSEUDONYM_BYTES))
     async with connected(common) as api:
-        await require_namespaces(api, given)
+        await require_namespaces(api, named)
         return await gather(api, order, redactor, _Archive(write), _progress)
 
 

@@ -10,7 +10,7 @@ import click
 
 from tonnage.cli.cluster import connected
 from tonnage.cli.operator.namespaces import (
-    given_namespaces,
+    named_namespaces,
     operator_namespace_option,
     require_namespaces,
 )
@@ -109,19 +109,19 @@ def show_outlook(outlook: DriverOutlook | None) -> None:
 @common_options(cluster=True)
 def rollback(common: Common, name: str | None, operator_namespace: str, *, dry_run: bool) -> int:
     """NAME is a ClusterPolicy's or an NVIDIADriver's; it may be left out where one can be taken back."""
-    asyncio.run(_rollback(common, name, operator_namespace, given_namespaces(), dry_run=dry_run))
+    asyncio.run(_rollback(common, name, operator_namespace, named_namespaces(), dry_run=dry_run))
     return 0
 
 
 async def _rollback(
-    common: Common, name: str | None, namespace: str, given: Mapping[str, str], *, dry_run: bool
+    common: Common, name: str | None, namespace: str, named: Mapping[str, str], *, dry_run: bool
 ) -> None:
     from tonnage.decide.cluster.operate.drivers.images import image_path
     from tonnage.model.drivers.policy import DriverOwnerKind
     from tonnage.wire.kinds import CLUSTER_POLICY, NVIDIA_DRIVER
 
     async with connected(common) as api:
-        await require_namespaces(api, given)
+        await require_namespaces(api, named)
         change = _chosen(await _changes(api, namespace), name)
         words = f"{image_path(change.current)} to {image_path(change.previous)}"
         if dry_run:

@@ -51,7 +51,14 @@ agents_namespace_option: Final[_Decorator] = click.option(
 )
 
 
-def given_namespaces() -> dict[str, str]:
+def operator_namespaces(wrapped: Callable[..., Any]) -> Callable[..., Any]:
+    """Both options, for a command that shows what a policy comes to."""
+    return operator_namespace_option("Where the ConfigMaps are that a ClusterPolicy names.")(
+        agents_namespace_option(wrapped)
+    )
+
+
+def named_namespaces() -> dict[str, str]:
     """The namespaces that this command line names itself, by option; a default may be absent."""
     context = click.get_current_context()
     return {
@@ -61,19 +68,19 @@ def given_namespaces() -> dict[str, str]:
     }
 
 
-async def require_namespaces(api: KubernetesReader, given: Mapping[str, str]) -> None:
+async def require_namespaces(api: KubernetesReader, named: Mapping[str, str]) -> None:
     """Raises ConfigError: an option names a namespace that the cluster does not have.
 
     Somebody who may not list namespaces is believed, and told so.
     """
-    if not given:
+    if not named:
         return
     from tonnage.documents.nearest import nearest_word
     from tonnage.wire.kinds import NAMESPACE
 
     listing = await or_none(api.list(NAMESPACE), (HTTPStatus.FORBIDDEN,))
     if listing is None:
-        options = ", ".join(f"{option} {name}" for option, name in given.items())
+        options = ", ".join(f"{option} {name}" for option, name in named.items())
         say(line(f"not checked, since you may not list namespaces: {options}"), err=True)
         return
     there = sorted(namespace.metadata.name for namespace in listing.items)
@@ -83,7 +90,7 @@ async def require_namespaces(api: KubernetesReader, given: Mapping[str, str]) ->
             option,
             remedy=f"use {near} if you meant that" if near else "see those that there are: kubectl get ns",
         )
-        for option, name in given.items()
+        for option, name in named.items()
         if name not in there
         for near in [nearest_word(name, there)]
     ]

@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.bounds import MAX_VALUES
+from tonnage.documents.yaml.field_words import field_words
 from tonnage.documents.yaml.reader import MAX_PROBLEMS, MarkedDocument, Path, only_one, read_yaml_all
 from tonnage.documents.yaml.spelling import words_of
 from tonnage.model.errors import ConfigError, Problem
@@ -122,9 +123,8 @@ def _field_problem(detail: ErrorDetails, document: MarkedDocument, model: type[B
     if detail["type"] == "string_pattern_mismatch":
         words = words_of(str(detail.get("ctx", {}).get("pattern")))
         return Problem(f"{json.dumps(value)[:60]} is not {words}", document.where(path))
-    shown = f", found {json.dumps(value, default=str)[:60]}" if not isinstance(value, dict | list) else ""
-    message = detail["msg"]
-    return Problem(f"{message[:1].lower()}{message[1:]}{shown}", document.where(path))
+    words, remedy = field_words(detail)
+    return Problem(words, document.where(path), remedy=remedy)
 
 
 def _real_path(loc: tuple[int | str, ...], document: MarkedDocument, *, absent: bool) -> Path:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
-Fields: TypeAlias = "Mapping[str, str | Fields]"
-"""A field's fields, or what it holds in a word: bool, text, whole, any, or words allowed between bars."""
+from tonnage.model.catalog.definition_fields import Fields, definition_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +37,10 @@ def policy_fields() -> PolicyFields:
     {'strategy': '|none|single|mixed|'}
     """
     table = _table()
-    fields = {
-        name: {**table["component"], **section} if name in table["components"] else section
-        for name, section in table["spec"].items()
-    }
+    definition = definition_fields("clusterpolicies")
+    words = {name: table["words"] for name, section in definition.items() if "imagePullPolicy" in section}
     return PolicyFields(
-        fields,
+        _merged(_merged(definition, words), table["spec"]),
         tuple(table["required"]),
         MappingProxyType(table["renamed"]),
         MappingProxyType(table["deprecated"]),
@@ -84,7 +81,7 @@ def _merged(fields: Fields, more: Fields) -> Fields:
 def _without(fields: Fields, paths: Iterable[str], above: str = "") -> Fields:
     """The fields but those at the paths."""
     return {
-        key: field if isinstance(field, str) else _without(field, paths, f"{above}{key}.")
+        key: _without(field, paths, f"{above}{key}.") if isinstance(field, Mapping) else field
         for key, field in fields.items()
         if f"{above}{key}" not in paths
     }

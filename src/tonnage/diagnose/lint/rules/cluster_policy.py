@@ -15,7 +15,8 @@ from tonnage.diagnose.lint.manifest_objects import ManifestObject, at_path, mapp
 from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.documents.nearest import nearest
 from tonnage.documents.yaml.reader import Path
-from tonnage.model.catalog.cluster_policy import Fields, PolicyFields, operator_values, policy_fields
+from tonnage.model.catalog.cluster_policy import PolicyFields, operator_values, policy_fields
+from tonnage.model.catalog.definition_fields import ANY_KEY, Field, Fields
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.reasons.lint.configurations import (
     ClusterPolicyDeprecated,
@@ -112,18 +113,26 @@ class _Walk:
             if dotted in crd.deprecated:
                 message = f"{dotted} no longer has any effect: {crd.deprecated[dotted]}"
                 yield Draft(ClusterPolicyDeprecated(message=message, remedy="remove it"), at, on_key=True)
-            if key not in fields:
+            field = fields.get(key, fields.get(ANY_KEY))
+            if field is None:
                 yield self._unknown(key, dotted, value, fields, at)
-                continue
-            field = fields[key]
-            if child is None:
-                continue
-            if isinstance(field, str):
-                yield from _leaf(child, field, at)
-            elif isinstance(child, dict):
-                yield from self.of(child, field, at)
-            else:
-                yield _invalid(at, "a mapping is expected", f"write {key}: {{}} or the fields below it")
+            elif child is not None:
+                yield from self._field(child, field, at)
+
+    def _field(self, value: JsonValue, field: Field, at: Path) -> Iterator[Draft]:
+        """What one field holds, or an entry of a list."""
+        if isinstance(field, str):
+            yield from _leaf(value, field, at)
+        elif isinstance(field, tuple) and isinstance(value, list):
+            for index, entry in enumerate(value):
+                yield from self._field(entry, field[0], (*at, index))
+        elif isinstance(field, tuple):
+            yield _invalid(at, "a list is expected", "write each entry behind a dash")
+        elif isinstance(value, dict):
+            yield from self.of(value, field, at)
+        else:
+            name = at[-1] if isinstance(at[-1], str) else "-"
+            yield _invalid(at, "a mapping is expected", f"write {name}: {{}} or the fields below it")
 
     def _unknown(self, key: str, dotted: str, value: JsonObject, fields: Fields, at: Path) -> Draft:
         right = self._table.renamed.get(dotted, "")
@@ -150,14 +159,15 @@ def _leaf(value: JsonValue, field: str, at: Path) -> Iterator[Draft]:
     if field == "bool" and not isinstance(value, bool):
         right = str(value).lower()
         change = SetBare(at, right) if isinstance(value, str) and right in ("true", "false") else None
-        message, remedy = "true or false is expected, without quotes", f"write {right}" if change else ""
+        message = "true or false is expected, without quotes"
+        remedy = f"write {right}" if change else "write true or false"
         yield _invalid(at, message, remedy, change=change)
     elif field == "whole" and (isinstance(value, bool) or not isinstance(value, int)):
         yield _invalid(at, "a whole number is expected", "write it without quotes")
     elif field == "text" and not isinstance(value, str):
         if isinstance(value, int | float):
             message = "a string is expected, but YAML reads a number here"
-            why = "a version such as 550.10 would lose its last digit"
+            why = "a version such as 550.10 would lose its last digit" if at[-1] == "version" else ""
             yield _invalid(at, message, "put it in quotes", why, QuoteText(at))
         else:
             yield _invalid(at, "a string is expected", "write one")
