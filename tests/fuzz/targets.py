@@ -22,6 +22,7 @@ from fuzz import (
     registries,
     settings,
     streams,
+    webhook,
 )
 
 Target = Callable[[bytes], None]
@@ -44,6 +45,8 @@ TARGETS: Final[Mapping[str, Callable[[], AbstractContextManager[Target]]]] = Map
         "nvml": lambda: nullcontext(driver.nvml),
         "health-kept-on-disk": lambda: nullcontext(memory.kept_health),
         "claims-kept-on-disk": lambda: nullcontext(memory.kept_claims),
+        "admission-review": lambda: nullcontext(webhook.review),
+        "webhook-certificate": lambda: nullcontext(webhook.certificate),
         "claim-allocation": lambda: nullcontext(kubelet.claim_allocation),
         "usage-kept-on-disk": lambda: nullcontext(memory.kept_usage),
         "process-table": memory.process_table,

@@ -111,6 +111,7 @@ async def test_a_review_without_an_object_is_allowed(request_: Any) -> None:
         (b'{"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview"}', "v1beta1"),
         (b'{"apiVersion": "admission.k8s.io/v1", "kind": "Pod"}', "Pod"),
         (b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}', "a request that has a uid"),
+        (b'{"a": "\\ud800"}', "half a surrogate pair"),
         (b"[" * 10_000 + b"]" * 10_000, "nested deeper"),
         (b"[" * 1_000_000, "nested deeper"),
     ],

@@ -111,6 +111,18 @@ FITS_NOT = {
         "{adoption: {enabled: true}, controller: {enabled: true}}",
         "adoption.enabled: NVIDIA's operator and the controller would write the same labels",
     ),
+    "a webhook that nobody answers": (
+        "controller: {webhook: {enabled: true}}",
+        "controller.webhook.enabled: the controller answers, and controller.enabled is false",
+    ),
+    "a webhook where metrics are": (
+        "controller: {enabled: true, webhook: {enabled: true, port: 9411}}",
+        "controller.webhook.port: controller.metricsPort is the same",
+    ),
+    "trust in nobody's certificate": (
+        "controller: {enabled: true, webhook: {enabled: true, caBundle: YQ==}}",
+        "controller.webhook.caBundle: without controller.webhook.secret the controller issues",
+    ),
     "MPS without its folder": (
         "config: {map: {a: 'sharing: {mps: {resources: []}}'}}",
         "mps.root: a configuration of config.map shares with MPS",

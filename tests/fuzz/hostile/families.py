@@ -91,6 +91,7 @@ HOSTILE: Final[Mapping[str, tuple[Family, ...]]] = MappingProxyType(
                     "usage-kept-on-disk",
                     "ledger-kept-on-disk",
                     *("claims-kept-on-disk", "claim-allocation"),
+                    *("admission-review", "webhook-certificate"),
                     "kubelet-checkpoint",
                 ),
                 *("prometheus-answer", "web-login"),

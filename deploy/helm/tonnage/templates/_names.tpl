@@ -269,6 +269,16 @@ spec:
     {{- end }}
 {{- end }}
 
+{{- /* Whether the controller judges configurations of claims at admission. */ -}}
+{{- define "tonnage.webhook" -}}
+{{- if and .Values.controller.enabled .Values.controller.webhook.enabled }}yes{{ end -}}
+{{- end }}
+
+{{- /* The Secret with the certificate of that. */ -}}
+{{- define "tonnage.webhookSecret" -}}
+{{- .Values.controller.webhook.secret | default (printf "%s-webhook" (include "tonnage.controller" .)) -}}
+{{- end }}
+
 {{- /* DaemonSets under the names of NVIDIA's operands, a line each. */ -}}
 {{- define "tonnage.operands" -}}
 - nvidia-container-toolkit-daemonset

@@ -34,7 +34,7 @@ def admission_page(judge: ObjectJudge, answered: Callable[[str, str], None]) -> 
 
     async def answer(request: HttpRequest) -> Response:
         try:
-            review = parsed_json(request.body)
+            review = _read(request.body)
         except json.JSONDecodeError as error:
             answered("other", "unreadable")
             return lines(400, f"the body is no JSON: {error}")
@@ -47,6 +47,16 @@ def admission_page(judge: ObjectJudge, answered: Callable[[str, str], None]) -> 
         return _answer(review, judge, answered)
 
     return Route(answer, ("POST",), MOST_BODY)
+
+
+def _read(body: bytes) -> JsonValue:
+    """The review. Raises ValueError: no JSON, or texts and depths that no object of Kubernetes has."""
+    review = parsed_json(body)
+    try:
+        json.dumps(review, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("half a surrogate pair stands in a text") from None
+    return review
 
 
 def _answer(review: JsonValue, judge: ObjectJudge, answered: Callable[[str, str], None]) -> Response:
