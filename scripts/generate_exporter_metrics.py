@@ -38,7 +38,7 @@ metrics of GPM together.
 
 Labels: `gpu`, `UUID`, `pci_bus_id`, `device`, `modelName`, `GPU_I_PROFILE` and `GPU_I_ID` of a MIG device,
 `Hostname`, then label counters, then `container`, `namespace`, `pod`. In bold what is served without
-`--collectors`. The number is DCGM's, which orders the page.
+`--collectors`. The number is DCGM's, which orders the page; from 10000 on it is ours, where DCGM has no field.
 
 | counter | number | type | unit | is | series for each | read by | absent on |
 |---|---|---|---|---|---|---|---|
@@ -165,8 +165,11 @@ def _source(field: DeviceField) -> str:
     if field.origin is FieldOrigin.EVENT:
         return "events of the driver"
     if field.origin is FieldOrigin.RATE:
-        of_link = "" if field.name == "nvlink_bandwidth" else " of the link"
-        return f"field values 138 and 139{of_link}, between two readings"
+        of_link = "" if field.name.startswith("nvlink_") else " of the link"
+        numbers = ("sent", "138"), ("received", "139")
+        one_way = [number for way, number in numbers if way in field.name]
+        values = f"value {one_way[0]}" if one_way else "values 138 and 139"
+        return f"field {values}{of_link}, between two readings"
     if field.gpm is not None:
         return f"GPM metric {field.gpm}"
     if field.field_id is not None:
