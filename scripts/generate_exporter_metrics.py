@@ -38,7 +38,7 @@ metrics of GPM together.
 
 Labels: `gpu`, `UUID`, `pci_bus_id`, `device`, `modelName`, `GPU_I_PROFILE` and `GPU_I_ID` of a MIG device,
 `Hostname`, then label counters, then `container`, `namespace`, `pod`. In bold what is served without
-`--collectors`. The number is DCGM's, which orders the page; from 10000 on it is ours, where DCGM has no field.
+`--collectors`. The number is DCGM's, which orders the page; from 10000 on it is ours, of what DCGM lacks.
 
 | counter | number | type | unit | is | series for each | read by | absent on |
 |---|---|---|---|---|---|---|---|

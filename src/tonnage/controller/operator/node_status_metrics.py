@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.node_loop import PolicyInForce
+from tonnage.model.json_access import number
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.metric_families import Metric, MetricKind
 from tonnage.model.operands import DEPLOY
@@ -17,7 +18,8 @@ from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
 from tonnage.wire.objects import Node
 
 _PART: Final = "node-status-exporter"
-_PREFIX: Final = "gpu_operator_node_"
+_OPERATOR: Final = "gpu_operator_"
+_PREFIX: Final = f"{_OPERATOR}node_"
 _DEVICES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 # The names and texts are NVIDIA's: gpu-operator v26.7, cmd/nvidia-validator/metrics.go.
 _METRICS_READY: Final = (
@@ -61,6 +63,10 @@ _COUNT_LAST: Final = (
     "device_plugin_validation_last_success_ts_seconds",
     "timestamp (in seconds) of the last time GPU devices were found on the local node spec",
 )
+_ON_BUS: Final = (
+    "nvidia_pci_devices_total",
+    "number of NVIDIA devices found in the node. -1 if failing to count",
+)
 _ORDER: Final = (_METRICS_READY, *_READY.values(), _DRIVER, _DRIVER_LAST, _COUNT, _COUNT_LAST)
 
 
@@ -95,6 +101,18 @@ class NodeStatusMetrics:
                 del times[gone]
         for name, text in _ORDER:
             yield Metric(MetricKind.GAUGE, f"{_PREFIX}{name}", text, ("node",), tuple(samples[name]))
+        name, text = _ON_BUS
+        on_bus = tuple(((node,), count) for node, count in self._on_bus(present))
+        yield Metric(MetricKind.GAUGE, f"{_OPERATOR}{name}", text, ("node",), on_bus)
+
+    def _on_bus(self, nodes: Iterable[str]) -> Iterator[tuple[str, float]]:
+        """GPUs on each node's PCI bus, as its agent has counted them."""
+        for name in sorted(nodes):
+            report = self._reports.get(name)
+            yield (
+                name,
+                float(number(report.status if report is not None else None, "host", "gpusOnBus", default=-1)),
+            )
 
     def _of(self, node: Node) -> dict[str, float]:
         name = node.metadata.name
