@@ -30,8 +30,8 @@ def host_system(root: Path, driver_root: Path | None = None) -> HostSystem:
     release = own.text("/proc/sys/kernel/osrelease", 4096)
     candidates = [own] if driver_root is None else [NodeFiles(driver_root), own]
     host = next((files for files in candidates if files.there(f"/lib/modules/{release}/kernel")), None)
-    seen = hardware_facts(own).gpus
-    gpus = None if seen is None else [gpu for gpu in seen if gpu.vendor == _NVIDIA]
+    hardware = hardware_facts(own).gpus
+    gpus = None if hardware is None else [gpu for gpu in hardware if gpu.vendor == _NVIDIA]
     variables = {} if host is None else os_release(host)
     return HostSystem(
         system_id=variables.get("ID", "")[:100],
