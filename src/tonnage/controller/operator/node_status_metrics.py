@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from tonnage.controller.context import ControllerContext
@@ -19,7 +20,6 @@ from tonnage.wire.objects import Node
 
 _PART: Final = "node-status-exporter"
 _OPERATOR: Final = "gpu_operator_"
-_PREFIX: Final = f"{_OPERATOR}node_"
 _DEVICES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 # The names and texts are NVIDIA's: gpu-operator v26.7, cmd/nvidia-validator/metrics.go.
 _METRICS_READY: Final = (
@@ -67,7 +67,17 @@ _ON_BUS: Final = (
     "nvidia_pci_devices_total",
     "number of NVIDIA devices found in the node. -1 if failing to count",
 )
-_ORDER: Final = (_METRICS_READY, *_READY.values(), _DRIVER, _DRIVER_LAST, _COUNT, _COUNT_LAST)
+_ORDER: Final = (_METRICS_READY, *_READY.values(), _DRIVER, _DRIVER_LAST, _COUNT, _COUNT_LAST, _ON_BUS)
+
+
+def node_status_families(
+    samples: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+) -> Iterator[Metric]:
+    """Every metric in the order of the page, with its values by node."""
+    for name, text in _ORDER:
+        prefix = _OPERATOR if name == _ON_BUS[0] else f"{_OPERATOR}node_"
+        values = tuple(((node,), value) for node, value in samples.get(name, {}).items())
+        yield Metric(MetricKind.GAUGE, f"{prefix}{name}", text, ("node",), values)
 
 
 class NodeStatusMetrics:
@@ -91,28 +101,15 @@ class NodeStatusMetrics:
         if policy is None or _PART not in policy.operands.parts:
             return
         nodes = [node for node in self._nodes if node.metadata.labels.get(f"{DEPLOY}{_PART}") == "true"]
-        samples: dict[str, list[tuple[tuple[str, ...], float]]] = {name: [] for name, _ in _ORDER}
+        samples: dict[str, dict[str, float]] = {name: {} for name, _ in _ORDER}
         for node in sorted(nodes, key=lambda node: node.metadata.name):
             for name, value in self._of(node).items():
-                samples[name].append(((node.metadata.name,), value))
+                samples[name][node.metadata.name] = value
         present = {node.metadata.name for node in nodes}
         for times in (self._driver_passed, self._devices_seen):
             for gone in times.keys() - present:
                 del times[gone]
-        for name, text in _ORDER:
-            yield Metric(MetricKind.GAUGE, f"{_PREFIX}{name}", text, ("node",), tuple(samples[name]))
-        name, text = _ON_BUS
-        on_bus = tuple(((node,), count) for node, count in self._on_bus(present))
-        yield Metric(MetricKind.GAUGE, f"{_OPERATOR}{name}", text, ("node",), on_bus)
-
-    def _on_bus(self, nodes: Iterable[str]) -> Iterator[tuple[str, float]]:
-        """GPUs on each node's PCI bus, as its agent has counted them."""
-        for name in sorted(nodes):
-            report = self._reports.get(name)
-            yield (
-                name,
-                float(number(report.status if report is not None else None, "host", "gpusOnBus", default=-1)),
-            )
+        yield from node_status_families(samples)
 
     def _of(self, node: Node) -> dict[str, float]:
         name = node.metadata.name
@@ -135,6 +132,7 @@ class NodeStatusMetrics:
             _METRICS_READY[0]: self._since,
             _DRIVER[0]: float(passed[NodeStage.DRIVER]),
             _COUNT[0]: float(count),
+            _ON_BUS[0]: float(number(status, "host", "gpusOnBus", default=-1)),
         }
         for (metric, _), times in ((_DRIVER_LAST, self._driver_passed), (_COUNT_LAST, self._devices_seen)):
             if name in times:

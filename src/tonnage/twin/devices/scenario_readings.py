@@ -183,6 +183,7 @@ def _states(entry: HardwareDevice, device: Device) -> dict[str, int | float]:
         "ecc_uncorrected_volatile": entry.ecc_uncorrected,
         "ecc_uncorrected_aggregate": entry.ecc_uncorrected,
         **_ecc_of_places(entry.ecc_uncorrected),
+        "vgpu_licensed": 0,
         "memory_unrepairable": int(entry.row_remap == "failed"),
         **({"remapped_rows_uncorrected": 0, "remapped_rows_corrected": 0} if _remaps_rows(device) else {}),
         "row_remap_pending": int(entry.row_remap == "pending"),
