@@ -10,6 +10,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from tonnage.adapters.clock import SystemClock
+from tonnage.agent.metrics.claim_counters import ClaimMetrics
+from tonnage.agent.metrics.counters import AgentMetrics
+from tonnage.agent.metrics.families import agent_families
+from tonnage.agent.metrics.probes import ProbeFacts
+from tonnage.controller.cluster_metrics import read_failures
+from tonnage.controller.counters import ControllerCounters
+from tonnage.controller.families import controller_families
+from tonnage.controller.operator.node_status_metrics import node_status_families
+from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.decide.node.exporter.facts import NodeKnowledge, PageCounts, exporter_facts, node_facts
 from tonnage.decide.node.exporter.metric_text import shown_name
 from tonnage.decide.node.exporter.pod_metrics import UsedShares, budget_metrics, pod_metrics
@@ -18,15 +28,19 @@ from tonnage.diagnose.monitoring.cluster_families import cluster_families
 from tonnage.documents.exporter_counters import default_counters, window_counters
 from tonnage.model.catalog.metrics import DeviceField, FieldOrigin, device_fields
 from tonnage.model.devices.inventory import Inventory
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.metric_families import Metric, MetricFamily, MetricKind
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs/reference/exporter-metrics.md"
 _HEAD: Final = """\
-# Every device metric
+# Every metric
 
-Written by `scripts/generate_exporter_metrics.py` from the catalogue of fields; what the page is and how it
-is set up is in [Device metrics](exporter.md).
+Written by `scripts/generate_exporter_metrics.py` from the catalogue of fields and what the programs serve:
+[fields of devices](#fields-of-devices), [counts within a window](#counts-within-a-window),
+[Tonnage's own](#tonnages-own) on the same page; [of the cluster](#of-the-cluster),
+[of the controller](#of-the-controller), [of the agent](#of-the-agent), [of claims](#of-claims). What the
+page of devices is and how it is set up is in [Device metrics](exporter.md).
 
 **What a metric costs.** One series for each GPU, and where the table says so for each MIG device; times the
 rows of a shared device with `--kubernetes-virtual-gpus`. Nothing is read for a scrape. At each
@@ -38,7 +52,7 @@ metrics of GPM together.
 
 Labels: `gpu`, `UUID`, `pci_bus_id`, `device`, `modelName`, `GPU_I_PROFILE` and `GPU_I_ID` of a MIG device,
 `Hostname`, then label counters, then `container`, `namespace`, `pod`. In bold what is served without
-`--collectors`. The number is DCGM's, which orders the page.
+`--collectors`. The number is DCGM's, which orders the page; from 10000 on it is ours, of what DCGM lacks.
 
 | counter | number | type | unit | is | series for each | read by | absent on |
 |---|---|---|---|---|---|---|---|
@@ -67,12 +81,39 @@ _CLUSTER: Final = """
 
 Served by `tonnage metrics cluster`, or by the controller with `--cluster-metrics-interval`, which watch the
 API server and work them out at each interval.
-They cost no node anything. A counter beside them, `tonnage_cluster_read_failures_total`, says how often the
-API server refused or did not answer.
+They cost no node anything.
 
 | metric | type | unit | labels | is | from | series for each |
 |---|---|---|---|---|---|---|
 """
+_CONTROLLER: Final = """
+## Of the controller
+
+On the controller's page, `--metrics-address`. Counts in memory; a scrape asks nobody. `gpu_operator_*` are
+those of NVIDIA's node status exporter: with `nodeStatusExporter.enabled` of a ClusterPolicy the replica that
+acts shows them. `process_*` stand beside them, as on every page of a program of ours.
+
+| metric | type | unit | labels | is | from | series for each |
+|---|---|---|---|---|---|---|
+"""
+_AGENT: Final = """
+## Of the agent
+
+On the agent's own page, `--metrics-address`; [how it is set up](agent-metrics.md). Counts in memory; a scrape
+asks neither a driver nor the API server.
+
+| metric | type | unit | labels | is | from | series for each |
+|---|---|---|---|---|---|---|
+"""
+_CLAIMS: Final = """
+## Of claims
+
+On the same page where the agent serves claims, under the names of NVIDIA's DRA driver.
+
+| metric | type | unit | labels | is | from | series for each |
+|---|---|---|---|---|---|---|
+"""
+_BUILD: Final = {"version": "", "python": ""}
 _COUNT: Final = "count"
 _UNITS: Final = ("seconds", "bytes", "joules", "ratio")
 _SOURCES: Final = {
@@ -102,9 +143,18 @@ _SOURCES: Final = {
     "tonnage_cluster_resource_allocatable": ("Nodes", "node and resource"),
     "tonnage_cluster_resource_requested": ("pods", "node and resource"),
     "tonnage_cluster_resource_info": ("Nodes and their labels", "node and resource"),
+    "tonnage_cluster_read_failures_total": ("requests to the API server", "page"),
 }
 """Whence a metric is known, and for each of what there is a series."""
 _OF_PODS: Final = ("holders, and readings of their devices and processes", "container and device")
+_COUNTED: Final = ("what the program counts", "combination of its labels")
+_PREFIXES: Final = {
+    "tonnage_pod_gpu_": _OF_PODS,
+    "tonnage_controller_": _COUNTED,
+    "tonnage_agent_": _COUNTED,
+    "nvidia_dra_": _COUNTED,
+    "gpu_operator_": ("the Node, and its agent's report", "GPU node"),
+}
 _WINDOW_TEXTS: Final = {
     "DCGM_EXP_XID_ERRORS_COUNT": ("xid", "Xids of that code within `--xid-count-window-size`"),
     "DCGM_EXP_CLOCK_EVENTS_COUNT": (
@@ -121,8 +171,15 @@ def page() -> str:
     for name, number in window_counters().items():
         label, text = _WINDOW_TEXTS[name]
         lines.append(f"| `{name}` | {number} | gauge | `{label}` | {text} |\n")
-    of_cluster = cluster_families(Snapshot(server_version="v1.35.0"))
-    return "".join((*lines, _OWN, *map(_own_line, own_families()), _CLUSTER, *map(_own_line, of_cluster)))
+    sections = {
+        _OWN: own_families(),
+        _CLUSTER: families_of_cluster(),
+        _CONTROLLER: families_of_controller(),
+        _AGENT: families_of_agent(),
+        _CLAIMS: families_of_claims(),
+    }
+    tables = ("".join((head, *map(_own_line, families))) for head, families in sections.items())
+    return "".join((*lines, *tables))
 
 
 def own_families() -> Iterator[Metric]:
@@ -133,14 +190,49 @@ def own_families() -> Iterator[Metric]:
     yield from budget_metrics(0, 0, 0)
 
 
+def families_of_cluster() -> Iterator[MetricFamily]:
+    """Every family of `tonnage metrics cluster`, without samples."""
+    yield from cluster_families(Snapshot(server_version="v1.35.0"))
+    yield read_failures(0)
+
+
+def families_of_controller() -> Iterator[MetricFamily]:
+    """Every family of the controller but those of the cluster."""
+    yield from controller_families(ControllerCounters(), None, _BUILD)
+    yield from node_status_families()
+
+
+def families_of_agent() -> Iterator[MetricFamily]:
+    """Every family of the agent but those of claims."""
+    config = ConfigInForce(PluginConfig(), ConfigChoice("", "a", "b"))
+    facts = ProbeFacts(ready=True, readable=True, driver_stuck_s=0.0, offer=None, config=config, streams={})
+    yield from agent_families(AgentMetrics(SystemClock()), facts, _BUILD)
+
+
+def families_of_claims() -> Iterator[MetricFamily]:
+    """Every family of the driver for claims."""
+    yield from ClaimMetrics("node", SystemClock(), tuple).families()
+
+
+def name_of(family: MetricFamily) -> str:
+    """The name on the page's line of its type."""
+    return shown_name(family) if isinstance(family, Metric) else family.name
+
+
+def kind_of(family: MetricFamily) -> str:
+    """Prometheus' type of it."""
+    if not isinstance(family, Metric):
+        return "histogram"
+    return "counter" if family.kind is MetricKind.COUNTER else "gauge"
+
+
 def _own_line(family: MetricFamily) -> str:
-    """Raises KeyError for a metric of which the table does not say whence it is."""
-    assert isinstance(family, Metric)
-    kind = "counter" if family.kind is MetricKind.COUNTER else "gauge"
-    name = shown_name(family)
-    source, each = _OF_PODS if name.startswith("tonnage_pod_gpu_") else _SOURCES[name]
+    """Raises StopIteration for a metric of which no table says whence it is."""
+    name = name_of(family)
+    by_prefix = (source for prefix, source in _PREFIXES.items() if name.startswith(prefix))
+    source, each = _SOURCES.get(name) or next(by_prefix)
     unit = next((unit for unit in _UNITS if unit in name.removesuffix("_total").split("_")[-1:]), _COUNT)
-    cells = (f"`{name}`", kind, unit, _code(family.labels), family.help.rstrip("."), source, each)
+    cells = (f"`{name}`", kind_of(family), unit, _code(family.labels), family.help.rstrip("."), source, each)
     return f"| {' | '.join(cells)} |\n"
 
 
@@ -165,8 +257,11 @@ def _source(field: DeviceField) -> str:
     if field.origin is FieldOrigin.EVENT:
         return "events of the driver"
     if field.origin is FieldOrigin.RATE:
-        of_link = "" if field.name == "nvlink_bandwidth" else " of the link"
-        return f"field values 138 and 139{of_link}, between two readings"
+        of_link = "" if field.name.startswith("nvlink_") else " of the link"
+        numbers = ("sent", "138"), ("received", "139")
+        one_way = [number for way, number in numbers if way in field.name]
+        values = f"value {one_way[0]}" if one_way else "values 138 and 139"
+        return f"field {values}{of_link}, between two readings"
     if field.gpm is not None:
         return f"GPM metric {field.gpm}"
     if field.field_id is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -11,6 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from controller.test_operator import OPTIONS, Bench
+from scripts.generate_exporter_metrics import (
+    families_of_cluster,
+    families_of_controller,
+    kind_of,
+    name_of,
+)
 from tonnage.adapters.http.address import Address, listen
 from tonnage.controller.main import ControllerHost, run_controller
 from tonnage.diagnose.monitoring.cluster_families import cluster_families
@@ -98,6 +105,19 @@ async def test_the_replica_that_acts_shows_them_and_the_next_leader_takes_over()
         page = await second.shows(bench, cluster=True)
         assert 'tonnage_cluster_resource_allocatable{node="a",resource="nvidia.com/gpu"} 1.0' in page
         assert "tonnage_controller_leader 1.0" in page
+
+
+async def test_the_reference_has_just_the_metrics_that_the_page_shows() -> None:
+    async with replicas("a") as (bench, (only,)):
+        await bench.policy(nodeStatusExporter={"enabled": True})
+        await only.shows(bench, cluster=True)
+        async with asyncio.timeout(20):
+            while "gpu_operator_nvidia_pci_devices_total" not in (page := await only.page()):
+                await bench.clock.advance(1)
+    served = {*re.findall(r"^# TYPE (\w+) (\w+)$", page, re.MULTILINE)}
+    families = (*families_of_controller(), *families_of_cluster())
+    documented = {(name_of(family), kind_of(family)) for family in families}
+    assert {(name, kind) for name, kind in served if not name.startswith("process_")} == documented
 
 
 async def test_kinds_that_the_loops_follow_are_not_listed_twice() -> None:

@@ -100,6 +100,16 @@ async def test_devices_are_those_of_the_nodes_capacity(bench: Bench) -> None:
     assert 'device_plugin_validation_last_success_ts_seconds{node="empty"}' not in page
 
 
+async def test_gpus_on_the_bus_are_those_that_the_agent_counted(bench: Bench) -> None:
+    await bench.policy(nodeStatusExporter={"enabled": True})
+    for name in ("a", "silent"):
+        await bench.node(name, gpus=2, **LABEL)
+    await bench.report("a", host={"gpusOnBus": 3})
+    page = await lines_of(bench)
+    name = "gpu_operator_nvidia_pci_devices_total"
+    assert {node: page[f'{name}{{node="{node}"}}'] for node in ("a", "silent")} == {"a": 3, "silent": -1}
+
+
 async def test_nodes_are_left_out_as_the_operand_is(bench: Bench) -> None:
     await bench.policy(nodeStatusExporter={"enabled": True})
     off: Any = {"nvidia.com/gpu.deploy.node-status-exporter": "false"}

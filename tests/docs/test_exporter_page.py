@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.generate_exporter_metrics import PAGE, own_families, page
-from tonnage.decide.node.exporter.metric_text import shown_name
+from scripts.generate_exporter_metrics import (
+    PAGE,
+    families_of_agent,
+    families_of_claims,
+    families_of_cluster,
+    families_of_controller,
+    name_of,
+    own_families,
+    page,
+)
 from tonnage.documents.exporter_counters import counter_numbers
 
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -15,6 +23,15 @@ def test_the_page_is_up_to_date() -> None:
     assert page() == TEXT, "python -m scripts.generate_exporter_metrics"
 
 
-@pytest.mark.parametrize("name", [*counter_numbers(), *map(shown_name, own_families())])
+FAMILIES = (
+    *own_families(),
+    *families_of_cluster(),
+    *families_of_controller(),
+    *families_of_agent(),
+    *families_of_claims(),
+)
+
+
+@pytest.mark.parametrize("name", [*counter_numbers(), *map(name_of, FAMILIES)])
 def test_every_metric_stands_on_it(name: str) -> None:
     assert f"`{name}`" in TEXT

@@ -97,3 +97,32 @@ def test_lines_are_read_up_to_a_limit() -> None:
     file = read_counters(("#\n" * MAX_ROWS + f"{GOOD}\n").encode(), "counters.csv")
     assert file.counters == ()
     assert f"more than {MAX_ROWS} lines" in str(file.problems[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("DCGM_EXP_GPU_HEALTH_STATUS", "tonnage_gpu_health"),
+        ("DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT", "NVML reads GPUs alone"),
+        ("DCGM_FI_DEV_CPU_TEMP_CURRENT", "NVML reads GPUs alone"),
+        ("DCGM_FI_DEV_CPU_AFFINITY_0", "tonnage topo"),
+        ("DCGM_FI_DEV_CONNECTX_HEALTH", "network cards"),
+        ("DCGM_FI_DEV_DIAG_PCIE_RESULT", "dcgmi diag"),
+        ("DCGM_FI_DEV_VGPU_VM_ID", "vGPUs"),
+        ("DCGM_FI_DEV_MIG_GI_INFO", "no number"),
+        ("DCGM_FI_DEV_NVLINK_PPCNT_PLR_RCV_CODES", "DCGM_FI_DEV_NVLINK_COUNT_*"),
+        ("DCGM_FI_DEV_NVLINK_TX_THROUGHPUT_PER_LINK", "..._L0"),
+        ("DCGM_FI_DEV_GPU_NVLINK_ERRORS", "count Xid 74"),
+        ("DCGM_FI_IMEX_DOMAIN_STATUS", "leave the line out"),
+        ("DCGM_FI_BIND_UNBIND_EVENT", "state of DCGM"),
+    ],
+)
+def test_a_field_of_dcgm_that_is_not_served_is_refused_by_name_with_the_reason(name: str, words: str) -> None:
+    (problem,) = read_counters(f"{name}, gauge, x\n".encode(), "counters.csv").problems
+    assert f"Tonnage does not export {name}" in str(problem)
+    assert words in str(problem)
+
+
+def test_fields_that_dcgm_has_not_are_asked_for_by_names_of_our_own() -> None:
+    file = read_counters(b"tonnage_gpu_pcie_bad_tlps_total, counter, Bad TLPs\n", "counters.csv")
+    assert [counter.number for counter in file.counters] == [10_003]

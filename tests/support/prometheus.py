@@ -22,6 +22,7 @@ from scripts.find_prometheus import monitoring_programs
 
 PATIENCE_S: Final = 20.0
 _PAUSE_S: Final = 0.1
+_ENDINGS: Final = {"counter": ("_total", "counter"), "info": ("_info", "gauge")}
 
 Series = dict[str, Any]
 
@@ -51,6 +52,20 @@ class Prometheus:
             assert time.monotonic() < deadline, f"no data: {expr}"
             time.sleep(_PAUSE_S)
         return answer
+
+    def types(self) -> dict[str, str]:
+        """The type of each metric by the name of its series, whichever format its page has.
+
+        OpenMetrics declares counters without `_total`, and infos, which are gauges, without `_info`.
+        """
+        found: dict[str, list[dict[str, str]]] = self._get("metadata", {})
+        types: dict[str, str] = {}
+        for name, entries in found.items():
+            declared = entries[0]["type"]
+            of_ours = name.startswith("tonnage_")
+            ending, kind = _ENDINGS.get(declared, ("", declared)) if of_ours else ("", declared)
+            types[name.removesuffix(ending) + ending] = kind
+        return types
 
     def alerts(self) -> list[Series]:
         """What fires or is about to."""

@@ -43,6 +43,12 @@ class FollowedCluster:
     shared: tuple[Informer[Any], ...] = ()
 
 
+def read_failures(count: int) -> Metric:
+    """How often the API server refused or did not answer."""
+    text = "Readings of the cluster that failed."
+    return Metric(MetricKind.COUNTER, "tonnage_cluster_read_failures", text, (), (((), float(count)),))
+
+
 class ClusterCollector:
     """Follows a cluster and works out its metrics each interval, as `families_of` does of a snapshot."""
 
@@ -69,14 +75,7 @@ class ClusterCollector:
     def families(self) -> tuple[MetricFamily, ...]:
         """What the page shows: nothing of a cluster that has not answered for three intervals."""
         failures = self._failures + sum(copy.errors for copy in self._copies.values())
-        counted = Metric(
-            MetricKind.COUNTER,
-            "tonnage_cluster_read_failures",
-            "Readings of the cluster that failed.",
-            (),
-            (((), float(failures)),),
-        )
-        return (*(() if self.problems() else self._families), counted)
+        return (*(() if self.problems() else self._families), read_failures(failures))
 
     def problems(self) -> tuple[str, ...]:
         """What is wrong, a line for each kind of object."""

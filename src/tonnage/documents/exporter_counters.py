@@ -10,6 +10,7 @@ from functools import cache
 from io import StringIO
 from typing import Final
 
+from tonnage.documents.refused_counters import refusal_of
 from tonnage.model.catalog.metrics import device_fields
 from tonnage.model.errors import Problem
 from tonnage.model.node.telemetry import CLOCK_COUNT, XID_COUNT, CounterType, ExportedCounter
@@ -20,12 +21,6 @@ _MOST_PROBLEMS: Final = 20
 _COLUMNS: Final = 3
 _MOST_HELP: Final = 1_000
 _WINDOWS: Final[Mapping[str, int]] = {XID_COUNT: 9001, CLOCK_COUNT: 9002}
-_OF_NO_GPU: Final = ("DCGM_FI_DEV_NVSWITCH_", "DCGM_FI_DEV_CPU_", "DCGM_FI_DEV_CONNECTX_")
-"""Beginnings of fields of what is no GPU."""
-_OTHERWISE: Final[Mapping[str, str]] = {
-    "DCGM_EXP_GPU_HEALTH_STATUS": "the page has tonnage_gpu_health without it",
-}
-"""What DCGM alone measures, and what there is instead."""
 
 _DEFAULT: Final = (
     *("DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MEM_CLOCK", "DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_GPU_TEMP"),
@@ -143,12 +138,8 @@ class _Reader:
             self._counters.append(ExportedCounter(name, CounterType(kind), help_text, number))
 
     def _refuse_name(self, line: int, name: str) -> None:
-        if instead := _OTHERWISE.get(name):
-            self._refuse(line, f"Tonnage does not export {name}", "DCGM alone makes it", instead)
-            return
-        if name.startswith(_OF_NO_GPU):
-            why = "NVML reads GPUs alone, not switches, processors or network cards"
-            self._refuse(line, f"Tonnage does not export {name[:100]}", why, "leave the line out")
+        if refusal := refusal_of(name):
+            self._refuse(line, f"Tonnage does not export {name[:100]}", refusal.why, refusal.remedy)
             return
         if len(self._problems) >= _MOST_PROBLEMS:  # looking for the nearest takes milliseconds
             self._left_out += 1

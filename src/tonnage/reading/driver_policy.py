@@ -175,18 +175,24 @@ def driver_node_from(node: Node, report: NodeGPUStatus | None, waits: str) -> Dr
 
 def host_system_from(host: JsonObject) -> HostSystem:
     """What an agent reports of its host."""
-    bound, headers, boot = host.get("nouveauBound"), host.get("kernelHeaders"), host.get("secureBoot")
+    headers, boot = host.get("kernelHeaders"), host.get("secureBoot")
     return HostSystem(
         system_id=text(host, "systemID")[:_LONGEST],
         system_version=text(host, "systemVersion")[:_LONGEST],
         kernel=text(host, "kernel")[:_LONGEST],
         headers=headers if isinstance(headers, bool) else None,
-        nouveau_bound=bound if isinstance(bound, int) and not isinstance(bound, bool) else None,
+        gpus_on_bus=_count(host, "gpusOnBus"),
+        nouveau_bound=_count(host, "nouveauBound"),
         secure_boot=boot if isinstance(boot, bool) else None,
         module=text(host, "moduleVersion")[:_LONGEST],
         driver_owner=text(host, "driverOwner"),
         driver_version=text(host, "driverVersion")[:_LONGEST],
     )
+
+
+def _count(host: JsonObject, key: str) -> int | None:
+    counted = number(host, key, default=-1)
+    return None if counted < 0 else counted
 
 
 def driver_pod_from(pod: Pod) -> DriverPod:

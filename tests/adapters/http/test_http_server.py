@@ -320,6 +320,15 @@ async def test_too_many_connections_cost_the_oldest_and_never_the_newest() -> No
             assert (await until_end(reader)).startswith(b"HTTP/1.1 200 ")
 
 
+async def test_a_thousand_silent_connections_cost_nobody_who_asks_the_page() -> None:
+    async with served(ServerLimits(request_s=NEVER_S)) as client, AsyncExitStack() as stack:
+        for _ in range(1_000):
+            silent = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", client.port), PATIENCE_S)
+            stack.enter_context(silent)
+        assert (await client.ask("/readyz"))[0] == 200
+        assert len(client.server._state.connections) <= ServerLimits().connections
+
+
 async def test_an_end_waits_for_nobody() -> None:
     async with AsyncExitStack() as stack:
         async with served() as client:

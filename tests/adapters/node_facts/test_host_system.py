@@ -76,11 +76,13 @@ def test_a_host_driver_is_told_from_a_containers(tmp_path: Path) -> None:
     assert (other.driver_owner, other.driver_version) == ("container", "580.95.05")
 
 
-def test_gpus_that_nouveau_holds_are_counted(tmp_path: Path) -> None:
+def test_gpus_on_the_bus_are_counted_and_those_that_nouveau_holds(tmp_path: Path) -> None:
     kernel(tmp_path)
+    assert host_system(tmp_path).gpus_on_bus is None
     gpu(tmp_path, "0000:01:00.0", "nouveau")
     gpu(tmp_path, "0000:02:00.0", "nvidia")
-    assert host_system(tmp_path).nouveau_bound == 1
+    seen = host_system(tmp_path)
+    assert (seen.gpus_on_bus, seen.nouveau_bound) == (2, 1)
 
 
 @pytest.mark.parametrize(("value", "on"), [(b"\x06\0\0\0\x01", True), (b"\x06\0\0\0\0", False)])

@@ -119,6 +119,7 @@ async def test_every_field_of_the_catalogue_is_answered_where_the_driver_has_it(
 ) -> None:
     """A row with a misspelt call or part would be absent for ever."""
     facts: dict[str, int | str] = {"fan-percent": 30, "retired-pages": 2, "licensed": 1, "fabric-state": 3}
+    facts |= {"auto-boost": 1, "rack-module": 7, "rack-serial": "CH-0007"}
     known = [field for field in device_fields().values() if field.name in READ]
     numbers = {(0, field.field_id): 5.0 for field in known if field.field_id is not None}
     metrics = {(0, field.gpm): 50.0 for field in known if field.gpm is not None}
@@ -161,6 +162,60 @@ async def test_an_error_of_the_fabric_is_one_of_a_complete_fabric(
     joining, joined = await values(backend, ("fabric_state", "fabric_error"))
     assert joining == {"fabric_state": 2}
     assert joined == {"fabric_state": 3, "fabric_error": 999}
+
+
+PLATFORM = ("infiniband_guid", "chassis_serial", "slot", "tray", "host", "peer_type", "module")
+
+
+async def test_what_the_driver_does_not_know_of_a_rack_is_absent(
+    backend: NvmlBackend, driver: Driver
+) -> None:
+    known: dict[str, int | str] = {"rack-serial": "CH-0007", "rack-slot": 5}
+    known |= {"rack-tray": 0, "rack-host": 1, "rack-module": 3}
+    gpus = (
+        FakeGpu(0, facts=known),
+        FakeGpu(1, facts={"rack-slot": 255, "rack-tray": 255, "rack-module": 0}),
+        FakeGpu(2),
+    )
+    driver.become(replace(driver.state, gpus=gpus))
+    racked, unknown, without = await backend.sample(tuple(f"platform_{word}" for word in PLATFORM))
+    assert racked.texts == {
+        "platform_infiniband_guid": "0x0000000000000003",
+        "platform_chassis_serial": "CH-0007",
+    }
+    words = ("slot", "tray", "host", "peer_type", "module")
+    assert racked.values == {f"platform_{word}": n for word, n in zip(words, (5, 0, 1, 0, 3), strict=True)}
+    assert unknown.values.keys() == {"platform_host", "platform_peer_type", "platform_module"}
+    assert "platform_chassis_serial" not in unknown.texts
+    assert (without.values, without.texts) == ({}, {})
+
+
+async def test_an_inforom_that_is_corrupt_is_an_answer_and_none_is_none(
+    backend: NvmlBackend, driver: Driver
+) -> None:
+    sound, corrupt = FakeGpu(0), FakeGpu(1, facts={"inforom-corrupt": 1})
+    driver.become(replace(driver.state, gpus=(sound, corrupt, FakeGpu(2))))
+    driver.rule(Rule("error", "nvmlDeviceValidateInforom", slot=2, value=3))
+    assert await values(backend, ("inforom_valid",)) == [{"inforom_valid": 1}, {"inforom_valid": 0}, {}]
+
+
+async def test_a_compute_capability_is_one_number(backend: NvmlBackend, driver: Driver) -> None:
+    driver.become(replace(driver.state, gpus=(FakeGpu(0), FakeGpu(1, "L40S"))))
+    hopper, ada = await values(backend, ("compute_capability",))
+    assert hopper == {"compute_capability": 9 << 16}
+    assert ada == {"compute_capability": (8 << 16) + 9}
+
+
+async def test_errors_of_memory_are_told_by_their_place(backend: NvmlBackend, driver: Driver) -> None:
+    facts = {"ecc-uncorrected-volatile": 3, "ecc-corrected-aggregate": 7}
+    driver.become(replace(driver.state, gpus=(FakeGpu(0, facts=facts), FakeGpu(1, facts={"ecc-mode": 0}))))
+    fields = (
+        *("ecc_uncorrected_volatile_device", "ecc_uncorrected_volatile_sram"),
+        *("ecc_corrected_aggregate_device", "ecc_corrected_volatile_device"),
+    )
+    first, without = await values(backend, fields)
+    assert first == dict(zip(fields, (3, 0, 7, 0), strict=True))
+    assert without == {}
 
 
 async def test_nothing_is_called_that_was_not_asked_for(backend: NvmlBackend, driver: Driver) -> None:

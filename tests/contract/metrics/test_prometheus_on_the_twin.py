@@ -12,9 +12,17 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from scripts.generate_exporter_metrics import (
+    families_of_agent,
+    families_of_cluster,
+    kind_of,
+    name_of,
+    own_families,
+)
 from support.helm import Helm
 from support.monitored_fleet import MonitoredFleet, monitored_fleet, pod
 from support.prometheus import PATIENCE_S
+from tonnage.documents.exporter_counters import counter_numbers, default_counters
 from tonnage.model.catalog.alerts import rule_table
 from tonnage.model.catalog.dashboards import dashboards
 from tonnage.model.kubernetes.scrape_target import PART_OF
@@ -60,6 +68,19 @@ def test_a_dashboard_made_for_dcgm_exporter_shows_the_fleet(fleet: MonitoredFlee
 @pytest.mark.parametrize("expr", PANELS)
 def test_every_query_of_our_dashboards_has_data(fleet: MonitoredFleet, expr: str) -> None:
     assert fleet.prometheus.until(as_grafana_asks(expr))
+
+
+def test_the_reference_has_just_the_metrics_that_running_programs_serve(fleet: MonitoredFleet) -> None:
+    families = (*own_families(), *families_of_cluster(), *families_of_agent())
+    documented = {name_of(family): kind_of(family) for family in families}
+    served = {name: kind for name, kind in fleet.prometheus.types().items() if name.startswith("tonnage_")}
+    assert served == documented
+
+
+def test_every_counter_that_is_served_is_in_the_reference(fleet: MonitoredFleet) -> None:
+    served = {name for name in fleet.prometheus.types() if name.startswith("DCGM_")}
+    assert {counter.name for counter in default_counters() if counter.type != "label"} <= served
+    assert served <= counter_numbers().keys()
 
 
 def test_tel_2_utilisation_by_pod(fleet: MonitoredFleet) -> None:

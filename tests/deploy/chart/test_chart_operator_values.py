@@ -100,6 +100,63 @@ def test_parts_of_the_agents_follow_what_is_said(helm4: Helm) -> None:
     assert "--exporter-address=:9400" in rendered.container["args"]
 
 
+EXPORTER = """
+dcgmExporter:
+  enabled: true
+  hostPID: true
+  hpcJobMapping: {enabled: true, directory: /run/jobs}
+  enablePodLabels: true
+  podLabelAllowlistRegex: ["^app$"]
+  enablePodUID: true
+  serviceMonitor:
+    enabled: true
+    interval: 20s
+    honorLabels: true
+    additionalLabels: {release: prometheus}
+    relabelings: [{action: labeldrop, regex: x}]
+"""
+
+
+def test_values_of_nvidias_exporter_do_what_they_say(helm: Helm) -> None:
+    rendered = helm.rendered(CONTROLLER + EXPORTER)
+    exporter = next(s for s in rendered.of("DaemonSet") if s["metadata"]["name"].endswith("-exporter"))
+    pod = exporter["spec"]["template"]["spec"]
+    assert pod["hostPID"] is True
+    (container,) = pod["containers"]
+    assert {
+        "--hpc-job-mapping-dir=/etc/tonnage/jobs",
+        "--kubernetes-enable-pod-labels",
+        "--kubernetes-pod-label-allowlist-regex=^app$",
+        "--kubernetes-enable-pod-uid",
+    } <= {*container["args"]}
+    (folder,) = (volume["hostPath"]["path"] for volume in pod["volumes"] if volume["name"] == "jobs")
+    (mount,) = (mount for mount in container["volumeMounts"] if mount["name"] == "jobs")
+    assert (folder, mount["mountPath"], mount["readOnly"]) == ("/run/jobs", "/etc/tonnage/jobs", True)
+    monitor = rendered.one("ServiceMonitor")
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert {**endpoint} == {
+        "port": "gpu-metrics",
+        "path": "/metrics",
+        "interval": "20s",
+        "honorLabels": True,
+        "relabelings": [{"action": "labeldrop", "regex": "x"}],
+    }
+    service = next(s for s in rendered.of("Service") if s["metadata"]["name"] == "nvidia-dcgm-exporter")
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    assert service["spec"]["selector"].items() <= exporter["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_values_of_nvidias_exporter_need_to_be_said(helm4: Helm) -> None:
+    rendered = helm4.rendered(CONTROLLER + "dcgmExporter: {enabled: true, hpcJobMapping: {enabled: true}}")
+    assert not rendered.of("ServiceMonitor")
+    volumes = rendered.one("DaemonSet")["spec"]["template"]["spec"]["volumes"]
+    (jobs,) = (volume["hostPath"]["path"] for volume in volumes if volume["name"] == "jobs")
+    assert jobs == "/var/lib/dcgm-exporter/job-mapping"
+    assert not helm4.rendered("exporter: {enabled: true}").of("ServiceMonitor")
+
+
 def test_no_policy_is_written_where_it_is_not_wanted(helm4: Helm) -> None:
     for values in (
         CONTROLLER,

@@ -70,6 +70,25 @@ def test_tel_8_modes_are_never_added_up() -> None:
     assert all("sum by (mode, resource)" in expr for expr in amounts)
 
 
+@pytest.mark.parametrize(
+    ("case", "series"),
+    [
+        pytest.param(f"TEL-8: {name}", series, id=f"TEL-8: {name}")
+        for name, series in {
+            "PCIe throughput sent": "DCGM_FI_PROF_PCIE_TX_BYTES",
+            "PCIe throughput received": "DCGM_FI_PROF_PCIE_RX_BYTES",
+            "tensor pipe": "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
+            "ECC": "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
+            "memory by the processes of pods": "(namespace, pod, attribution) (tonnage_pod_gpu_memory_bytes",
+            "compute by the processes of pods": "tonnage_pod_gpu_compute_seconds_total",
+        }.items()
+    ],
+)
+def test_counters_beyond_the_documents_table_have_panels(case: str, series: str) -> None:
+    """Each of these queries has data in tests/contract/metrics/test_prometheus_on_the_twin.py."""
+    assert any(series in expr for expr in QUERIES), case
+
+
 def test_every_recording_rule_is_read_by_a_dashboard() -> None:
     unread = [rule.name for rule in rule_table().recordings if not any(rule.name in expr for expr in QUERIES)]
     assert unread == []

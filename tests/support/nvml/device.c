@@ -224,6 +224,8 @@ NUMBER_OF_GPU(nvmlDeviceGetMaxPcieLinkWidth, unsigned, pcie_max_width)
 NUMBER_OF_GPU(nvmlDeviceGetPcieReplayCounter, unsigned, pcie_replays)
 NUMBER_OF_GPU(nvmlDeviceGetRetiredPagesPendingStatus, unsigned, retired_pending)
 NUMBER_OF_GPU(nvmlDeviceGetFanSpeed, unsigned, fan_percent)
+NUMBER_OF_GPU(nvmlDeviceGetVirtualizationMode, unsigned long long, virtual_mode)
+NUMBER_OF_GPU(nvmlDeviceGetInforomConfigurationChecksum, unsigned, inforom_checksum)
 NUMBER_OF_GPU(nvmlDeviceGetSupportedEventTypes, unsigned long long, event_types)
 
 /* 0: none. */
@@ -363,6 +365,77 @@ API int nvmlDeviceGetMaxClockInfo(handle device, unsigned clock, unsigned *out)
     case 3: GIVE(clock_max_video, out);
     default: return INVALID_ARGUMENT;
     }
+}
+
+API int nvmlDeviceGetApplicationsClock(handle device, unsigned clock, unsigned *out)
+{
+    ENTER(GPU, device);
+    switch (clock) {
+    case 0: GIVE(clock_application_graphics, out);
+    case 2: GIVE(clock_application_memory, out);
+    default: return INVALID_ARGUMENT;
+    }
+}
+
+API int nvmlDeviceGetAutoBoostedClocksEnabled(handle device, unsigned *now, unsigned *otherwise)
+{
+    ENTER(GPU, device);
+    if (!now || !otherwise) return INVALID_ARGUMENT;
+    *otherwise = 1;
+    GIVE(auto_boost, now);
+}
+
+API int nvmlDeviceGetMarginTemperature(handle device, struct flag *out)
+{
+    ENTER(GPU, device);
+    if (!out) return INVALID_ARGUMENT;
+    if (out->version != VERSION(struct flag, 1)) return ARGUMENT_VERSION_MISMATCH;
+    GIVE(temperature_margin, &out->set);
+}
+
+API int nvmlDeviceGetUnrepairableMemoryFlag_v1(handle device, struct flag *out)
+{
+    ENTER(GPU, device);
+    if (!out) return INVALID_ARGUMENT;
+    if (out->version != VERSION(struct flag, 1)) return ARGUMENT_VERSION_MISMATCH;
+    GIVE(memory_unrepairable, &out->set);
+}
+
+/* Of the system, as the file has it of its first GPU. */
+API int nvmlSystemGetConfComputeState(struct confidential *out)
+{
+    ENTER(NODE, NULL);
+    int slots[MAX_GPUS];
+    if (!out) return INVALID_ARGUMENT;
+    if (!enumerated(call.state, slots)) return NOT_SUPPORTED;
+    call.gpu = &call.state->gpus[slots[0]];
+    *out = (struct confidential){0, 0, 0};
+    GIVE(confidential, &out->feature);
+}
+
+API int nvmlDeviceValidateInforom(handle device)
+{
+    ENTER(GPU, device);
+    if (!call.gpu->has_inforom_corrupt) return NOT_SUPPORTED;
+    return call.gpu->inforom_corrupt ? CORRUPTED_INFOROM : OK;
+}
+
+API int nvmlDeviceGetPlatformInfo(handle device, struct platform *out)
+{
+    ENTER(GPU, device);
+    const struct gpu *gpu = call.gpu;
+    if (!out) return INVALID_ARGUMENT;
+    if (out->version != VERSION(struct platform, 2)) return ARGUMENT_VERSION_MISMATCH;
+    if (!gpu->has_rack_module) return NOT_SUPPORTED;
+    memset(out->guid, 0, sizeof out->guid);
+    out->guid[0] = (unsigned char)gpu->rack_module; /* a zero follows, at which no reader may end */
+    memcpy(out->serial, gpu->rack_serial, sizeof out->serial);
+    out->slot = (unsigned char)gpu->rack_slot;
+    out->tray = (unsigned char)gpu->rack_tray;
+    out->host = (unsigned char)gpu->rack_host;
+    out->peers = (unsigned char)gpu->rack_peers;
+    out->module = (unsigned char)gpu->rack_module;
+    return OK;
 }
 
 API int nvmlDeviceGetEccMode(handle device, unsigned *now, unsigned *pending)

@@ -23,6 +23,13 @@ _WORDS: Final[Mapping[str, tuple[str, float]]] = MappingProxyType(
         "clock_sm_mhz": ("clock-sm", 1),
         "clock_memory_mhz": ("clock-memory", 1),
         "clock_event_reasons": ("clock-reasons", 1),
+        "clock_sm_application_mhz": ("clock-application-graphics", 1),
+        "clock_memory_application_mhz": ("clock-application-memory", 1),
+        "pcie_sent_kb_per_s": ("pcie-tx-kib-s", 1),
+        "pcie_received_kb_per_s": ("pcie-rx-kib-s", 1),
+        "ecc_uncorrected_volatile": ("ecc-uncorrected-volatile", 1),
+        "memory_unrepairable": ("memory-unrepairable", 1),
+        "recovery_action": ("recovery-action", 1),
     }
 )
 """Word of the state file and its unit in ours, by field."""
@@ -38,7 +45,13 @@ _METRICS: Final[Mapping[str, int]] = MappingProxyType(
     }
 )
 _MIB: Final = 1 << 20
-FIELDS: Final = (*_WORDS, *_FIELDS, *_METRICS)
+_OF_THE_MODEL: Final = (
+    *("index", "compute_capability", "cuda_version", "gpm_supported"),
+    *(f"ecc_uncorrected_volatile_{place}" for place in ("device", "sram")),
+    *("nvlink_sent_bytes", "nvlink_received_bytes"),
+)
+"""What needs no word of its own: it follows from the model, or from the words above."""
+FIELDS: Final = (*_WORDS, *_FIELDS, *_METRICS, *_OF_THE_MODEL)
 
 
 def loaded(state: DriverState, samples: Iterable[Sample]) -> DriverState:

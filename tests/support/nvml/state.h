@@ -10,7 +10,7 @@
 enum {
     OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6,
     INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, TIMED_OUT = 10, GPU_IS_LOST = 15, RESET_REQUIRED = 16,
-    LIB_RM_VERSION_MISMATCH = 18, IN_USE = 19, MEMORY = 20, INSUFFICIENT_RESOURCES = 23,
+    CORRUPTED_INFOROM = 14, LIB_RM_VERSION_MISMATCH = 18, IN_USE = 19, MEMORY = 20, INSUFFICIENT_RESOURCES = 23,
     ARGUMENT_VERSION_MISMATCH = 25, UNKNOWN = 999
 };
 
@@ -36,9 +36,13 @@ enum {
     X(multiprocessors) X(slice_multiprocessors) X(nvlink_version) X(event_types) X(gpm) X(fabric_state) X(fabric_status) \
     X(fabric_clique) X(fabric_health) X(recovery_action) X(module_id) X(board_id) X(memory_temperature) \
     X(retired_pages) X(sram_threshold) X(row_banks_max) X(row_banks_high) X(row_banks_partial) \
-    X(row_banks_low) X(row_banks_none) X(licensed)
+    X(row_banks_low) X(row_banks_none) X(licensed) X(clock_application_graphics) X(clock_application_memory) \
+    X(auto_boost) X(temperature_margin) X(memory_unrepairable) X(confidential) X(virtual_mode) \
+    X(inforom_checksum) X(inforom_corrupt) X(rack_slot) X(rack_tray) X(rack_host) \
+    X(rack_peers) X(rack_module)
 
-#define TEXTS(X) X(uuid) X(name) X(serial) X(pci_bus_id) X(vbios) X(part_number) X(fabric_cluster) X(inforom) X(inforom_image)
+#define TEXTS(X) X(uuid) X(name) X(serial) X(pci_bus_id) X(vbios) X(part_number) X(fabric_cluster) X(inforom) X(inforom_image) \
+    X(rack_serial)
 
 struct link { int present, active, peer; char bus_id[32]; }; /* peer: a slot; -1 NVSwitch; -2 unknown */
 struct gpu_instance { int present, id, profile, start; };

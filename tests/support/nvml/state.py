@@ -41,6 +41,8 @@ _AT_REST: Final = """
     pcie-generation 5  pcie-width 16  pcie-max-generation 5  pcie-max-width 16
     pcie-replays 0  pcie-tx-kib-s 0  pcie-rx-kib-s 0
     memory-temperature 40  row-banks-max 640  sram-threshold 0  inforom 2.1  inforom-image G520.0200.00.05
+    inforom-checksum 2748  inforom-corrupt 0  clock-application-graphics 1980  clock-application-memory 2619
+    temperature-margin 52  memory-unrepairable 0  confidential 0  virtual-mode 0
 """
 """Words and values of a GPU that nobody uses."""
 _SLICES: Final = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4}

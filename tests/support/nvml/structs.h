@@ -80,6 +80,12 @@ struct license {
     struct { uint32_t year; uint16_t month, day, hour, minute, second; uint8_t status; } expiry;
 };
 struct licenses { int supported; unsigned n; struct license features[3]; };
+struct flag { unsigned version, set; };
+struct confidential { unsigned environment, feature, tools; };
+struct platform {
+    unsigned version;
+    unsigned char guid[16], serial[16], slot, tray, host, peers, module;
+};
 struct metric_info { const char *short_name, *long_name, *unit; };
 struct metric { unsigned id; int code; double value; struct metric_info info; };
 struct metrics { unsigned version, n; void *sample1, *sample2; struct metric metrics[]; };

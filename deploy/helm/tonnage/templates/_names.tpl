@@ -32,18 +32,40 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | quote }}
 {{- end }}
 
+{{- /* The key dcgmExporter of NVIDIA's gpu-operator chart, where a controller makes it mean something; JSON. */ -}}
+{{- define "tonnage.dcgmExporter" -}}
+{{- ternary (.Values.dcgmExporter | default dict) dict .Values.controller.enabled | toJson -}}
+{{- end }}
+
+{{- /* Whether what is used of a shared device is divided by processes; empty when not. */ -}}
+{{- define "tonnage.exporterProcesses" -}}
+{{- $nvidias := include "tonnage.dcgmExporter" . | fromJson -}}
+{{- if or .Values.exporter.processes $nvidias.hostPID }}yes{{ end -}}
+{{- end }}
+
 {{- /* Whether the agent's own pods serve device metrics; empty when not. */ -}}
 {{- define "tonnage.exporterInAgent" -}}
-{{- if and (include "tonnage.exporterEnabled" .) (not .Values.exporter.processes) }}yes{{ end -}}
+{{- if and (include "tonnage.exporterEnabled" .) (not (include "tonnage.exporterProcesses" .)) }}yes{{ end -}}
 {{- end }}
 
 {{- /* Whether device metrics are served by pods of their own; empty when not. */ -}}
 {{- define "tonnage.exporterAlone" -}}
-{{- if and (include "tonnage.exporterEnabled" .) .Values.exporter.processes }}yes{{ end -}}
+{{- if and (include "tonnage.exporterEnabled" .) (include "tonnage.exporterProcesses" .) }}yes{{ end -}}
+{{- end }}
+
+{{- /* The host's folder of files that say which HPC jobs have a GPU; empty for none. */ -}}
+{{- define "tonnage.jobFolder" -}}
+{{- $nvidias := get (include "tonnage.dcgmExporter" . | fromJson) "hpcJobMapping" | default dict -}}
+{{- if .Values.exporter.hpcJobMappingDir -}}
+{{ .Values.exporter.hpcJobMappingDir }}
+{{- else if $nvidias.enabled -}}
+{{ $nvidias.directory | default "/var/lib/dcgm-exporter/job-mapping" }}
+{{- end -}}
 {{- end }}
 
 {{- /* Flags of whoever serves device metrics, a line each. */ -}}
 {{- define "tonnage.exporterFlags" -}}
+{{- $nvidias := include "tonnage.dcgmExporter" . | fromJson -}}
 {{- with .Values.exporter }}
 - "--exporter-address=:{{ .port }}"
 - "--collect-interval={{ .interval | int }}"
@@ -51,13 +73,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if .kubernetesVirtualGPUs }}
 - --kubernetes-virtual-gpus
 {{- end }}
-{{- if .kubernetesPodLabels }}
+{{- if or .kubernetesPodLabels $nvidias.enablePodLabels }}
 - --kubernetes-enable-pod-labels
 {{- end }}
-{{- with .kubernetesPodLabelAllowlist }}
+{{- with .kubernetesPodLabelAllowlist | default $nvidias.podLabelAllowlistRegex }}
 - {{ printf "--kubernetes-pod-label-allowlist-regex=%s" (join "," .) | quote }}
 {{- end }}
-{{- if .kubernetesPodUID }}
+{{- if or .kubernetesPodUID $nvidias.enablePodUID }}
 - --kubernetes-enable-pod-uid
 {{- end }}
 - "--series-limit={{ .seriesLimit | int }}"
@@ -66,6 +88,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- if .webConfigSecret }}
 - --web-config-file=/etc/tonnage/web/web-config.yaml
+{{- end }}
+{{- if include "tonnage.jobFolder" $ }}
+- --hpc-job-mapping-dir=/etc/tonnage/jobs
 {{- end }}
 {{- end }}
 {{- end }}
@@ -80,6 +105,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 - {name: web-config, mountPath: /etc/tonnage/web, readOnly: true}
 {{- end }}
 {{- end }}
+{{- if include "tonnage.jobFolder" . }}
+- {name: jobs, mountPath: /etc/tonnage/jobs, readOnly: true}
+{{- end }}
 {{- end }}
 
 {{- define "tonnage.exporterVolumes" -}}
@@ -93,6 +121,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 - name: web-config
   secret: {secretName: {{ quote . }}, defaultMode: 256} # 0400: root's alone
 {{- end }}
+{{- end }}
+{{- with include "tonnage.jobFolder" . }}
+- name: jobs # the job scheduler's prolog writes files there
+  hostPath: {path: {{ quote . }}, type: DirectoryOrCreate}
 {{- end }}
 {{- end }}
 

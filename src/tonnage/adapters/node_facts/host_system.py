@@ -30,16 +30,16 @@ def host_system(root: Path, driver_root: Path | None = None) -> HostSystem:
     release = own.text("/proc/sys/kernel/osrelease", 4096)
     candidates = [own] if driver_root is None else [NodeFiles(driver_root), own]
     host = next((files for files in candidates if files.there(f"/lib/modules/{release}/kernel")), None)
-    gpus = hardware_facts(own).gpus
+    hardware = hardware_facts(own).gpus
+    gpus = None if hardware is None else [gpu for gpu in hardware if gpu.vendor == _NVIDIA]
     variables = {} if host is None else os_release(host)
     return HostSystem(
         system_id=variables.get("ID", "")[:100],
         system_version=variables.get("VERSION_ID", "")[:100],
         kernel=release[:100],
         headers=None if host is None else has_headers(host, release),
-        nouveau_bound=None
-        if gpus is None
-        else sum((gpu.vendor, gpu.driver) == (_NVIDIA, _NOUVEAU) for gpu in gpus),
+        gpus_on_bus=None if gpus is None else len(gpus),
+        nouveau_bound=None if gpus is None else sum(gpu.driver == _NOUVEAU for gpu in gpus),
         secure_boot=next((on for files in candidates if (on := secure_boot(files)) is not None), None),
         module=module_version(own)[:40],
         **_owner(host, own, driver_root),

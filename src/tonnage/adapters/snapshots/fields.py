@@ -320,6 +320,7 @@ AGENT_STATUS: Final[Rules] = {
         "systemVersion": FieldMark.SCALAR,
         "kernel": FieldMark.SCALAR,
         "kernelHeaders": FieldMark.SCALAR,
+        "gpusOnBus": FieldMark.SCALAR,
         "nouveauBound": FieldMark.SCALAR,
         "secureBoot": FieldMark.SCALAR,
         "moduleVersion": FieldMark.SCALAR,

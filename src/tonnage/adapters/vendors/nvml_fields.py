@@ -17,13 +17,19 @@ if TYPE_CHECKING:
 
 _MIB: Final = 1 << 20
 _STRUCTURES: Final = frozenset(
-    f"nvmlDeviceGet{suffix}"
-    for suffix in ("GridLicensableFeatures", "SramEccErrorStatus", "GpuFabricInfoV", "MemoryInfo_v2")
+    f"nvmlDevice{suffix}"
+    for suffix in (
+        *("GetGridLicensableFeatures", "GetSramEccErrorStatus", "GetGpuFabricInfoV", "GetMemoryInfo_v2"),
+        *("GetPlatformInfo", "ValidateInforom"),
+    )
 )
-"""Calls that take more than a handle and numbers."""
+"""Calls that take more than a handle and numbers, or whose error is an answer."""
 
 _ERROR_RATE: Final = "error-rate"
 """A mantissa of 4 bits before a negative exponent of 8. Source: DCGM 4.6, its error rates of NVLinks."""
+
+_PACKED_VERSION: Final = "packed-version"
+"""A major version times 65,536, plus a minor one. Source: DCGM 4.6, its field of compute capability."""
 
 _Call = tuple[str, tuple[int, ...]]
 
@@ -158,12 +164,14 @@ def _answer(nvml: ModuleType, handle: Any, call: str, arguments: Sequence[int]) 
 
 def _part(answer: Any, part: str) -> Any:
     """The part of that name or place, None where this driver's answer has none."""
-    if part == "count" or part.isdigit():
+    if part in ("count", _PACKED_VERSION) or part.isdigit():
         try:
+            if part == _PACKED_VERSION:
+                return answer[0] << 16 | answer[1]
             return len(answer) if part == "count" else answer[int(part)]
         except (TypeError, IndexError):  # another driver's answer is no list, or a shorter one
             return None
-    return getattr(answer, part, None) if part else answer
+    return answer if part in ("", _ERROR_RATE) else getattr(answer, part, None)
 
 
 def _converted(reading: FieldReading, value: Any) -> int | float | str | None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Final
+from uuid import UUID
 
 from tonnage.adapters.vendors.nvml_reading import optional
+
+_UNKNOWN_PLACE: Final = 0xFF
 
 
 class _License:
@@ -34,11 +38,15 @@ def _sram(nvml: ModuleType, handle: Any) -> Any:
 
 
 class _Fabric:
-    """State and health; an error is said of a complete fabric alone."""
+    """State and health; an error, the clique and the cluster are said of a complete fabric alone."""
 
     def __init__(self, nvml: ModuleType, fabric: Any) -> None:
+        complete = fabric.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED
         self.state = fabric.state
-        self.status = fabric.status if fabric.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED else None
+        self.status = fabric.status if complete else None
+        self.cliqueId = fabric.cliqueId if complete else None
+        self.clusterUuid = str(UUID(bytes=bytes(fabric.clusterUuid))) if complete else None
+        self.healthMask = fabric.healthMask
         self.healthSummary = getattr(fabric, "healthSummary", None)
 
 
@@ -69,10 +77,41 @@ def _memory(nvml: ModuleType, handle: Any) -> _Memory:
     return _Memory(memory, memory.reserved)
 
 
+class _Platform:
+    """Where the GPU stands in a rack; what the driver does not know there is all ones, and None here."""
+
+    def __init__(self, raw: bytes) -> None:
+        guid, serial, places = raw[4:20], raw[20:36], raw[36:41]
+        self.ibGuid = f"0x{int.from_bytes(guid[:8], sys.byteorder):016x}"
+        blank = not serial[0] or serial == b"\xff" * len(serial)
+        self.chassisSerialNumber = None if blank else serial.split(b"\0")[0].decode("ascii", "replace")
+        self.slotNumber, self.trayIndex, self.hostId, self.peerType, self.moduleId = (
+            None if place == _UNKNOWN_PLACE else place for place in places
+        )
+
+
+def _platform(nvml: ModuleType, handle: Any) -> _Platform:
+    """By bytes: the bindings end its texts at the first zero."""
+    platform = nvml.c_nvmlPlatformInfo_v2_t()
+    nvml.nvmlDeviceGetPlatformInfo(handle, ctypes.byref(platform))
+    return _Platform(bytes(platform))
+
+
+def _inforom(nvml: ModuleType, handle: Any) -> int:
+    """Whether it is sound; that it is not is an answer, too."""
+    try:
+        nvml.nvmlDeviceValidateInforom(handle)
+    except nvml.NVMLError_CorruptedInforom:
+        return 0
+    return 1
+
+
 ANSWERS: Final[Mapping[str, Callable[[ModuleType, Any], Any]]] = {
     "nvmlDeviceGetGridLicensableFeatures": _license,
     "nvmlDeviceGetSramEccErrorStatus": _sram,
     "nvmlDeviceGetGpuFabricInfoV": _fabric,
     "nvmlDeviceGetMemoryInfo_v2": _memory,
+    "nvmlDeviceGetPlatformInfo": _platform,
+    "nvmlDeviceValidateInforom": _inforom,
 }
 """Calls whose answer is written into a structure of a version."""

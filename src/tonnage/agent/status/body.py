@@ -93,6 +93,7 @@ def _host(host: HostSystem) -> HostStatus:
         system_version=host.system_version,
         kernel=host.kernel,
         kernel_headers=host.headers,
+        gpus_on_bus=host.gpus_on_bus,
         nouveau_bound=host.nouveau_bound,
         secure_boot=host.secure_boot,
         module_version=host.module,

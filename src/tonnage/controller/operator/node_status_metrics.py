@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.node_loop import PolicyInForce
+from tonnage.model.json_access import number
 from tonnage.model.kubernetes.quantity import parse_quantity
 from tonnage.model.metric_families import Metric, MetricKind
 from tonnage.model.operands import DEPLOY
@@ -17,7 +19,7 @@ from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
 from tonnage.wire.objects import Node
 
 _PART: Final = "node-status-exporter"
-_PREFIX: Final = "gpu_operator_node_"
+_OPERATOR: Final = "gpu_operator_"
 _DEVICES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 # The names and texts are NVIDIA's: gpu-operator v26.7, cmd/nvidia-validator/metrics.go.
 _METRICS_READY: Final = (
@@ -61,7 +63,21 @@ _COUNT_LAST: Final = (
     "device_plugin_validation_last_success_ts_seconds",
     "timestamp (in seconds) of the last time GPU devices were found on the local node spec",
 )
-_ORDER: Final = (_METRICS_READY, *_READY.values(), _DRIVER, _DRIVER_LAST, _COUNT, _COUNT_LAST)
+_ON_BUS: Final = (
+    "nvidia_pci_devices_total",
+    "number of NVIDIA devices found in the node. -1 if failing to count",
+)
+_ORDER: Final = (_METRICS_READY, *_READY.values(), _DRIVER, _DRIVER_LAST, _COUNT, _COUNT_LAST, _ON_BUS)
+
+
+def node_status_families(
+    samples: Mapping[str, Mapping[str, float]] = MappingProxyType({}),
+) -> Iterator[Metric]:
+    """Every metric in the order of the page, with its values by node."""
+    for name, text in _ORDER:
+        prefix = _OPERATOR if name == _ON_BUS[0] else f"{_OPERATOR}node_"
+        values = tuple(((node,), value) for node, value in samples.get(name, {}).items())
+        yield Metric(MetricKind.GAUGE, f"{prefix}{name}", text, ("node",), values)
 
 
 class NodeStatusMetrics:
@@ -85,16 +101,15 @@ class NodeStatusMetrics:
         if policy is None or _PART not in policy.operands.parts:
             return
         nodes = [node for node in self._nodes if node.metadata.labels.get(f"{DEPLOY}{_PART}") == "true"]
-        samples: dict[str, list[tuple[tuple[str, ...], float]]] = {name: [] for name, _ in _ORDER}
+        samples: dict[str, dict[str, float]] = {name: {} for name, _ in _ORDER}
         for node in sorted(nodes, key=lambda node: node.metadata.name):
             for name, value in self._of(node).items():
-                samples[name].append(((node.metadata.name,), value))
+                samples[name][node.metadata.name] = value
         present = {node.metadata.name for node in nodes}
         for times in (self._driver_passed, self._devices_seen):
             for gone in times.keys() - present:
                 del times[gone]
-        for name, text in _ORDER:
-            yield Metric(MetricKind.GAUGE, f"{_PREFIX}{name}", text, ("node",), tuple(samples[name]))
+        yield from node_status_families(samples)
 
     def _of(self, node: Node) -> dict[str, float]:
         name = node.metadata.name
@@ -117,6 +132,7 @@ class NodeStatusMetrics:
             _METRICS_READY[0]: self._since,
             _DRIVER[0]: float(passed[NodeStage.DRIVER]),
             _COUNT[0]: float(count),
+            _ON_BUS[0]: float(number(status, "host", "gpusOnBus", default=-1)),
         }
         for (metric, _), times in ((_DRIVER_LAST, self._driver_passed), (_COUNT_LAST, self._devices_seen)):
             if name in times:

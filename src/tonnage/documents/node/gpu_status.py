@@ -184,6 +184,9 @@ class HostStatus(Document):
     system_version: Annotated[str, Field(description="VERSION_ID of its os-release")] = ""
     kernel: Annotated[str, Field(description="the running kernel's release")] = ""
     kernel_headers: Annotated[bool | None, Field(description="whether a module can be built for it")] = None
+    gpus_on_bus: Annotated[
+        int | None, Field(description="NVIDIA's GPUs on the PCI bus, whether a driver shows them or not")
+    ] = None
     nouveau_bound: Annotated[int | None, Field(description="GPUs that the driver nouveau holds")] = None
     secure_boot: bool | None = None
     module_version: Annotated[str, Field(description="of NVIDIA's module that is loaded")] = ""

@@ -25,6 +25,7 @@ class HostSystem:
     system_version: str = ""
     kernel: str = ""
     headers: bool | None = None
+    gpus_on_bus: int | None = None
     nouveau_bound: int | None = None
     secure_boot: bool | None = None
     module: str = ""

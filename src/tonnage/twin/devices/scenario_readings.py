@@ -19,10 +19,13 @@ _UNEVENTFUL: Final = tuple(
     for why in ("thermal", "sync_boost", "board_limit", "low_utilization", "reliability")
 )
 """Counters of what never befalls a pretended device: no load makes one too hot, and its board is sound."""
+_MOVED: Final = ("nvlink_sent", "nvlink_received")
 _COUNTED: Final = frozenset(
-    {"energy_mj", "throttled_power_ns", "nvlink_sent_kib", "nvlink_received_kib", *_UNEVENTFUL}
+    {"energy_mj", "throttled_power_ns", *(f"{way}_{unit}" for way in _MOVED for unit in ("kib", "bytes"))}
+    | {*_UNEVENTFUL}
 )
 _MIB: Final = 1 << 20
+_KB: Final = 1000
 _WARMER_MEMORY_C: Final = 6
 _GPM_SINCE: Final = 9.0
 _NVLINK_5_SINCE: Final = 10.0
@@ -49,7 +52,9 @@ def samples_of(
         values |= _link_errors(entry, device)
     if not _COUNTED.isdisjoint(fields) and (totals := load.totals()) is not None:
         values |= _counters(totals, links)
+    values |= _identity(hardware, device)
     texts = {"driver_version": hardware.driver_version, "brand": _brand(device)}
+    texts["pci_bus_id"] = device.pci_bus_id
     yield Sample(
         device.uuid,
         {name: values[name] for name in fields if name in values},
@@ -61,6 +66,18 @@ def samples_of(
             activity = load.parts.get(part.uuid, LoadActivity())
             own = {**_memory(part.memory_mib, activity.memory_mib), **_profile(device, activity)}
             yield Sample(part.uuid, {name: own[name] for name in fields if name in own})
+
+
+def _identity(hardware: Hardware, device: Device) -> dict[str, int]:
+    """What never changes of the device, in NVML's numbers."""
+    major, minor = map(int, (device.compute_capability or "0.0").split("."))
+    cuda, _, release = hardware.cuda_version.partition(".")
+    return {
+        "index": device.index,
+        "compute_capability": major << 16 | minor,
+        "cuda_version": int(cuda) * 1000 + int(release or 0) * 10,
+        "gpm_supported": int(major >= _GPM_SINCE),
+    }
 
 
 def _brand(device: Device) -> str:
@@ -90,11 +107,13 @@ def _readings(entry: HardwareDevice, device: Device, load: DeviceLoad) -> dict[s
         "clock_memory_mhz": model.memory_clock_mhz,
         "clock_sm_most_mhz": model.sm_clock_mhz,
         "clock_memory_most_mhz": model.memory_clock_mhz,
+        "clock_sm_application_mhz": model.sm_clock_mhz,
+        "clock_memory_application_mhz": model.memory_clock_mhz,
         "clock_event_reasons": load.physics.clock_reasons,
         "performance_state": 0,
         "pcie_replays": 0,
         **({"memory_temperature_c": load.physics.temperature_c + _WARMER_MEMORY_C} if model.mig else {}),
-        **({} if device.mig_enabled else utilization),
+        **({} if device.mig_enabled else {**utilization, **_bus(whole)}),
         **_profile(device, whole),
     }
 
@@ -109,6 +128,14 @@ def _profile(device: Device, activity: LoadActivity) -> dict[str, int | float]:
         "sm_occupancy_ratio": round(activity.active / 2, 4),
         "tensor_active_ratio": round(activity.active * _TENSOR_PART, 4),
         "dram_active_ratio": round(activity.memory, 4),
+    }
+
+
+def _bus(activity: LoadActivity) -> dict[str, int]:
+    """What the driver measures of the bus itself, on devices without GPM, too."""
+    return {
+        "pcie_sent_kb_per_s": round(activity.active * BUS_SENT / _KB),
+        "pcie_received_kb_per_s": round(activity.active * BUS_RECEIVED / _KB),
     }
 
 
@@ -143,7 +170,8 @@ def _counters(totals: LoadTotals, links: int) -> dict[str, int | float]:
         "energy_mj": round(1000 * totals.energy_j),
         "throttled_power_ns": round(1e9 * totals.capped_s),
         **dict.fromkeys(_UNEVENTFUL, 0),
-        **({"nvlink_sent_kib": moved_kib, "nvlink_received_kib": moved_kib} if links else {}),
+        **({f"{way}_kib": moved_kib for way in _MOVED} if links else {}),
+        **({f"{way}_bytes": moved_kib << 10 for way in _MOVED} if links else {}),
     }
 
 
@@ -154,11 +182,24 @@ def _states(entry: HardwareDevice, device: Device) -> dict[str, int | float]:
         "ecc_corrected_aggregate": 0,
         "ecc_uncorrected_volatile": entry.ecc_uncorrected,
         "ecc_uncorrected_aggregate": entry.ecc_uncorrected,
+        **_ecc_of_places(entry.ecc_uncorrected),
+        "vgpu_licensed": 0,
+        "memory_unrepairable": int(entry.row_remap == "failed"),
         **({"remapped_rows_uncorrected": 0, "remapped_rows_corrected": 0} if _remaps_rows(device) else {}),
         "row_remap_pending": int(entry.row_remap == "pending"),
         "row_remap_failed": int(entry.row_remap == "failed"),
         "recovery_action": int(RecoveryAction[entry.recovery_action.replace("-", "_").upper()]),
         **divisible,
+    }
+
+
+def _ecc_of_places(uncorrected: int) -> dict[str, int]:
+    """All errors that the file has are of the device's memory."""
+    return {
+        f"ecc_{kind}_{since}_{place}": uncorrected if (kind, place) == ("uncorrected", "device") else 0
+        for kind in ("corrected", "uncorrected")
+        for since in ("volatile", "aggregate")
+        for place in ("device", "sram")
     }
 
 

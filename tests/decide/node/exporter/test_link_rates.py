@@ -51,3 +51,18 @@ def test_a_rate_is_made_of_what_was_sent_and_received(
 def sample_of(parts: tuple[str, str], moved: tuple[float | None, float | None]) -> Sample:
     values = zip(parts, moved, strict=True)
     return Sample(GPU.uuid, {name: value for name, value in values if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("DCGM_FI_DEV_NVLINK_TX_BANDWIDTH_TOTAL", "nvlink_sent_kib"),
+        ("DCGM_FI_DEV_NVLINK_RX_THROUGHPUT_TOTAL", "nvlink_received_kib"),
+        ("DCGM_FI_DEV_NVLINK_RX_BANDWIDTH_L3", "nvlink3_received_kib"),
+    ],
+)
+def test_a_rate_of_one_way_is_made_of_that_way_alone(name: str, part: str) -> None:
+    assert fields_of([counter(name)]) == {part}
+    first = TimedSample(Sample(GPU.uuid, {part: 0}), 100.0)
+    timed = TimedSample(Sample(GPU.uuid, {part: 4_000_000}), 110.0, first)
+    assert readings_of(GPU, [counter(name)], {GPU.uuid: timed}, 0) == {name: 400}

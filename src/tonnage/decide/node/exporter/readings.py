@@ -25,8 +25,8 @@ CLOCK_REASONS: Final = "clock_event_reasons"
 PEER_FIELDS: Final = frozenset({"nvlink_peer_status"})
 """What a sample has in its `peers`."""
 _RATE: Final = "_bandwidth"
-_MOVED: Final = ("_sent_kib", "_received_kib")
-"""What a rate of links is made of, by the ends of names."""
+_WAYS: Final = ("_sent", "_received")
+"""What a rate of links is made of, unless it is of one way; both ends of names."""
 _KIB_A_MB: Final = 1000
 _AS_DIVIDED: Final = EntityChoice()
 
@@ -161,8 +161,10 @@ def _reading(field: DeviceField, timed: TimedSample | None, xid: int) -> Reading
 
 
 def _parts_of(rate: DeviceField) -> tuple[str, ...]:
-    """The fields that a rate is made of: what the link, or all links, sent and received."""
-    return tuple(rate.name.removesuffix(_RATE) + end for end in _MOVED)
+    """The fields that a rate is made of: what the link, or all links, sent and received, or one of these."""
+    links = rate.name.removesuffix(_RATE)
+    ways = [links] if links.endswith(_WAYS) else [links + way for way in _WAYS]
+    return tuple(f"{way}_kib" for way in ways)
 
 
 def _link_rate(parts: Sequence[str], timed: TimedSample) -> int | None:
