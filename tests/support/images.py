@@ -21,6 +21,9 @@ BUSYBOX: Final = "docker.io/tonnage-test/busybox:1"
 FAKETIME: Final = ("libfaketime", "libfaketimeMT.so.1")
 """A package and the library in it that makes a process' clock jump."""
 
+REGISTRY: Final = ("docker-registry", "docker-registry")
+"""CNCF distribution."""
+
 _PODMAN: Final = ("podman", "conmon")
 _CONTAINERD: Final = ("containerd", "containerd-shim-runc-v2", "ctr")
 _TRIXIE: Final = """\
@@ -46,6 +49,7 @@ def prepare_images() -> None:
         fetch_for_build(Wish(Path(folder, "none.tar"), cache_folder(os.environ) / "images"), print)
         agent_archive(Path(folder))
     kept_file(*FAKETIME)
+    kept_file(*REGISTRY)
     kept_podman()
     kept_containerd()
     monitoring_programs()

@@ -62,6 +62,7 @@ def cluster_driver_policy(policy: ClusterPolicy) -> DriverPolicy | None:
         upgrades=_upgrades(upgrades, automatic=False),
         upgrades_disabled=_SANDBOXES if flag(spec, "sandboxWorkloads", "enabled") else "",
         pod={**common, **_pod_fields(driver)},
+        certificates=text(driver, "certConfig", "name"),
         generation=policy.metadata.generation,
         problem=problem,
         release=_release(policy),
@@ -100,6 +101,7 @@ def nvidia_driver_policy(driver: NvidiaDriver) -> DriverPolicy:
         terms=_terms(mapping(spec, "nodeAffinity")),
         default=flag(spec, "default"),
         pod=_pod_fields(spec),
+        certificates=text(spec, "certConfig", "name"),
         generation=driver.metadata.generation,
         without_effect=tuple(fields_without_effect(spec, nvidia_driver_effects())),
         problem=""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import re
+import ssl
 from collections.abc import Collection
 from typing import Final
 from urllib.parse import urlsplit
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from tonnage import __version__
-from tonnage.model.drivers.images import ImageAnswer, TagState
+from tonnage.model.drivers.images import ImageAnswer, RegistryRoute, TagState
 from tonnage.model.json import JsonObject, parsed_json
 from tonnage.model.json_access import mapping, text
 
@@ -41,7 +42,12 @@ class HttpRegistry:
     def __init__(self, hosts: Collection[str]) -> None:
         self._hosts = frozenset(hosts)
 
-    async def ask(self, image: str, pull_secrets: tuple[str, ...]) -> ImageAnswer:
+    async def ask(
+        self,
+        image: str,
+        pull_secrets: tuple[str, ...],
+        route: RegistryRoute = RegistryRoute(),  # noqa: B008 - frozen
+    ) -> ImageAnswer:
         """Whether an image exists; UNKNOWN with the reason where the registry does not say."""
         host, name, reference = _parts(image)
         if not (_NAME.fullmatch(name) and _REFERENCE.fullmatch(reference)):
@@ -49,13 +55,12 @@ class HttpRegistry:
         if host not in self._hosts:
             return _unknown(f"registry {host} is not among those that may be asked")
         login = next((own for secret in pull_secrets if (own := login_for(secret, host))), None)
-        headers = {"User-Agent": f"tonnage-controller/{__version__}", "Accept": _ACCEPT}
         try:
-            async with httpx2.AsyncClient(
-                timeout=_TIMEOUT_S, follow_redirects=False, headers=headers, trust_env=host not in _LOCAL
-            ) as client:
+            async with _client(host, route) as client:
                 return await self._manifest(client, (host, name, reference), login)
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        except ssl.SSLError:
+            return _unknown("the certificates that the policy names are no certificates in PEM")
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
             return _unknown(f"registry {host} does not answer: {type(error).__name__}")
 
     async def _manifest(
@@ -104,6 +109,46 @@ class HttpRegistry:
                 return None
         token = token_in(body)
         return f"Bearer {token}" if token else None
+
+
+def _client(host: str, route: RegistryRoute) -> httpx2.AsyncClient:
+    """Of this machine's environment it takes a proxy, where the policy names none.
+
+    Raises:
+        ssl.SSLError: the authorities are not in PEM.
+        ValueError: the proxy has no address.
+    """
+    verify: bool | ssl.SSLContext = True
+    if route.authorities:
+        verify = httpx2.create_ssl_context()
+        verify.load_verify_locations(cadata=route.authorities.encode("ascii", "replace").decode())
+    local = _scheme(host) == "http"
+    proxy = None
+    if route.proxy and not local and not is_direct(host, route.no_proxy):
+        proxy = route.proxy if "://" in route.proxy else f"http://{route.proxy}"
+    return httpx2.AsyncClient(
+        timeout=_TIMEOUT_S,
+        follow_redirects=False,
+        headers={"User-Agent": f"tonnage-controller/{__version__}", "Accept": _ACCEPT},
+        trust_env=not (local or route.proxy),
+        proxy=proxy,
+        verify=verify,
+    )
+
+
+def is_direct(host: str, no_proxy: str) -> bool:
+    """Whether NO_PROXY names the host: whole, by a domain that it is in, or by `*` as every host.
+
+    >>> is_direct("a.example.com:5000", "localhost, .example.com"), is_direct("anexample.com", "example.com")
+    (True, False)
+    """
+    names = (host, host.rpartition(":")[0] or host)
+    domains = [entry.strip().removeprefix("*").removeprefix(".") for entry in no_proxy.split(",")]
+    if "*" in no_proxy.replace(" ", "").split(","):
+        return True
+    return any(
+        name == domain or name.endswith(f".{domain}") for domain in domains if domain for name in names
+    )
 
 
 def login_for(docker_config: str, host: str) -> str | None:

@@ -9,12 +9,13 @@ from typing import Final
 
 from tonnage.decide.cluster.operate.drivers.daemon_set import pull_secrets
 from tonnage.decide.cluster.operate.drivers.groups import DriverGroup
-from tonnage.model.drivers.images import ImageAnswer, TagState
+from tonnage.decide.cluster.operate.drivers.images import registry_proxy
+from tonnage.model.drivers.images import ImageAnswer, RegistryRoute, TagState
 from tonnage.model.errors import ClusterError
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesReader
 from tonnage.ports.registry import ImageRegistry
-from tonnage.wire.kinds import SECRET
+from tonnage.wire.kinds import CONFIG_MAP, SECRET
 from tonnage.wire.objects import Secret
 
 _KNOWN_S: Final = 3600.0
@@ -25,8 +26,19 @@ _LASTS: Final = {TagState.EXISTS: _KNOWN_S, TagState.MISSING: _MISSING_S, TagSta
 _DOCKER: Final = ".dockerconfigjson"
 
 
+_Question = tuple[list[str], tuple[str, str], str]
+
+
+def _question(group: DriverGroup) -> _Question:
+    """With what secrets, by what proxy and by whose word a registry is trusted."""
+    return pull_secrets(group), registry_proxy(group.policy), group.policy.certificates
+
+
 class ImageBook:
-    """Answers by image, asked again when they are old. Without a registry nothing is said of any image."""
+    """Answers by image, asked again when they are old or the policy says to ask in another way.
+
+    Without a registry nothing is said of any image.
+    """
 
     def __init__(
         self, registry: ImageRegistry | None, api: KubernetesReader, clock: Clock, namespace: str
@@ -35,25 +47,26 @@ class ImageBook:
         self._api = api
         self._clock = clock
         self._namespace = namespace
-        self._answers: dict[str, tuple[float, ImageAnswer]] = {}
+        self._answers: dict[str, tuple[float, _Question, ImageAnswer]] = {}
 
     async def answers(self, groups: Mapping[str, DriverGroup]) -> dict[str, ImageAnswer]:
         """What is known of these images now; those that nobody wants any more are forgotten."""
         if self._registry is None:
             return {}
         now = self._clock.monotonic()
+        asked = {image: _question(group) for image, group in groups.items()}
         self._answers = {
-            image: (until, answer)
-            for image, (until, answer) in self._answers.items()
-            if image in groups and until > now
+            image: (until, question, answer)
+            for image, (until, question, answer) in self._answers.items()
+            if until > now and asked.get(image) == question
         }
         missing = [image for image in groups if image not in self._answers]
         answers = await asyncio.gather(
             *(self._ask(self._registry, image, groups[image]) for image in missing)
         )
         for image, answer in zip(missing, answers, strict=True):
-            self._answers[image] = (now + _LASTS[answer.state], answer)
-        return {image: answer for image, (_, answer) in self._answers.items()}
+            self._answers[image] = (now + _LASTS[answer.state], asked[image], answer)
+        return {image: answer for image, (_, _, answer) in self._answers.items()}
 
     async def _ask(self, registry: ImageRegistry, image: str, group: DriverGroup) -> ImageAnswer:
         secrets = []
@@ -69,7 +82,23 @@ class ImageBook:
                 return ImageAnswer(
                     TagState.UNKNOWN, f"pull secret {name} cannot be read: it is not base64 text"
                 )
-        return await registry.ask(image, tuple(secrets))
+        name = group.policy.certificates
+        try:
+            authorities = await self._authorities(name) if name else ""
+        except ClusterError as error:
+            return ImageAnswer(
+                TagState.UNKNOWN, f"certConfig {name} cannot be read: {error.problems[0].what}"
+            )
+        if name and not authorities:
+            return ImageAnswer(TagState.UNKNOWN, f"certConfig {name}: no such ConfigMap, or it is empty")
+        route = RegistryRoute(*registry_proxy(group.policy), authorities)
+        return await registry.ask(image, tuple(secrets), route)
+
+    async def _authorities(self, name: str) -> str:
+        """The certificates of a ConfigMap, one after the other; empty where there is none."""
+        chosen = f"metadata.name={name}"
+        maps = await self._api.list(CONFIG_MAP, namespace=self._namespace, field_selector=chosen)
+        return "\n".join(text for found in maps.items for _, text in sorted(found.data.items()))
 
 
 def docker_config(secret: Secret) -> str:

@@ -20,3 +20,16 @@ class ImageAnswer:
 
     state: TagState
     why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryRoute:
+    """How a registry is reached, as a policy says it for its drivers' images.
+
+    `proxy` counts for hosts that `no_proxy` does not name; where it is empty, that of this process does.
+    `authorities` are certificates in PEM that are trusted beside those of the system.
+    """
+
+    proxy: str = ""
+    no_proxy: str = ""
+    authorities: str = ""

@@ -85,6 +85,8 @@ class DriverPolicy:
     terms: tuple[NodeSelectorTerm, ...] | None = None
     default: bool = True
     pod: Mapping[str, JsonValue] = field(default_factory=dict)
+    certificates: str = ""
+    """The ConfigMap with authorities of registries; empty: those of the system."""
     generation: int = 0
     without_effect: tuple[FieldWithoutEffect, ...] = ()
     problem: str = ""

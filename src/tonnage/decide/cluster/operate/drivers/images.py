@@ -11,6 +11,7 @@ from typing import Final
 from tonnage.model.catalog.gpu_operator import operator_releases
 from tonnage.model.drivers.node import DriverNode
 from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy, ImageFields
+from tonnage.model.json_access import mappings, text
 from tonnage.model.reasons.cluster.drivers import DriverPolicyRefused
 
 _ID: Final = "feature.node.kubernetes.io/system-os_release.ID"
@@ -67,6 +68,15 @@ def image_path(fields: ImageFields) -> str:
     if not fields.version:
         return name
     return f"{name}{'@' if fields.version.startswith('sha256:') else ':'}{fields.version}"
+
+
+def registry_proxy(policy: DriverPolicy) -> tuple[str, str]:
+    """The proxy for the driver's container and the hosts that it is not for, as `env` says them, or empty."""
+    variables = {text(entry, "name"): text(entry, "value") for entry in mappings(dict(policy.pod), "env")}
+    proxy, hosts = (
+        variables.get(name) or variables.get(name.lower(), "") for name in ("HTTPS_PROXY", "NO_PROXY")
+    )
+    return proxy, hosts
 
 
 def manager_image(policy: DriverPolicy) -> str:
