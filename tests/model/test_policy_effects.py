@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tonnage.model.catalog.cluster_policy import Fields, policy_fields
+from tonnage.model.catalog.cluster_policy import policy_fields
+from tonnage.model.catalog.definition_fields import Fields
 from tonnage.model.catalog.nvidia_kinds import nvidia_definition
 from tonnage.model.catalog.policy_effects import policy_effects
 
