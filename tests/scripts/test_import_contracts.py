@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -71,6 +72,18 @@ PLANTED = [
     ("twin/planted_store.py", "try:\n    import tonnage.twin.apiserver.storage.store\nexcept ImportError: ...", "tonnage.twin.apiserver.storage.store"),
     ("twin/apiserver/storage/planted_face.py", "from tonnage.twin.apiserver.serving.http import X as x", "tonnage.twin.apiserver.serving.http"),
     ("twin/apiserver/storage/planted_printer.py", "def f():\n    from tonnage.twin.apiserver import printers", "tonnage.twin.apiserver.printers"),
+    ("controller/operator/planted_adapter.py", "def f():\n    from tonnage.adapters.clock import SystemClock as s", "tonnage.adapters.clock"),
+    ("controller/webhook/planted_answer.py", "import tonnage.diagnose.lint.lint as k", "tonnage.diagnose.lint.lint"),
+    ("controller/operator/planted_thread.py", "try:\n    from threading import Thread\nexcept ImportError: ...", "threading"),
+    ("controller/operator/planted_program.py", "class A:\n    import subprocess as s", "subprocess"),
+    ("controller/operator/probes.py", "def _planted():\n    from tonnage.controller.operator.validations import X", "tonnage.controller.operator.validations"),
+    ("controller/operator/drivers.py", "import tonnage.controller.operator.policies as _p", "tonnage.controller.operator.policies"),
+    ("agent/claims/planted_adapter.py", "if True:\n    from tonnage.adapters.kubelet import claim_sockets as c", "tonnage.adapters.kubelet.claim_sockets"),
+    ("agent/exporter/planted_policy.py", "from tonnage.decide.cluster.operate import gpu_cluster as g", "tonnage.decide.cluster.operate.gpu_cluster"),
+    ("decide/cluster/operate/planted_kinds.py", "from tonnage.wire.kinds import NODE", "tonnage.wire.kinds"),
+    ("decide/cluster/adopt/planted_loop.py", "class A:\n    from tonnage.loop.performer import Performer as p", "tonnage.loop.performer"),
+    ("decide/node/claims/planted_port.py", "def f():\n    import tonnage.ports.claims as c", "tonnage.ports.claims"),
+    ("diagnose/migrate/planted_reading.py", "from tonnage.reading.claims import claim_from as c", "tonnage.reading.claims"),
     ("twin/controllers/planted_devices.py", "if True:\n    from tonnage.twin import devices as d", "tonnage.twin.devices"),
 ]  # fmt: skip
 """(module, what is in it, what it must not import)."""
@@ -83,7 +96,8 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__", "*.pyi"))
     shutil.copy(ROOT / ".importlinter", root)
     for place, code, _ in PLANTED:
-        (root / "src/tonnage" / place).write_text(code)
+        with (root / "src/tonnage" / place).open("a") as module:
+            module.write(f"\n{code}\n")
     return root
 
 
@@ -114,3 +128,16 @@ def test_the_list_of_modules_with_effects_is_whole() -> None:
     public = {name for name in sys.stdlib_module_names if not name.startswith("_")}
     assert sorted(public - listed - permitted) == []
     assert sorted(listed & {name.partition(".")[0] for name in effects.PLAIN}) == []
+
+
+def test_every_loop_that_the_controller_makes_is_kept_from_the_others() -> None:
+    config = ConfigParser()
+    config.read(ROOT / ".importlinter")
+    listed = set(config["importlinter:contract:controller_loops"]["modules"].split())
+    tree = ast.parse((ROOT / "src/tonnage/controller/main.py").read_text(encoding="utf-8"))
+    made = {
+        node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and any(name.name.endswith("Loop") for name in node.names)
+    }
+    assert made <= listed
