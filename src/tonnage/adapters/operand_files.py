@@ -13,25 +13,12 @@ from typing import Final
 from tonnage.adapters.checkpoints import file_problem, write_atomic
 from tonnage.adapters.logging import LineFormatter
 from tonnage.model.errors import HardwareError
-from tonnage.model.operands import LOG_FILE, OPERAND_LOGS
+from tonnage.model.operands import LOG_FILE, OPERAND_LOGS, OPERANDS
 
 _LONGEST_LOG: Final = 256 << 10
 _EVERYBODY_READS: Final = 0o644
 _FOLDERS: Final = 0o755
-_PARTS: Final = (
-    ("agent.cdi", "container-toolkit"),
-    ("adapters.cdi", "container-toolkit"),
-    ("agent.plugin", "device-plugin"),
-    ("agent.config", "device-plugin"),
-    ("agent.mps", "device-plugin"),
-    ("agent.devices", "device-plugin"),
-    ("adapters.kubelet", "device-plugin"),
-    ("agent.labels", "gpu-feature-discovery"),
-    ("agent.mig", "mig-manager"),
-    ("agent.exporter", "dcgm-exporter"),
-    ("agent.status", "node-status-exporter"),
-    ("agent.operands", "operator-validator"),
-)
+_PARTS: Final = tuple((module, operand.part) for operand in OPERANDS.values() for module in operand.modules)
 """Whose log a module's lines belong to."""
 _ROOT: Final[ContextVar[Path | None]] = ContextVar("the root of the agent whose task runs", default=None)
 

@@ -61,27 +61,52 @@ class OperandImage:
 class Operand:
     """`part` is the end of the label nvidia.com/gpu.deploy.*, `section` that of the ClusterPolicy.
 
-    `daemon_set` is the value of the label `app`, too.
+    `daemon_set` is the value of the label `app`, too. `modules` are those below `tonnage` whose lines its log
+    has, the part's own loop first.
     """
 
     part: str
     section: str
     daemon_set: str
     container: str
+    modules: tuple[str, ...]
 
 
 _ALL: Final = (
     Operand(
-        "container-toolkit", "toolkit", "nvidia-container-toolkit-daemonset", "nvidia-container-toolkit-ctr"
+        "container-toolkit",
+        "toolkit",
+        "nvidia-container-toolkit-daemonset",
+        "nvidia-container-toolkit-ctr",
+        ("agent.cdi", "adapters.cdi"),
     ),
-    Operand("operator-validator", "validator", "nvidia-operator-validator", "nvidia-operator-validator"),
-    Operand("device-plugin", "devicePlugin", "nvidia-device-plugin-daemonset", "nvidia-device-plugin"),
-    Operand("dcgm-exporter", "dcgmExporter", "nvidia-dcgm-exporter", "nvidia-dcgm-exporter"),
-    Operand("gpu-feature-discovery", "gfd", "gpu-feature-discovery", "gpu-feature-discovery"),
-    Operand("mig-manager", "migManager", "nvidia-mig-manager", "nvidia-mig-manager"),
     Operand(
-        *("node-status-exporter", "nodeStatusExporter"),
-        *("nvidia-node-status-exporter", "nvidia-node-status-exporter"),
+        "operator-validator",
+        "validator",
+        "nvidia-operator-validator",
+        "nvidia-operator-validator",
+        ("agent.operands",),
+    ),
+    Operand(
+        "device-plugin",
+        "devicePlugin",
+        "nvidia-device-plugin-daemonset",
+        "nvidia-device-plugin",
+        ("agent.plugin", "agent.config", "agent.mps", "agent.devices", "adapters.kubelet"),
+    ),
+    Operand(
+        "dcgm-exporter", "dcgmExporter", "nvidia-dcgm-exporter", "nvidia-dcgm-exporter", ("agent.exporter",)
+    ),
+    Operand(
+        "gpu-feature-discovery", "gfd", "gpu-feature-discovery", "gpu-feature-discovery", ("agent.labels",)
+    ),
+    Operand("mig-manager", "migManager", "nvidia-mig-manager", "nvidia-mig-manager", ("agent.mig",)),
+    Operand(
+        "node-status-exporter",
+        "nodeStatusExporter",
+        "nvidia-node-status-exporter",
+        "nvidia-node-status-exporter",
+        ("agent.status",),
     ),
 )
 OPERANDS: Final[Mapping[str, Operand]] = MappingProxyType({operand.part: operand for operand in _ALL})

@@ -155,16 +155,5 @@ class OperandFollower:
 
 
 def _log_of(part: str) -> logging.Logger:
-    return logging.getLogger("tonnage").getChild(_LOGGERS[part])
-
-
-_LOGGERS: Final = {
-    "container-toolkit": "agent.cdi",
-    "operator-validator": "agent.operands",
-    "device-plugin": "agent.plugin",
-    "dcgm-exporter": "agent.exporter",
-    "gpu-feature-discovery": "agent.labels",
-    "mig-manager": "agent.mig",
-    "node-status-exporter": "agent.status",
-}
-"""Whose lines each part's log has."""
+    """The logger of the part's own loop."""
+    return logging.getLogger("tonnage").getChild(OPERANDS[part].modules[0])
