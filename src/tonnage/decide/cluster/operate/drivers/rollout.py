@@ -28,6 +28,8 @@ class DriverCluster:
     standing: Mapping[str, StandingDaemonSet] = field(default_factory=dict)
     images: Mapping[str, ImageAnswer] = field(default_factory=dict)
     namespace: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Why the API server does not take a group's DaemonSet as it should be, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +166,12 @@ def members_by_owner(
         group, pod = plan.assigned.groups.get(node.name), cluster.pods.get(node.name)
         if group is not None:
             standing = cluster.standing.get(group.name)
-            problem = plan.blocked(node.name)
             member = UpgradingNode(
                 node,
                 digest=standing.digest if standing is not None else "",
                 group=group.name,
                 pod=pod,
-                held=f"for you: {problem.message}; {problem.remedy}" if problem is not None else "",
+                held=_held(plan.blocked(node.name), cluster.refused.get(group.name, "")),
             )
             members.setdefault(str(group.policy.owner), []).append(member)
         elif node.name not in plan.assigned.undecided and _has_begun(node):
@@ -179,6 +180,13 @@ def members_by_owner(
         (policies[owner], nodes) for owner, nodes in members.items()
     ]
     return [*parts, (None, strays)] if strays else parts
+
+
+def _held(problem: PreflightProblem | None, refusal: str) -> str:
+    """For whom a node waits before anything is done to it; empty: for nobody."""
+    if problem is not None:
+        return f"for you: {problem.message}; {problem.remedy}"
+    return f"for you: the API server refuses the driver's DaemonSet: {refusal}" if refusal else ""
 
 
 def _has_begun(node: DriverNode) -> bool:
