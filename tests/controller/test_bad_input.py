@@ -13,7 +13,10 @@ from controller.driver_bench import DRIVERS, UPGRADES, DriverBench
 from controller.test_operator import OPTIONS, Bench
 from tonnage.controller.main import run_controller
 from tonnage.controller.refused_writes import RefusedWrites
+from tonnage.decide.cluster.operate.drivers.rollout import DriverCluster, needed_images
 from tonnage.loop.informer import Informer
+from tonnage.model.drivers.node import DriverNode
+from tonnage.model.drivers.policy import DriverOwner, DriverOwnerKind, DriverPolicy, ImageFields
 from tonnage.model.errors import ApiError
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.clock import VirtualClock
@@ -168,6 +171,54 @@ async def test_selectors_that_overlap(bench: DriverBench) -> None:
         )
     assert await _images(bench) == before
     assert set(await bench.running()) == {"a"}
+
+
+async def test_a_node_that_two_select_holds_up_no_other(bench: DriverBench) -> None:
+    for name, pool in (("a", "both"), ("b", "both"), ("c", "one")):
+        await bench.machine(name)
+        await bench.api.patch(NODE, name, {"metadata": {"labels": {"pool": pool, "system": "linux"}}})
+    await bench.policy(driver={"useNvidiaDriverCRD": True})
+    image = {"repository": "nvcr.io/nvidia", "image": "driver", "version": "580.95.05"}
+    await bench.driver("all", nodeSelector={"system": "linux"}, **image)
+    await bench.driver("some", nodeSelector={"pool": "both"}, **image)
+    bench.start(DRIVERS)
+    await bench.clock.advance(20)
+    why = "spec.nodeSelector: all and some both select nodes a, b; make their selectors exclude each other"
+    messages = {name: (await bench.driver_condition(DRIVER, name))["message"] for name in ("all", "some")}
+    assert messages == {
+        "all": f"{why}; the drivers of those nodes stay as they are",
+        "some": f"{why}; drivers stay as they are",
+    }
+    assert set(await bench.running()) == {"c"}
+
+
+def test_an_image_is_asked_for_with_pull_secrets_where_a_group_has_some() -> None:
+    fields = ImageFields("registry.example.com", "driver", "580.95.05")
+    policies = [
+        DriverPolicy(
+            DriverOwner(DriverOwnerKind.NVIDIA_DRIVER, name, name),
+            image=fields,
+            selector={"pool": name},
+            default=False,
+            pod={"imagePullSecrets": [secret]} if secret else {},
+        )
+        for name, secret in (("a", "login"), ("b", ""))
+    ]
+    nodes = [
+        DriverNode(
+            name,
+            labels={"pool": name, "nvidia.com/gpu.deploy.driver": "true"},
+            annotations={},
+            system_image="Ubuntu 22.04",
+        )
+        for name in ("a", "b")
+    ]
+    for order in (policies, policies[::-1]):
+        image = "registry.example.com/driver:580.95.05-ubuntu22.04"
+        assert {
+            name: group.policy.owner.name
+            for name, group in needed_images(DriverCluster(order, nodes)).items()
+        } == {image: "a"}
 
 
 async def test_fields_of_other_releases(bench: DriverBench) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from tonnage.decide.cluster.operate.drivers.daemon_set import group_digest
 from tonnage.decide.cluster.operate.drivers.groups import DriverGroup
+from tonnage.decide.cluster.operate.drivers.images import policy_refusal
 from tonnage.decide.cluster.operate.drivers.rollout import (
     DriverCluster,
     DriverRollout,
@@ -17,7 +18,7 @@ from tonnage.decide.cluster.operate.drivers.rollout import (
 from tonnage.decide.cluster.operate.policy_status import PolicyJudgement
 from tonnage.diagnose.operated import OperatedView
 from tonnage.model.drivers.node import DriverNode
-from tonnage.model.drivers.policy import DriverOwnerKind
+from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy
 from tonnage.model.gpu_policy import PolicyState
 from tonnage.model.json import JsonObject
 from tonnage.model.reasons.cluster.drivers import DriverReason, PreflightReason
@@ -131,8 +132,14 @@ def driver_outlook(cluster: DriverCluster) -> DriverOutlook:
         tuple(sorted(problems, key=lambda problem: (not problem.blocks, not problem.node, problem.node))),
         tuple({refusal.message: refusal for refusal in plan.assigned.refused.values()}.values()),
         tuple(deleted.name for deleted in plan.delete),
-        next((p.problem for p in cluster.policies if p.enabled and p.owner.kind is _POLICY), ""),
+        _own_problem(cluster.policies),
     )
+
+
+def _own_problem(policies: Sequence[DriverPolicy]) -> str:
+    """Why a ClusterPolicy's own drivers stay as they are whatever it says; empty: they follow it."""
+    own = (policy for policy in policies if policy.enabled and policy.owner.kind is _POLICY)
+    return next((refusal.message for policy in own if (refusal := policy_refusal(policy))), "")
 
 
 def _nodes_of(owner: object, plan: DriverRollout) -> Sequence[str]:

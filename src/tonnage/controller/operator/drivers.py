@@ -105,7 +105,9 @@ class DriverLoop:
     def problem(self, policy: str) -> str:
         """Why a ClusterPolicy's own drivers stay as they are whatever it says; empty: they follow it."""
         report = self._reports_by_owner.get(f"{DriverOwnerKind.CLUSTER_POLICY} {policy}")
-        return f"{report.problem}; drivers stay as they are" if report is not None and report.problem else ""
+        if report is None or report.refusal is None:
+            return ""
+        return f"{report.refusal.message}; drivers stay as they are"
 
     def without_pods(self) -> list[RefusedRequest]:
         """DaemonSets of drivers whose pods have not been made for a minute."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tonnage.decide.cluster.operate.drivers.daemon_set import daemon_set, group_digest
+from tonnage.decide.cluster.operate.drivers.daemon_set import daemon_set, group_digest, pull_secrets
 from tonnage.decide.cluster.operate.drivers.groups import DriverAssignment, DriverGroup, assignment
 from tonnage.decide.cluster.operate.drivers.node_upgrade import UpgradingNode
 from tonnage.decide.cluster.operate.drivers.preflight import problems_of, system_problem, version_problems
@@ -56,9 +56,15 @@ class DriverRollout:
 
 
 def needed_images(cluster: DriverCluster) -> dict[str, DriverGroup]:
-    """The images that groups need, for a registry to be asked, each with a group that needs it."""
+    """The images that groups need, for a registry to be asked.
+
+    Each with a group that needs it; of several with the one that has the most pull secrets, since a registry
+    tells nobody else of a private image.
+    """
     assigned = assignment(cluster.policies, cluster.nodes)
-    return {group.image: group for group in assigned.groups.values()}
+    by_name = {group.name: group for group in assigned.groups.values()}
+    groups = sorted(by_name.values(), key=lambda group: len(pull_secrets(group)))
+    return {group.image: group for group in groups}
 
 
 def rollout(cluster: DriverCluster) -> DriverRollout:
@@ -182,7 +188,7 @@ def members_by_owner(
     return [*parts, (None, strays)] if strays else parts
 
 
-def _held(problem: PreflightProblem | None, refusal: str) -> str:
+def _held(problem: PreflightReason | None, refusal: str) -> str:
     """For whom a node waits before anything is done to it; empty: for nobody."""
     if problem is not None:
         return f"for you: {problem.message}; {problem.remedy}"
