@@ -13,11 +13,22 @@ from controller.driver_bench import DRIVERS, UPGRADES, DriverBench
 from controller.test_operator import OPTIONS, Bench
 from tonnage.controller.main import run_controller
 from tonnage.controller.refused_writes import RefusedWrites
+from tonnage.decide.cluster.operate.drivers.rollout import DriverCluster, needed_images
 from tonnage.loop.informer import Informer
+from tonnage.model.drivers.node import DriverNode
+from tonnage.model.drivers.policy import DriverOwner, DriverOwnerKind, DriverPolicy, ImageFields
 from tonnage.model.errors import ApiError
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.clock import VirtualClock
-from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, DAEMON_SET, NODE, RESOURCE_QUOTA
+from tonnage.wire.kinds import (
+    CLUSTER_POLICY,
+    CONFIG_MAP,
+    DAEMON_SET,
+    EVENT,
+    NODE,
+    NODE_GPU_STATUS,
+    RESOURCE_QUOTA,
+)
 
 OPERANDS = replace(OPTIONS, operand_image="registry.example.com/tonnage:1")
 REFUSED = "tonnage.dev/RequestsRefused"
@@ -119,6 +130,8 @@ async def test_both_names_of_the_deletion_of_pods(bench: DriverBench) -> None:
         "spec.driver.upgradePolicy: podDeletion and gpuPodDeletion are one thing; remove gpuPodDeletion;"
         " drivers stay as they are"
     )
+    assert (await bench.status())["state"] == "notReady"
+    assert (await bench.condition("Error"))["message"] == condition["message"]
     assert await _images(bench) == before
     assert set(await bench.running()) == {"a"}
 
@@ -133,6 +146,8 @@ async def test_an_image_without_a_tag(bench: DriverBench) -> None:
         "spec.driver.version: the image nvcr.io/nvidia/driver has neither a tag nor a digest; set version;"
         " drivers stay as they are"
     )
+    assert (await bench.status())["state"] == "notReady"
+    assert (await bench.condition("Error"))["message"] == message
     assert await _images(bench) == before
     assert set(await bench.running()) == {"a"}
 
@@ -156,6 +171,54 @@ async def test_selectors_that_overlap(bench: DriverBench) -> None:
         )
     assert await _images(bench) == before
     assert set(await bench.running()) == {"a"}
+
+
+async def test_a_node_that_two_select_holds_up_no_other(bench: DriverBench) -> None:
+    for name, pool in (("a", "both"), ("b", "both"), ("c", "one")):
+        await bench.machine(name)
+        await bench.api.patch(NODE, name, {"metadata": {"labels": {"pool": pool, "system": "linux"}}})
+    await bench.policy(driver={"useNvidiaDriverCRD": True})
+    image = {"repository": "nvcr.io/nvidia", "image": "driver", "version": "580.95.05"}
+    await bench.driver("all", nodeSelector={"system": "linux"}, **image)
+    await bench.driver("some", nodeSelector={"pool": "both"}, **image)
+    bench.start(DRIVERS)
+    await bench.clock.advance(20)
+    why = "spec.nodeSelector: all and some both select nodes a, b; make their selectors exclude each other"
+    messages = {name: (await bench.driver_condition(DRIVER, name))["message"] for name in ("all", "some")}
+    assert messages == {
+        "all": f"{why}; the drivers of those nodes stay as they are",
+        "some": f"{why}; drivers stay as they are",
+    }
+    assert set(await bench.running()) == {"c"}
+
+
+def test_an_image_is_asked_for_with_pull_secrets_where_a_group_has_some() -> None:
+    fields = ImageFields("registry.example.com", "driver", "580.95.05")
+    policies = [
+        DriverPolicy(
+            DriverOwner(DriverOwnerKind.NVIDIA_DRIVER, name, name),
+            image=fields,
+            selector={"pool": name},
+            default=False,
+            pod={"imagePullSecrets": [secret]} if secret else {},
+        )
+        for name, secret in (("a", "login"), ("b", ""))
+    ]
+    nodes = [
+        DriverNode(
+            name,
+            labels={"pool": name, "nvidia.com/gpu.deploy.driver": "true"},
+            annotations={},
+            system_image="Ubuntu 22.04",
+        )
+        for name in ("a", "b")
+    ]
+    for order in (policies, policies[::-1]):
+        image = "registry.example.com/driver:580.95.05-ubuntu22.04"
+        assert {
+            name: group.policy.owner.name
+            for name, group in needed_images(DriverCluster(order, nodes)).items()
+        } == {image: "a"}
 
 
 async def test_fields_of_other_releases(bench: DriverBench) -> None:
@@ -273,10 +336,84 @@ async def test_a_quota_that_forbids_the_daemon_sets_pods(bench: DriverBench) -> 
     condition = await bench.condition(REFUSED)
     assert (condition["status"], condition["reason"]) == ("True", "PodsMissing")
     assert (
-        f"DaemonSet gpu-operator/{name}: 1 of 1 pods have not been made; run: kubectl describe on it; a"
-        " ResourceQuota, a webhook or Pod Security may forbid its pods" in condition["message"]
+        f"DaemonSet gpu-operator/{name} (spec.devicePlugin): 1 of 1 pods have not been made; a ResourceQuota,"
+        " a webhook or Pod Security may forbid them; see its events: kubectl describe daemonset"
+        f" {name} --namespace gpu-operator" in condition["message"]
     )
     done: Any = {"status": {"currentNumberScheduled": 1}}
     await bench.api.patch(DAEMON_SET, name, done, namespace="gpu-operator", subresource="status")
     await bench.clock.advance(40)
     assert (await bench.condition(REFUSED))["status"] == "False"
+
+
+def _refuses_sets(api: Refusing, *names: str) -> None:
+    """A webhook that refuses DaemonSets of these names; ApplyObject patches them."""
+    api.refuses = lambda verb, kind, rest: verb == "patch" and kind.kind == "DaemonSet" and rest[0] in names
+
+
+async def test_a_driver_that_is_refused_holds_up_no_other(bench: DriverBench) -> None:
+    api = Refusing(bench.api, 'admission webhook "sets.example.com" denied the request: no')
+    _refuses_sets(api, "nvidia-gpu-driver-first-ubuntu22.04")
+    image = {"repository": "nvcr.io/nvidia", "image": "driver", "version": "580.95.05"}
+    await bench.policy(driver={"useNvidiaDriverCRD": True})
+    for name, node in (("first", "a"), ("second", "b")):
+        await bench.machine(node)
+        await bench.api.patch(NODE, node, {"metadata": {"labels": {"pool": name}}})
+        await bench.driver(name, nodeSelector={"pool": name}, **image)
+    bench.tasks.append(asyncio.create_task(run_controller(DRIVERS, api=cast(Any, api), clock=bench.clock)))
+    await bench.clock.advance(30)
+    assert set(await bench.running()) == {"b"}
+    first = await bench.driver_condition(DRIVER, "first")
+    assert (
+        "a: waits for you: the API server refuses the driver's DaemonSet: admission webhook"
+        in first["message"]
+    )
+    assert (await bench.driver_condition("Ready", "second"))["status"] == "True"
+    api.refuses = lambda _verb, _kind, _rest: False
+    await bench.clock.advance(60)
+    assert set(await bench.running()) == {"a", "b"}
+
+
+async def test_a_driver_stays_where_the_one_after_it_is_refused(bench: DriverBench) -> None:
+    api = Refusing(bench.api, 'admission webhook "sets.example.com" denied the request: no')
+    await bench.machine("a")
+    await bench.drivers("580.95.05")
+    bench.tasks.append(asyncio.create_task(run_controller(DRIVERS, api=cast(Any, api), clock=bench.clock)))
+    await bench.clock.advance(15)
+    before = [daemons.metadata.name for daemons in await bench.sets()]
+    info: Any = {"status": {"nodeInfo": {"kernelVersion": "6.8.0-1-generic", "osImage": "Ubuntu 24.04"}}}
+    await bench.api.patch(NODE, "a", info, subresource="status")
+    api.refuses = lambda verb, kind, _rest: verb == "patch" and kind.kind == "DaemonSet"
+    host = (await bench.api.get(NODE_GPU_STATUS, "a")).status["host"]
+    await bench.report("a", host={**host, "systemVersion": "24.04", "kernel": "6.8.0-1-generic"})
+    await bench.clock.advance(60)
+    assert [daemons.metadata.name for daemons in await bench.sets()] == before, "the last good state stays"
+    assert set(await bench.running()) == {"a"}
+    assert not (await bench.api.get(NODE, "a")).spec.unschedulable
+    api.refuses = lambda _verb, _kind, _rest: False
+    await bench.clock.advance(120)
+    assert [daemons.metadata.name for daemons in await bench.sets()] == [
+        "nvidia-driver-daemonset-ubuntu24.04"
+    ]
+    assert set(await bench.running()) == {"a"}
+
+
+async def test_without_the_right_to_write_the_status_an_event_says_so(bench: DriverBench) -> None:
+    api = Refusing(bench.api, 'User "controller" cannot patch resource "clusterpolicies/status"')
+    await bench.node("a")
+    await bench.report("a")
+    await bench.policy()
+    begin(bench, api)
+    await bench.clock.advance(5)
+    before = await bench.status()
+    api.refuses = lambda verb, kind, _rest: verb in ("patch", "list") and kind.kind == "ClusterPolicy"
+    await bench.node("b")
+    await bench.clock.advance(60)
+    assert await bench.status() == before
+    events = (await bench.api.list(EVENT, namespace="default")).items
+    [event] = [event for event in events if event.reason == "Forbidden"]
+    assert (event.type, event.involved_object.kind) == ("Warning", "ClusterPolicy")
+    assert event.message == (
+        'the status cannot be written: User "controller" cannot patch resource "clusterpolicies/status"; give'
+        " the controller its rights back: helm upgrade writes its roles again"
+    )

@@ -82,6 +82,11 @@ async def left() -> Bench:
         "annotations": {AGENTS_LABELS: "nvidia.com/gpu.product,kubernetes.io/hostname"},
     }
     await bench.api.patch(NODE, "a", {"metadata": published})
+    conditions: Any = [
+        {"type": kind, "status": "True"} for kind in ("Ready", "GPUsHealthy", "GPUConfigApplied", "MPSReady")
+    ]
+    status: Any = {"status": {"conditions": conditions}}
+    await bench.api.patch(NODE, "a", status, subresource="status")
     return bench
 
 
@@ -107,6 +112,7 @@ async def test_nothing_of_ours_stays_and_all_of_the_users_does(left: Bench) -> N
         "nvidia.com/gpu.deploy.dcgm": "false",
         "nvidia.com/gpu.count": "1",
     }
+    assert [condition.type for condition in node.status.conditions] == ["Ready"], "the agents' are gone"
     bare = await left.api.get(NODE, "bare")
     for metadata in (node.metadata, bare.metadata):
         assert not [key for key in (*metadata.labels, *metadata.annotations) if "tonnage" in key]
@@ -132,7 +138,11 @@ async def test_a_dry_run_tells_what_would_go(left: Bench) -> None:
     before = (await left.api.get(NODE, "a")).metadata.resource_version
     told: list[ActionRecord] = []
     await ended(left, options=replace(WITHDRAW, dry_run=True), withheld=told.append)
-    assert {type(record.action).__name__ for record in told} >= {"PatchNode", "DeleteObject"}
+    assert {type(record.action).__name__ for record in told} >= {
+        "PatchNode",
+        "PatchNodeStatus",
+        "DeleteObject",
+    }
     assert (await left.api.get(NODE, "a")).metadata.resource_version == before
 
 

@@ -11,10 +11,14 @@ from tonnage.cli.operator.drivers import show_nvidia_drivers, show_outlook
 from tonnage.decide.cluster.operate.drivers.daemon_set import group_digest
 from tonnage.decide.cluster.operate.drivers.groups import assignment
 from tonnage.decide.cluster.operate.drivers.rollout import DriverCluster
-from tonnage.diagnose.operated_drivers import DriverOutlook, driver_outlook
+from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy
+from tonnage.decide.cluster.operate.policy_status import PolicyJudgement
+from tonnage.diagnose.operated import OperatedView
+from tonnage.diagnose.operated_drivers import DriverOutlook, driver_outlook, with_driver_problem
 from tonnage.model.drivers.daemon_set import StandingDaemonSet
 from tonnage.model.drivers.node import DEPLOY_DRIVER, GROUP_LABEL, DriverNode, DriverPod, HostSystem
 from tonnage.model.drivers.policy import DriverOwner, DriverOwnerKind, DriverPolicy, ImageFields
+from tonnage.model.gpu_policy import GpuPolicy, PolicyState
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.reasons.cluster.drivers import DriverPolicyRefused
 
@@ -129,3 +133,13 @@ def test_every_nvidiadriver_is_shown_with_what_its_conditions_say(
         "  Drivers: 0 of 1 nodes run the driver that is asked for",
         "    a: waits for you",
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "state"), [("1", PolicyState.READY), ("", PolicyState.NOT_READY)], ids=["a tag", "none"]
+)
+def test_a_policy_whose_drivers_cannot_follow_it_is_not_ready(version: str, state: PolicyState) -> None:
+    view = OperatedView(GpuPolicy("p"), PolicyJudgement(PolicyState.READY), (), (), ConfigCopy())
+    judgement = with_driver_problem(view, driver_outlook(cluster(version))).judgement
+    assert judgement.state is state
+    assert judgement.message.startswith("spec.driver.version: ") is not bool(version)

@@ -30,6 +30,7 @@ LONGEST = frozenset(
         "numa",
         "operator-install",
         "pending-pod",
+        "policy-refused",
         "priority",
         "repartitioned-pool",
         "restricted-user",

@@ -27,6 +27,7 @@ from tonnage.model.actions.cluster import (
     PatchDriverStatus,
     PatchGpuClusterStatus,
     PatchNode,
+    PatchNodeStatus,
     PatchPolicyStatus,
 )
 from tonnage.model.actions.subjects import object_subject
@@ -312,6 +313,11 @@ def words_of(action: Action) -> str:
             cordon = mapping(patch, "spec").get("unschedulable", ...)
             verb = "label" if cordon is ... else "cordon and label" if cordon else "uncordon and label"
             return f"{verb} node {node}: {label_words(changes.items())}"
+        case PatchNodeStatus(node, patch):
+            types = ", ".join(
+                text(condition, "type") for condition in mappings(mapping(patch, "status"), "conditions")
+            )
+            return f"take the conditions {types} off node {node}"
         case ApplyConfigMap(namespace, name, contents, source):
             keys = ", ".join(sorted(contents)) or "no key"
             return f"fill ConfigMap {namespace}/{name} from {source or 'nothing'}: {keys}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from tonnage.decide.cluster.operate.refusals import RefusedRequest, is_refusal
+from tonnage.decide.cluster.operate.refusals import RefusedRequest, is_refusal, policy_field
 from tonnage.loop.informer import Informer
 from tonnage.loop.performer import ActionRecord, Phase, log_record
 from tonnage.model.actions.action import Action
@@ -46,7 +46,10 @@ class RefusedWrites:
             return
         before = self._refused.pop(subject, None)
         if record.phase is Phase.FAILED and is_refusal(record.code):
-            self._refused[subject] = RefusedRequest(subject, record.why, record.code), self._clock.monotonic()
+            kind, name = subject.split(" ", 1)
+            field = policy_field(kind, name.rpartition("/")[2], record.code)
+            request = RefusedRequest(subject, record.why, record.code, field=field)
+            self._refused[subject] = request, self._clock.monotonic()
         if (subject in self._refused) != (before is not None):
             self.on_change()
 

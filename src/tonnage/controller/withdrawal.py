@@ -16,11 +16,11 @@ from tonnage.decide.cluster.operate.node_pod import OF_NODE, SeenPod
 from tonnage.decide.cluster.operate.probe import PROBE
 from tonnage.decide.cluster.operate.refusals import is_refusal
 from tonnage.decide.cluster.operate.validation import APP
-from tonnage.decide.cluster.operate.withdrawal import is_adopted, left_metadata
+from tonnage.decide.cluster.operate.withdrawal import is_adopted, left_conditions, left_metadata
 from tonnage.decide.node.mig.pause import NodeNow, restore
 from tonnage.loop.performer import ActionRecord, Phase
 from tonnage.loop.refusals import passing_over
-from tonnage.model.actions.cluster import CreateEvent, DeleteObject, PatchNode
+from tonnage.model.actions.cluster import CreateEvent, DeleteObject, PatchNode, PatchNodeStatus
 from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.operands import OPERAND_LABEL
 from tonnage.ports.kubernetes import KubernetesReader, Listing, WatchEvent
@@ -33,7 +33,7 @@ from tonnage.wire.kinds import (
     RESOURCE_CLAIM_TEMPLATE,
     Kind,
 )
-from tonnage.wire.objects import Object, Pod
+from tonnage.wire.objects import Node, Object, Pod
 
 T = TypeVar("T", bound=Object)
 NOT_ALL: Final = "not all of it is taken away"
@@ -108,21 +108,27 @@ async def withdraw(
 
 
 async def _clean_nodes(context: ControllerContext, *, divides: bool) -> None:
-    """Take away what the agents have left in the metadata of nodes."""
+    """Take away what the agents have left in nodes."""
     for node in (await context.api.list(NODE)).items:
-        meta = node.metadata
-        if is_adopted(meta.annotations):
-            _LOG.warning("node is still adopted, tonnage operator release gives it back: node=%s", meta.name)
-            continue
-        patch = restore(
-            NodeNow(meta.resource_version, meta.labels, meta.annotations, node.spec.unschedulable)
-        )
-        if patch is None:
-            metadata = left_metadata(meta.labels, meta.annotations, divides=divides)
-            patch = {"metadata": {**metadata, "resourceVersion": meta.resource_version}} if metadata else None
-        if patch is not None:
-            with passing_over(404, 409):  # it is gone, or looked at again in the next pass
-                await context.performer.perform(PatchNode(meta.name, patch))
+        await _clean_metadata(node, context, divides=divides)
+        if conditions := left_conditions(condition.type for condition in node.status.conditions):
+            with passing_over(404, 409):
+                await context.performer.perform(PatchNodeStatus(node.metadata.name, conditions))
+
+
+async def _clean_metadata(node: Node, context: ControllerContext, *, divides: bool) -> None:
+    """Take away labels and annotations of a node; one that is adopted keeps its way back."""
+    meta = node.metadata
+    if is_adopted(meta.annotations):
+        _LOG.warning("node is still adopted, tonnage operator release gives it back: node=%s", meta.name)
+        return
+    patch = restore(NodeNow(meta.resource_version, meta.labels, meta.annotations, node.spec.unschedulable))
+    if patch is None:
+        metadata = left_metadata(meta.labels, meta.annotations, divides=divides)
+        patch = {"metadata": {**metadata, "resourceVersion": meta.resource_version}} if metadata else None
+    if patch is not None:
+        with passing_over(404, 409):  # it is gone, or looked at again in the next pass
+            await context.performer.perform(PatchNode(meta.name, patch))
 
 
 async def _delete_pods(app: str, context: ControllerContext) -> None:

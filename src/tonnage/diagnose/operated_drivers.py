@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from tonnage.decide.cluster.operate.drivers.daemon_set import group_digest
 from tonnage.decide.cluster.operate.drivers.groups import DriverGroup
+from tonnage.decide.cluster.operate.drivers.images import policy_refusal
 from tonnage.decide.cluster.operate.drivers.rollout import (
     DriverCluster,
     DriverRollout,
     problems_for,
     rollout,
 )
+from tonnage.decide.cluster.operate.policy_status import PolicyJudgement
+from tonnage.diagnose.operated import OperatedView
 from tonnage.model.drivers.node import DriverNode
+from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy
+from tonnage.model.gpu_policy import PolicyState
 from tonnage.model.json import JsonObject
 from tonnage.model.reasons.cluster.drivers import DriverReason, PreflightReason
+
+_POLICY: Final = DriverOwnerKind.CLUSTER_POLICY
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,8 @@ class DriverOutlook:
     problems: tuple[PreflightReason, ...] = ()
     conflicts: tuple[DriverReason, ...] = ()
     unused: tuple[str, ...] = ()
+    problem: str = ""
+    """Of the ClusterPolicy's own drivers: why they do not follow it."""
 
     def to_json(self) -> JsonObject:
         """As `-o json` prints it."""
@@ -91,6 +101,15 @@ class OperatedDrivers:
         return {"plan": plan, "nvidia_drivers": statuses}
 
 
+def with_driver_problem(view: OperatedView, outlook: DriverOutlook | None) -> OperatedView:
+    """The view of a policy that is not ready where its own drivers cannot be as it says."""
+    if outlook is None or not outlook.problem or view.judgement.state is not PolicyState.READY:
+        return view
+    message = f"{outlook.problem}; drivers stay as they are"
+    judgement = PolicyJudgement(PolicyState.NOT_READY, "PrerequisiteNotMet", message)
+    return replace(view, judgement=judgement)
+
+
 def driver_outlook(cluster: DriverCluster) -> DriverOutlook:
     """Groups, nodes and preflights. Whether images exist is asked by the controller alone."""
     plan = rollout(cluster)
@@ -113,7 +132,14 @@ def driver_outlook(cluster: DriverCluster) -> DriverOutlook:
         tuple(sorted(problems, key=lambda problem: (not problem.blocks, not problem.node, problem.node))),
         tuple({refusal.message: refusal for refusal in plan.assigned.refused.values()}.values()),
         tuple(deleted.name for deleted in plan.delete),
+        _own_problem(cluster.policies),
     )
+
+
+def _own_problem(policies: Sequence[DriverPolicy]) -> str:
+    """Why a ClusterPolicy's own drivers stay as they are whatever it says; empty: they follow it."""
+    own = (policy for policy in policies if policy.enabled and policy.owner.kind is _POLICY)
+    return next((refusal.message for policy in own if (refusal := policy_refusal(policy))), "")
 
 
 def _nodes_of(owner: object, plan: DriverRollout) -> Sequence[str]:

@@ -196,6 +196,22 @@ async def test_another_driver_that_comes_after_ours_ends_ours_and_leaves_it_the_
     assert not stale.exists()
 
 
+async def test_a_label_keeps_claims_off_a_node_and_lets_them_back(scene: ClaimNode) -> None:
+    await scene.begin(SOME)
+    async with scene.agent():
+        await scene.kubelet.until_there()
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: len(listing) == 1)
+        for label in ("nvidia.com/gpu.deploy.dra-driver", "nvidia.com/gpu.deploy.operands"):
+            off: Any = {"metadata": {"labels": {label: "false"}}}
+            await scene.api.patch(kinds.NODE, NODE, off)
+            await scene.slices(lambda listing: not listing)
+            await scene.api.patch(kinds.NODE, NODE, {"metadata": {"labels": {label: None}}})
+            await scene.kubelet.until_there()
+            await scene.kubelet.register()
+            await scene.slices(lambda listing: len(listing) == 1)
+
+
 async def test_a_gpu_is_claimed_or_an_extended_resource_and_a_switch_waits_for_its_holder(
     scene: ClaimNode,
 ) -> None:

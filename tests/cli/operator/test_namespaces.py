@@ -64,6 +64,22 @@ def test_what_is_no_name_is_refused_before_the_cluster_is_asked(capsys: pytest.C
     assert "'a b' is not the name of a namespace" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("adopt", "No node has a device plugin of NVIDIA's operator."),
+        ("adopt --finish", "No node is adopted. There is nothing to finish."),
+        ("release", "No node is adopted."),
+    ],
+)
+def test_where_there_is_nothing_to_do_that_is_said(
+    command: str, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tonnage.cli.operator.adopt.connected", connected)
+    assert run(["operator", *command.split()], "tonnage") == 0
+    assert capsys.readouterr().out == f"{words}\n"
+
+
 async def test_who_may_not_list_namespaces_is_believed_and_told(capsys: pytest.CaptureFixture[str]) -> None:
     class _Forbids:
         async def list(self, _: object) -> None:

@@ -143,6 +143,10 @@ spec:
 - apiGroups: [""]
   resources: [nodes]
   verbs: [get, list, watch, patch]
+# The agents' conditions.
+- apiGroups: [""]
+  resources: [nodes/status]
+  verbs: [patch]
 - apiGroups: [tonnage.dev]
   resources: [nodegpustatuses]
   verbs: [list, watch]

@@ -9,10 +9,13 @@ from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentContext
 from tonnage.decide.node.claims.published import available, pci_address, published_devices
 from tonnage.model.devices.claims import Partition, PublishedDevice
+from tonnage.model.operands import DEPLOY
 
 _PATIENCE_S: Final = 20.0
 """kubelet's own is 45 seconds."""
 _LOOK_S: Final = 0.05
+_OPT_OUT: Final = (f"{DEPLOY}dra-driver", f"{DEPLOY}operands")
+"""Labels by which people of NVIDIA's operator keep its driver for claims off a node."""
 
 
 class ClaimableDevices:
@@ -39,10 +42,15 @@ class ClaimableDevices:
         held = self._board.holds.value
         if inventory is None or current is None or not held.settled:
             return None
-        if not current.config.claimed:
+        if not current.config.claimed or self._opted_out():
             return ()
         roots = self._roots([pci_address(device.pci_bus_id) for device in inventory.devices])
         return available(published_devices(inventory, current.config, roots, self._made()), held)
+
+    def _opted_out(self) -> bool:
+        """Whether a label of the Node says that no driver for claims is to serve it."""
+        node = self._board.node.value
+        return node is not None and any(node.metadata.labels.get(label) == "false" for label in _OPT_OUT)
 
     async def settled(self) -> bool:
         """Whether they are known: at once, or while kubelet has patience with an agent that starts."""

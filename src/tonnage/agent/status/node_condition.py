@@ -19,13 +19,15 @@ from tonnage.model.devices.inventory import Inventory
 from tonnage.model.errors import ClusterError, HardwareError
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.model.node.condition_report import ConditionReport
+from tonnage.model.node.condition_report import (
+    CONFIGURED,
+    HEALTHY,
+    MIG_APPLIED,
+    MPS_READY,
+    ConditionReport,
+)
 
 _LOG: Final = logging.getLogger(__name__)
-HEALTHY: Final = "GPUsHealthy"
-CONFIGURED: Final = "GPUConfigApplied"
-MPS_READY: Final = "MPSReady"
-MIG_APPLIED: Final = "MIGConfigApplied"
 CHECKPOINT: Final = "node-conditions"
 _AGAIN_S: Final = 300.0
 _TICK_S: Final = 5.0

@@ -123,7 +123,7 @@ def release(common: Common, **values: Any) -> int:
 
 async def _run(common: Common, direction: Direction, *, dry_run: bool, **values: Any) -> int:
     from tonnage.adapters.clock import SystemClock
-    from tonnage.cli.operator.handover import Handover
+    from tonnage.cli.operator.handover import Direction, Handover
 
     named, as_text = named_namespaces(), common.output == "text"
     options = _handover_options(**values)

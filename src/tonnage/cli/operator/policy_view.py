@@ -54,6 +54,7 @@ async def operator_view(
     """
     from tonnage.adapters.clock import SystemClock
     from tonnage.diagnose.operated import operated
+    from tonnage.diagnose.operated_drivers import with_driver_problem
 
     async with connected(common) as api:
         await require_namespaces(api, place.named)
@@ -61,7 +62,8 @@ async def operator_view(
         view = operated(objects.cluster, SystemClock().now())
         if view is None:
             return None
-        return view, await _drivers(api, objects, view, added_drivers)
+        drivers = await _drivers(api, objects, view, added_drivers)
+        return with_driver_problem(view, drivers.outlook), drivers
 
 
 @dataclass(frozen=True, slots=True)

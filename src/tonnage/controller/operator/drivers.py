@@ -12,6 +12,7 @@ from tonnage.controller.operator.cordons import with_cordon
 from tonnage.controller.operator.driver_images import ImageBook
 from tonnage.controller.operator.leaving_pods import LeavingPods
 from tonnage.controller.operator.node_loop import PolicyInForce, reports_of
+from tonnage.controller.operator.unmade_pods import UnmadePods
 from tonnage.decide.cluster.operate.drivers.daemon_set import (
     COMPONENT,
     DRIVER_COMPONENT,
@@ -31,10 +32,12 @@ from tonnage.decide.cluster.operate.drivers.rollout import (
 )
 from tonnage.decide.cluster.operate.drivers.states import FAILURE, UNDER_WAY, UpgradeState
 from tonnage.decide.cluster.operate.drivers.upgrade import left_paused, upgrade_steps
+from tonnage.decide.cluster.operate.refusals import RefusedRequest, is_refusal
 from tonnage.loop.informer import Informer, Key
 from tonnage.loop.refusals import passing_over
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.actions.cluster import PatchDriverStatus, PatchNode
+from tonnage.model.drivers.node import GROUP_LABEL
 from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy, UpgradePolicy
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
@@ -52,6 +55,7 @@ _ALL: Final = "all"
 _SOON_S: Final = 0.25
 _UNDER_WAY_S: Final = 5.0
 _AT_REST_S: Final = 30.0
+_LONGEST: Final = 300
 _DISABLED: Final = "no ClusterPolicy sets driver.useNvidiaDriverCRD"
 _LOG: Final = logging.getLogger(__name__)
 
@@ -82,6 +86,7 @@ class DriverLoop:
             on_change=self._changed,
         )
         self._leaving = LeavingPods(context)
+        self._unmade = UnmadePods(context.clock, namespace)
         self._refusals: dict[str, str] = {}
         self._reports_by_owner: dict[str, DriverReport] = {}
         self.on_report: Callable[[], None] = lambda: None
@@ -96,6 +101,17 @@ class DriverLoop:
         """The conditions of a ClusterPolicy's own drivers."""
         report = self._reports_by_owner.get(f"{DriverOwnerKind.CLUSTER_POLICY} {policy}")
         return [] if report is None else conditions_of(report)
+
+    def problem(self, policy: str) -> str:
+        """Why a ClusterPolicy's own drivers stay as they are whatever it says; empty: they follow it."""
+        report = self._reports_by_owner.get(f"{DriverOwnerKind.CLUSTER_POLICY} {policy}")
+        if report is None or report.refusal is None:
+            return ""
+        return f"{report.refusal.message}; drivers stay as they are"
+
+    def without_pods(self) -> list[RefusedRequest]:
+        """DaemonSets of drivers whose pods have not been made for a minute."""
+        return self._unmade.current(self._sets)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
@@ -124,7 +140,7 @@ class DriverLoop:
         cluster = self._cluster(policies)
         cluster = replace(cluster, images=await self._images.answers(needed_images(cluster)))
         plan = rollout(cluster)
-        await self._write(plan)
+        cluster = replace(cluster, refused=await self._write(plan))
         under_way = await self._upgrade(cluster, plan)
         if disabled:
             policies = [nvidia_driver_policy(driver) for driver in self._drivers]
@@ -148,24 +164,35 @@ class DriverLoop:
             namespace=self._context.operator_namespace,
         )
 
-    async def _write(self, plan: DriverRollout) -> None:
-        """DaemonSets before labels: a node that is labelled for none that exists waits for nothing."""
+    async def _write(self, plan: DriverRollout) -> dict[str, str]:
+        """Why DaemonSets are refused, by name. What is refused keeps no other from being written.
+
+        DaemonSets before labels: a node that is labelled for none that exists waits for nothing. Where one is
+        refused, those that stand stay: its nodes may still have their drivers from there.
+        """
         perform = self._context.performer.perform
+        refused: dict[str, str] = {}
         for applied in plan.apply:
-            await perform(applied)
+            try:
+                await perform(applied)
+            except ApiError as error:
+                if not is_refusal(error.code):
+                    raise
+                refused[applied.name] = error.message[:_LONGEST]
         for change in plan.labels:
             node = self._nodes.get(change.node)
-            if node is not None:
+            if node is not None and change.labels.get(GROUP_LABEL) not in refused:
                 metadata: JsonObject = {
                     "labels": dict(change.labels),
                     "resourceVersion": node.metadata.resource_version,
                 }
                 await self._on_node(change.node, PatchNode(change.node, {"metadata": metadata}))
-        for deleted in plan.delete:
+        for deleted in () if refused else plan.delete:
             with passing_over(404, 409):  # it is gone, or another one by now
                 reading = self._context.api.get(DAEMON_SET, deleted.name, deleted.namespace)
                 _, sight = await self._context.performer.look(deleted.subject, reading)
                 await perform(deleted, sight)
+        return refused
 
     async def _upgrade(self, cluster: DriverCluster, plan: DriverRollout) -> bool:
         """One step of each node; whether any upgrade is under way."""
@@ -185,7 +212,8 @@ class DriverLoop:
                 if member.node.name not in labelled:  # what was judged is changed already
                     await self._step(member, step)
                 refused = self._refusals.get(member.node.name, "")
-                waits[member.node.name] = f"{step.waits}; {refused}" if refused else step.waits
+                waiting = member.held if member.group in cluster.refused else step.waits
+                waits[member.node.name] = f"{waiting}; {refused}" if refused else waiting
             if policy is not None:
                 problems = problems_for(policy, (member.node.name for member in members), plan)
                 refusal = plan.assigned.refused.get(policy.owner.name)
@@ -224,7 +252,7 @@ class DriverLoop:
             if error.code == 409:
                 self._queue.add_after(_ALL, _SOON_S)  # it has changed since; look again
             elif error.code != 404:
-                self._refusals[name] = f"the API server refuses to change it: {error.message[:300]}"
+                self._refusals[name] = f"the API server refuses to change it: {error.message[:_LONGEST]}"
                 _LOG.warning("node not changed: node=%s error=%s", name, error)
             return False
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from tonnage.controller.context import ControllerContext
+from tonnage.controller.operator.unmade_pods import UnmadePods
 from tonnage.decide.cluster.operate.operand_sets import (
     OperandSets,
     operand_sets,
@@ -17,12 +18,11 @@ from tonnage.decide.cluster.operate.refusals import RefusedRequest
 from tonnage.loop.informer import Informer, Key
 from tonnage.model.errors import ApiError
 from tonnage.model.gpu_policy import GpuPolicy
-from tonnage.reading.gpu_policy import pods_not_made, seen_object
+from tonnage.reading.gpu_policy import seen_object
 from tonnage.wire.kinds import DAEMON_SET, RUNTIME_CLASS, Kind
 from tonnage.wire.objects import Object
 
 T = TypeVar("T", bound=Object)
-_PATIENCE_S: Final = 60.0
 
 
 class OperandLoop:
@@ -33,7 +33,7 @@ class OperandLoop:
         self._sets = Informer(
             context.api, DAEMON_SET, context.clock, namespace=context.operator_namespace, on_change=changed
         )
-        self._incomplete_since: dict[str, float] = {}
+        self._unmade = UnmadePods(context.clock, context.operator_namespace)
         self._classes = Informer(context.api, RUNTIME_CLASS, context.clock, on_change=changed)
 
     @property
@@ -55,18 +55,7 @@ class OperandLoop:
 
     def without_pods(self) -> list[RefusedRequest]:
         """DaemonSets of ours whose pods have not been made for a minute: something forbids them."""
-        now, since = self._context.clock.monotonic(), self._incomplete_since
-        missing = {
-            daemons.metadata.name: missing
-            for daemons in self._sets
-            if seen_object(daemons).part and (missing := pods_not_made(daemons))
-        }
-        self._incomplete_since = {name: since.get(name, now) for name in missing}
-        return [
-            RefusedRequest(f"DaemonSet {self._context.operator_namespace}/{name}", words, pods=True)
-            for name, words in sorted(missing.items())
-            if now - self._incomplete_since[name] >= _PATIENCE_S
-        ]
+        return self._unmade.current(daemons for daemons in self._sets if seen_object(daemons).part)
 
     async def leave(self) -> None:
         """Without a policy: those that are still there go, as after a deletion that leaves orphans."""

@@ -19,7 +19,7 @@ from tonnage.decide.cluster.operate.plugin_configs import (
     released,
 )
 from tonnage.decide.cluster.operate.policy_status import in_force, judged, status_of
-from tonnage.decide.cluster.operate.refusals import is_refusal, refusal_conditions
+from tonnage.decide.cluster.operate.refusals import RefusedRequest, is_refusal, refusal_conditions
 from tonnage.loop.informer import Informer, Key
 from tonnage.loop.work_queue import WorkQueue, work
 from tonnage.model.actions.cluster import ApplyConfigMap, PatchPolicyStatus
@@ -110,7 +110,7 @@ class PolicyLoop:
         else:
             configs = await self._configure(winner)
             problem = await self._operands.follow(winner)
-            problem = configs.problem or problem
+            problem = configs.problem or problem or self._driver_problem(winner.name)
             effects = (*winner.without_effect, *configs.without_effect)
             read[winner.name] = winner = replace(winner, without_effect=effects)
             for name, policy in read.items():
@@ -142,7 +142,12 @@ class PolicyLoop:
         of_drivers = [] if self._drivers is None else self._drivers.conditions(policy.name)
         of_pods = [] if self._rejected is None else self._rejected.conditions(policy.status)
         refused = [*self._context.refused.current(), *self._operands.without_pods()]
+        refused += [] if self._drivers is None else self._drivers.without_pods()
         return [*of_drivers, *of_pods, *refusal_conditions(refused, policy.status)]
+
+    def _driver_problem(self, policy: str) -> str:
+        """Why the policy's drivers cannot be as it says; empty: they can, or are not the controller's."""
+        return "" if self._drivers is None else self._drivers.problem(policy)
 
     async def _configure(self, policy: GpuPolicy) -> ConfigCopy:
         """Have the agents' ConfigMaps follow the policy; what is without effect, or why they cannot."""
@@ -183,7 +188,14 @@ class PolicyLoop:
             return
         # With the version that was judged, so that a leader who was replaced writes nothing any more.
         metadata: JsonObject = {"resourceVersion": current.metadata.resource_version}
-        await context.performer.perform(PatchPolicyStatus(name, {"metadata": metadata, "status": status}))
+        try:
+            await context.performer.perform(PatchPolicyStatus(name, {"metadata": metadata, "status": status}))
+        except ApiError as error:
+            if is_refusal(error.code):  # no condition can speak of it
+                refused = RefusedRequest(f"ClusterPolicy {name}", error.message, error.code)
+                words = f"the status cannot be written: {error.message}; {refused.remedy}"
+                await context.events.emit(current, "Warning", refused.reason, words)
+            raise
         if policy.status.get("state") != status["state"]:
             await self._announce(current, status)
 

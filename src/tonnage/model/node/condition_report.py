@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+HEALTHY: Final = "GPUsHealthy"
+CONFIGURED: Final = "GPUConfigApplied"
+MPS_READY: Final = "MPSReady"
+MIG_APPLIED: Final = "MIGConfigApplied"
+AGENT_CONDITIONS: Final = (HEALTHY, CONFIGURED, MPS_READY, MIG_APPLIED)
+"""The types of those that agents write."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mappings, text
+from tonnage.model.names import AGENTS_CONFIG, AGENTS_COUNTERS, AGENTS_LAYOUTS
+from tonnage.model.operands import OPERANDS
 
 CONDITION: Final = "tonnage.dev/RequestsRefused"
 _MOST: Final = 5
@@ -15,21 +17,34 @@ _LONGEST: Final = 300
 _FORBIDDEN: Final = 403
 _PASSING: Final = frozenset({404, 409, 429, 502, 503, 504})
 """Somebody else was quicker, or the server is busy or away: the next try goes well."""
-_MISSING: Final = (
-    "run: kubectl describe on it; a ResourceQuota, a webhook or Pod Security may forbid its pods"
-)
+_MISSING: Final = "a ResourceQuota, a webhook or Pod Security may forbid them; see its events"
+_INVALID: Final = 422
+_SECTIONS: Final = {
+    **{f"DaemonSet {operand.daemon_set}": f"spec.{operand.section}" for operand in OPERANDS.values()},
+    "RuntimeClass nvidia-cdi": "spec.cdi",
+    "RuntimeClass nvidia-legacy": "spec.cdi",
+    f"ConfigMap {AGENTS_CONFIG}": "spec.devicePlugin.config",
+    f"ConfigMap {AGENTS_LAYOUTS}": "spec.migManager.config",
+    f"ConfigMap {AGENTS_COUNTERS}": "spec.dcgmExporter.config",
+}
+"""The part of a ClusterPolicy for which each object is made."""
+_DRIVERS: Final = "nvidia-driver-daemonset-"
 _QUOTA: Final = "exceeded quota"
 _WEBHOOK: Final = ("admission webhook", "failed calling webhook", "ValidatingAdmissionPolicy")
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedRequest:
-    """The object, in words; what the API server said, and its code. `pods`: it is a controller's request."""
+    """The object, in words; what the API server said, and its code. `pods`: it is a controller's request.
+
+    `field` is the path of the ClusterPolicy for which the object is; empty: it is for none alone.
+    """
 
     subject: str
     message: str
     code: int = 0
     pods: bool = False
+    field: str = ""
 
     @property
     def reason(self) -> str:
@@ -47,7 +62,9 @@ class RefusedRequest:
         """What to do."""
         match self.reason:
             case "PodsMissing":
-                return _MISSING
+                kind, _, name = self.subject.partition(" ")
+                namespace, _, name = name.rpartition("/")
+                return f"{_MISSING}: kubectl describe {kind.lower()} {name} --namespace {namespace}"
             case "QuotaExceeded":
                 return "raise the namespace's ResourceQuota"
             case "WebhookRefuses":
@@ -58,7 +75,20 @@ class RefusedRequest:
                 return "correct what the message names"
 
     def __str__(self) -> str:
-        return f"{self.subject}: {self.message[:_LONGEST]}; {self.remedy}"
+        subject = f"{self.subject} ({self.field})" if self.field else self.subject
+        return f"{subject}: {self.message[:_LONGEST]}; {self.remedy}"
+
+
+def policy_field(kind: str, name: str, code: int = 0) -> str:
+    """The path in a ClusterPolicy of what an object is made for; what is invalid comes from all of them.
+
+    >>> policy_field("DaemonSet", "nvidia-dcgm-exporter"), policy_field("Node", "a")
+    ('spec.dcgmExporter', '')
+    """
+    if kind == "DaemonSet" and name.startswith(_DRIVERS):
+        return "spec.driver"
+    section = _SECTIONS.get(f"{kind} {name}", "spec.operator.runtimeClass" if kind == "RuntimeClass" else "")
+    return "spec.daemonsets" if section and kind == "DaemonSet" and code == _INVALID else section
 
 
 def is_refusal(code: int) -> bool:

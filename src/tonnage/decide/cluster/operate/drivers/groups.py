@@ -12,12 +12,14 @@ from tonnage.decide.cluster.operate.drivers.images import driver_image, policy_r
 from tonnage.decide.kubernetes.matching import requirement_holds
 from tonnage.model.drivers.node import DEPLOY_DRIVER, DriverNode
 from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.cluster.drivers import (
     DriverDefaultsConflict,
     DriverReason,
     DriverSelectorsConflict,
 )
 
+_MOST_NAMED: Final = 5
 _LONGEST_NAME: Final = 52
 """A name is a label's value as well, and DaemonSets add to it."""
 _UNSAFE: Final = re.compile(r"[^a-z0-9.-]+")
@@ -63,14 +65,14 @@ def assignment(policies: Sequence[DriverPolicy], nodes: Iterable[DriverNode]) ->
     groups: dict[str, DriverGroup] = {}
     undecided: set[str] = set()
     nameless: dict[str, DriverPolicy] = {}
+    contested: dict[tuple[str, ...], list[str]] = {}
     for node in nodes:
         if node.labels.get(DEPLOY_DRIVER) not in ("true", "paused-for-driver-upgrade"):
             continue
         selecting = [policy for policy in special if _selects(policy, node)]
         if len(selecting) > 1:
-            conflicts |= {
-                policy.owner.name: _selectors_conflict(policy, selecting, node) for policy in selecting
-            }
+            owners = tuple(sorted(policy.owner.name for policy in selecting))
+            contested.setdefault(owners, []).append(node.name)
             undecided.add(node.name)
         elif selecting or len(general) == 1:
             policy = (selecting or general)[0]
@@ -84,6 +86,10 @@ def assignment(policies: Sequence[DriverPolicy], nodes: Iterable[DriverNode]) ->
                 groups[node.name] = group
         elif general:
             undecided.add(node.name)
+    for policy in special:
+        for owners, nodes_of_all in contested.items():
+            if policy.owner.name in owners:
+                conflicts[policy.owner.name] = _selectors_conflict(policy, owners, sorted(nodes_of_all))
     return DriverAssignment(groups, frozenset(undecided), nameless, {**conflicts, **refused})
 
 
@@ -94,14 +100,15 @@ def _defaults_conflict(policy: DriverPolicy, general: Sequence[DriverPolicy]) ->
 
 
 def _selectors_conflict(
-    policy: DriverPolicy, selecting: Sequence[DriverPolicy], node: DriverNode
+    policy: DriverPolicy, names: tuple[str, ...], nodes: Sequence[str]
 ) -> DriverSelectorsConflict:
-    names = tuple(sorted(other.owner.name for other in selecting))
+    select = "all select" if len(names) > 2 else "both select"
+    kind = "nodes" if len(nodes) > 1 else "node"
     message = (
-        f"spec.nodeSelector: {' and '.join(names)} both select node {node.name};"
+        f"spec.nodeSelector: {' and '.join(names)} {select} {kind} {listed(nodes, _MOST_NAMED)};"
         " make their selectors exclude each other"
     )
-    return DriverSelectorsConflict(subject=str(policy.owner), message=message, drivers=names, node=node.name)
+    return DriverSelectorsConflict(subject=str(policy.owner), message=message, drivers=names, node=nodes[0])
 
 
 def _selects(policy: DriverPolicy, node: DriverNode) -> bool:

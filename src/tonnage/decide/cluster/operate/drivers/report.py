@@ -73,7 +73,8 @@ def _preflight(report: DriverReport) -> JsonObject:
 
 def _upgrade(report: DriverReport) -> JsonObject:
     if report.refusal is not None:
-        message = f"{report.refusal.message}; drivers stay as they are"
+        stay = "the drivers of those nodes stay" if report.members else "drivers stay"
+        message = f"{report.refusal.message}; {stay} as they are"
         return _condition(UPGRADE, "False", "InvalidPolicy", message)
     head = f"{report.done} of {report.expected} nodes run the driver that is asked for"
     states = {member.state for member in report.members}

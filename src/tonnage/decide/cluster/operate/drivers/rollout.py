@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tonnage.decide.cluster.operate.drivers.daemon_set import daemon_set, group_digest
+from tonnage.decide.cluster.operate.drivers.daemon_set import daemon_set, group_digest, pull_secrets
 from tonnage.decide.cluster.operate.drivers.groups import DriverAssignment, DriverGroup, assignment
 from tonnage.decide.cluster.operate.drivers.node_upgrade import UpgradingNode
 from tonnage.decide.cluster.operate.drivers.preflight import problems_of, system_problem, version_problems
@@ -28,6 +28,8 @@ class DriverCluster:
     standing: Mapping[str, StandingDaemonSet] = field(default_factory=dict)
     images: Mapping[str, ImageAnswer] = field(default_factory=dict)
     namespace: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Why the API server does not take a group's DaemonSet as it should be, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,15 @@ class DriverRollout:
 
 
 def needed_images(cluster: DriverCluster) -> dict[str, DriverGroup]:
-    """The images that groups need, for a registry to be asked, each with a group that needs it."""
+    """The images that groups need, for a registry to be asked.
+
+    Each with a group that needs it; of several with the one that has the most pull secrets, since a registry
+    tells nobody else of a private image.
+    """
     assigned = assignment(cluster.policies, cluster.nodes)
-    return {group.image: group for group in assigned.groups.values()}
+    by_name = {group.name: group for group in assigned.groups.values()}
+    groups = sorted(by_name.values(), key=lambda group: len(pull_secrets(group)))
+    return {group.image: group for group in groups}
 
 
 def rollout(cluster: DriverCluster) -> DriverRollout:
@@ -164,13 +172,12 @@ def members_by_owner(
         group, pod = plan.assigned.groups.get(node.name), cluster.pods.get(node.name)
         if group is not None:
             standing = cluster.standing.get(group.name)
-            problem = plan.blocked(node.name)
             member = UpgradingNode(
                 node,
                 digest=standing.digest if standing is not None else "",
                 group=group.name,
                 pod=pod,
-                held=f"for you: {problem.message}; {problem.remedy}" if problem is not None else "",
+                held=_held(plan.blocked(node.name), cluster.refused.get(group.name, "")),
             )
             members.setdefault(str(group.policy.owner), []).append(member)
         elif node.name not in plan.assigned.undecided and _has_begun(node):
@@ -179,6 +186,13 @@ def members_by_owner(
         (policies[owner], nodes) for owner, nodes in members.items()
     ]
     return [*parts, (None, strays)] if strays else parts
+
+
+def _held(problem: PreflightReason | None, refusal: str) -> str:
+    """For whom a node waits before anything is done to it; empty: for nobody."""
+    if problem is not None:
+        return f"for you: {problem.message}; {problem.remedy}"
+    return f"for you: the API server refuses the driver's DaemonSet: {refusal}" if refusal else ""
 
 
 def _has_begun(node: DriverNode) -> bool:
