@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,8 @@ import msgspec
 import pytest
 
 from tonnage.adapters.kubernetes.client import connect
-from tonnage.cli.top.agent_pages import AgentPages, PageAnswers
+from tonnage.cli.top.agent_pages import FORBIDDEN, AgentPages, PageAnswers
+from tonnage.model.kubernetes.scrape_target import PART_OF
 from tonnage.wire.objects import Pod
 
 AGENTS = 1000
@@ -108,3 +110,77 @@ async def test_who_answers_late_is_shown_then_and_who_is_gone_no_longer(tmp_path
         assert shown.pages.keys() == {"node-0", "node-1", "node-2"}
         assert (await pages.read(agents[:2])).pages.keys() == {"node-0", "node-1"}
         assert (await pages.read([])).pages == {}
+
+
+NO_RIGHT = 'pods "agent-0:9400" is forbidden: User "x" cannot get resource "pods/proxy" in API group ""'
+
+
+@asynccontextmanager
+async def answering(status: str, content: bytes) -> AsyncIterator[int]:
+    """A server that gives everybody this answer."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 {status}\r\nContent-Length: {len(content)}\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode() + content)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def refusal_of(code: int, message: str) -> bytes:
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message}
+    return json.dumps(status).encode()
+
+
+def pretended(number: int, address: str) -> Pod:
+    pod = agent(number)
+    pod.metadata.labels = {PART_OF[0]: PART_OF[1]}
+    pod.metadata.annotations = {"tonnage.dev/loopback-9400": address}
+    pod.status.phase = "Running"
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        ("503 Service Unavailable", "error trying to reach service: dial tcp 10.244.0.2:9400: i/o timeout"),
+        ("403 Forbidden", "of a proxy on the way"),
+    ],
+)
+async def test_a_pretended_node_that_the_api_server_does_not_reach_is_read_on_loopback(
+    tmp_path: Path, status: str, message: str
+) -> None:
+    async with (
+        asyncio.timeout(60),
+        answering(status, refusal_of(int(status[:3]), message)) as port,
+        answering("200 OK", PAGE.format(0).encode()) as local,
+    ):
+        (tmp_path / "kubeconfig").write_text(KUBECONFIG.format(port=port))
+        async with connect(tmp_path / "kubeconfig") as api:
+            pages = AgentPages(api, "tonnage-system", patience_s=30)
+            answers = await pages.read([pretended(0, f"127.0.0.1:{local}"), agent(1)])
+            assert {*answers.pages} == {"node-0"}
+            assert answers.refusals == [message]
+            answers = await pages.read([pretended(0, f"127.0.0.1:{local}")])
+            assert answers.pages.keys() == {"node-0"}
+            elsewhere = await pages.read([pretended(2, f"192.0.2.1:{local}")])
+            assert (elsewhere.pages, elsewhere.refusals) == ({}, [message])
+            await pages.close()
+
+
+async def test_who_lacks_the_right_reads_no_page_on_loopback_either(tmp_path: Path) -> None:
+    async with (
+        asyncio.timeout(60),
+        answering("403 Forbidden", refusal_of(403, NO_RIGHT)) as port,
+        answering("200 OK", PAGE.format(0).encode()) as local,
+    ):
+        (tmp_path / "kubeconfig").write_text(KUBECONFIG.format(port=port))
+        async with connect(tmp_path / "kubeconfig") as api:
+            pages = AgentPages(api, "tonnage-system", patience_s=30)
+            answers = await pages.read([pretended(0, f"127.0.0.1:{local}")])
+            assert (answers.pages, answers.refusals) == ({}, [FORBIDDEN])
+            await pages.close()

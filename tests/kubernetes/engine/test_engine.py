@@ -110,6 +110,20 @@ def test_up_and_down(bench: Bench) -> None:
     assert list(bench.runtime.iterdir()) == []
 
 
+def test_top_reads_the_pages_of_nodes_that_the_api_server_does_not_reach(bench: Bench) -> None:
+    """Their pods have addresses of no network, so the API server's proxy fails for everybody."""
+    bench.up()
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        shown = bench.tonnage("top", "--once", "-o", "json", "--kubeconfig", str(bench.state / "kubeconfig"))
+        assert shown.returncode == 0, shown.stderr
+        devices = json.loads(shown.stdout)["devices"]
+        if devices and all(device["age_s"] is None for device in devices):
+            break
+        assert time.monotonic() < deadline, shown.stdout
+    assert all(device["reading"]["temperature_c"] for device in devices)
+
+
 def test_etcd_answers_nobody_without_a_certificate(bench: Bench) -> None:
     bench.up()
     words = Path(f"/proc/{bench.processes()['etcd']}/cmdline").read_bytes().decode().split("\0")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,9 +10,16 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tonnage.cli.cluster import seen_of
-from tonnage.cli.top.agent_pages import FORBIDDEN, AgentPages, PageAnswers, exporter_port
-from tonnage.documents.device_page import MOST_BYTES, parse_page
-from tonnage.model.errors import ApiError, ClusterError, ConfigError, Problem
+from tonnage.cli.top.agent_pages import (
+    FORBIDDEN,
+    AgentPages,
+    PageAnswers,
+    exporter_port,
+    page_url,
+    text_at,
+)
+from tonnage.documents.device_page import parse_page
+from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.name_lists import listed
 from tonnage.model.node.device_usage import DevicePage
 from tonnage.model.node.gpu_status import GpuStatus
@@ -25,7 +30,6 @@ if TYPE_CHECKING:
     from tonnage.wire.objects import Pod
 
 _PART_OF: Final = "app.kubernetes.io/part-of=tonnage"
-_PAGE_S: Final = 5.0
 _REPORTS_S: Final = 10.0
 _MOST_NAMED: Final = 3
 
@@ -133,33 +137,7 @@ class PageSource:
         self._url = page_url(address)
 
     async def read(self) -> Moment:
-        page = parse_page(await asyncio.to_thread(self._text), self._url)
+        page = parse_page(await asyncio.to_thread(text_at, self._url), self._url)
         if isinstance(page, Problem):
             raise ClusterError(page)
         return Moment(pages={page.host or self._url.split("/")[2]: page})
-
-    def _text(self) -> str:
-        try:
-            with urllib.request.urlopen(self._url, timeout=_PAGE_S) as answer:  # noqa: S310 - page_url
-                content: bytes = answer.read(MOST_BYTES + 1)
-        except (OSError, ValueError, urllib.error.URLError) as error:
-            why = str(getattr(error, "reason", "") or error)
-            remedy = "check that an agent serves there: tonnage node --exporter-address"
-            raise ClusterError(Problem("no device metrics", self._url, why, remedy)) from None
-        return content.decode("utf-8", "replace")
-
-
-def page_url(address: str) -> str:
-    """The URL of the page at `HOST:PORT`, or of a URL. Raises ConfigError.
-
-    >>> page_url("127.0.0.1:9400"), page_url("https://gpu-0:9400/metrics")
-    ('http://127.0.0.1:9400/metrics', 'https://gpu-0:9400/metrics')
-    """
-    scheme, separator, rest = address.partition("://")
-    if not separator:
-        scheme, rest = "http", address
-    host, _, path = rest.partition("/")
-    if scheme not in ("http", "https") or not host or not address.isprintable() or " " in address:
-        fault, remedy = f"not the address of a page: {address[:100]!r}", "write HOST:PORT, such as gpu-0:9400"
-        raise ConfigError(Problem(fault, "--node-address", remedy=remedy))
-    return f"{scheme}://{host}/{path or 'metrics'}"
