@@ -9,7 +9,7 @@ from contextlib import suppress
 from tonnage.adapters.certificates import ServingCertificates
 from tonnage.adapters.http.admission_page import admission_page
 from tonnage.adapters.http.pair_access import PairAccess
-from tonnage.adapters.http.server import HttpRequest
+from tonnage.adapters.http.server import Handler, HttpRequest, Response
 from tonnage.controller.webhook.certificates import pair_of
 from tonnage.diagnose.lint.admission import judge_claims
 from tonnage.model.errors import ConfigError
@@ -18,7 +18,7 @@ from tonnage.model.errors import ConfigError
 def review(data: bytes) -> None:
     """Whatever is sent gets an answer: 400 with words, or a review."""
     page = admission_page(judge_claims, lambda _kind, _outcome: None)
-    answer = asyncio.run(page.handler(HttpRequest("POST", "/", body=data)))  # type: ignore[arg-type]
+    answer = asyncio.run(_answered(page.handler, data))
     if answer.status == 200:
         response = json.loads(answer.body)["response"]
         assert response["uid"]
@@ -26,6 +26,10 @@ def review(data: bytes) -> None:
     else:
         assert answer.status == 400
         assert answer.body
+
+
+async def _answered(handler: Handler, data: bytes) -> Response:
+    return await handler(HttpRequest("POST", "/", body=data))
 
 
 def certificate(data: bytes) -> None:

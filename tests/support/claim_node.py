@@ -15,6 +15,7 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
+from tonnage.loop.refusals import or_none
 from tonnage.model.devices.claims import DRIVER, ClaimRef
 from tonnage.model.kubernetes.feature_gates import FeatureGates
 from tonnage.twin.apiserver.server import ApiServer
@@ -32,18 +33,23 @@ SOME = "version: v1\nclaims: {devices: [0, GPU-1]}\n"
 class ClaimNode:
     """Its cluster, its kubelet, and the agents that run there."""
 
-    def __init__(self, root: Path, *gates: str) -> None:
+    def __init__(self, root: Path, *gates: str, api: Any = None) -> None:
+        """On the twin with these gates, or on another API server."""
         self.root = root
         self.kubelet = ClaimKubelet(root)
-        chosen = tuple((gate, True) for gate in gates)
-        self.server = ApiServer(SystemClock(), gates=FeatureGates(35, chosen), store=new_store())
-        self.api: Any = self.server.local()
+        if api is None:
+            chosen = tuple((gate, True) for gate in gates)
+            self.server = ApiServer(SystemClock(), gates=FeatureGates(35, chosen), store=new_store())
+        self.api: Any = self.server.local() if api is None else api
 
-    async def begin(self, config: str) -> None:
-        (self.root / "hardware.yaml").write_text(HARDWARE)
+    async def begin(self, config: str, hardware: str = HARDWARE, kubelet: str = "v1.35.0") -> None:
+        (self.root / "hardware.yaml").write_text(hardware)
         await self.api.create(kinds.NODE, {"metadata": {"name": NODE}})
+        software = {"kubeletVersion": kubelet, "containerRuntimeVersion": "containerd://2.2.1"}
+        await self.api.patch(kinds.NODE, NODE, {"status": {"nodeInfo": software}}, subresource="status")
         for namespace in ("tonnage-system", "ml"):
-            await self.api.create(kinds.NAMESPACE, {"metadata": {"name": namespace}})
+            body: Any = {"metadata": {"name": namespace}}
+            await or_none(self.api.create(kinds.NAMESPACE, body), (409,))  # of the node before
         await self.api.create(kinds.CUSTOM_RESOURCE, node_gpu_status_crd())
         await self.configure(config, create=True)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from support.api_stores import new_store
 from support.claim_kubelet import eventually
-from support.claim_node import ClaimNode, names
+from support.claim_node import NODE, ClaimNode, names
 from tonnage.adapters.clock import SystemClock
+from tonnage.model.kubernetes.feature_gates import PARTITIONS, FeatureGates
+from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.wire import kinds
 
@@ -67,3 +70,31 @@ async def test_without_counters_on_the_server_no_mig_device_is_offered_that_does
         await scene.slices(lambda listing: names(listing) == ["gpu-1"])
         events = await eventually(scene.events)
         assert "DRAPartitionableDevices is off on this server" in events[0].message
+
+
+async def test_a_server_that_is_newer_than_kubelet_gets_counters_in_slices_of_their_own(
+    gated: ClaimNode,
+) -> None:
+    """A control plane is upgraded before its nodes, and 1.35 refuses the slices of 1.34."""
+    await gated.begin(PARTITIONED, "devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n", "v1.34.4")
+    async with gated.agent():
+        await gated.kubelet.register()
+        counters, devices = await gated.slices(lambda listing: len(names(listing)) == 25)
+        assert "devices" not in counters.spec
+        assert "sharedCounters" not in devices.spec
+        assert "ClaimsNotPublished" not in {event.reason for event in await gated.events()}
+
+
+async def test_after_an_upgrade_the_server_is_asked_again_what_it_keeps(scene: ClaimNode) -> None:
+    gates = FeatureGates()
+    server = ApiServer(SystemClock(), gates=gates, store=new_store())
+    node = ClaimNode(scene.root, api=server.local())
+    await node.begin(PARTITIONED, "devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n")
+    async with node.agent():
+        await node.kubelet.register()
+        await eventually(node.events)
+        await node.slices(lambda listing: not names(listing))
+        object.__setattr__(gates, "chosen", ((PARTITIONS, True),))  # the server is of another release now
+        software = {"status": {"nodeInfo": {"kubeletVersion": "v1.36.0"}}}
+        await node.api.patch(kinds.NODE, NODE, software, subresource="status")
+        await node.slices(lambda listing: len(names(listing)) == 25)

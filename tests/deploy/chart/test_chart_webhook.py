@@ -155,7 +155,7 @@ class Cluster:
         self.kubeconfig.write_text(kubeconfig_text(endpoint))
 
     async def kubectl(self, *words: str, given: Any = None) -> subprocess.CompletedProcess[str]:
-        command = [kubectl_binary(), "--kubeconfig", str(self.kubeconfig), *words]
+        command = [str(kubectl_binary()), "--kubeconfig", str(self.kubeconfig), *words]
         return await asyncio.to_thread(
             lambda: subprocess.run(
                 command,

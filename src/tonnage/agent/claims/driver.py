@@ -56,6 +56,8 @@ class ClaimDriver:
         self._wake = asyncio.Event()
         self._slices = SlicePublisher(context, board, self._wake.set)
         self._complaint = ""
+        self._kubelet = ""
+        """The release of the node's kubelet when slices were made last."""
         for topic in (board.inventory, board.configuration, board.config_confirmed, board.holds, board.node):
             topic.subscribe(self._wake.set)
 
@@ -117,9 +119,14 @@ class ClaimDriver:
     def _specs(self, devices: tuple[PublishedDevice, ...]) -> tuple[JsonObject, ...]:
         """What slices should say, by what the server keeps and what release the node is of."""
         shared = any(device.counters is not None and not device.unfit for device in devices)
-        kubelet, _ = self._board.node_versions.value
-        shape = counter_shape(kubelet, keeps=self._slices.keeps_counters) if shared else CounterShape.NONE
-        taints = self._slices.keeps_taints
+        slices, (kubelet, _) = self._slices, self._board.node_versions.value
+        if kubelet != self._kubelet:  # after an upgrade, which the API server had before
+            if self._kubelet:
+                slices.ask_again()
+            self._kubelet = kubelet
+        keeps, splits = slices.keeps_counters, slices.splits_counters
+        shape = counter_shape(kubelet, keeps=keeps, splits=splits) if shared else CounterShape.NONE
+        taints = slices.keeps_taints
         return desired_specs(devices, self._node, taints=taints, counters=shape)
 
     def _complain(self, text: str) -> None:

@@ -63,6 +63,8 @@ class SlicePublisher:
         """False once the server dropped taints: the feature is off there."""
         self.keeps_counters: bool | None = None
         """Whether the server keeps shared counters; None: none were written yet."""
+        self.splits_counters = False
+        """Whether the server refuses counters beside devices, as it does since 1.35."""
         self.foreign = ""
         """The slice of another driver of our name on this node."""
         self._selector = f"spec.nodeName={self._node},spec.driver={DRIVER}"
@@ -119,12 +121,27 @@ class SlicePublisher:
             try:
                 await self._performer.perform(_action(step), sight)
             except ApiError as error:
+                if error.code == 422 and self._learns_to_split(specs):
+                    return
                 if error.code not in (404, 409):  # else somebody was faster: look again
                     raise
             else:
                 _LOG.info("slice %s: node=%s", _deed(step), self._node)
         why = f"after {_MOST_STEPS} writes they still differ from what was written"
         raise ClusterError(Problem("the server does not keep ResourceSlices", self._node, why))
+
+    def _learns_to_split(self, specs: Sequence[JsonObject]) -> bool:
+        """Whether the refused have counters beside devices; then counters get slices of their own."""
+        together = any(_COUNTERS in spec and "devices" in spec for spec in specs)
+        if together and not self.splits_counters:
+            self.splits_counters = True
+            self._on_news()
+            return True
+        return False
+
+    def ask_again(self) -> None:
+        """Forget what the server drops: with another release it may keep more."""
+        self.keeps_taints, self.keeps_counters, self.dropped = True, None, ()
 
     async def _standing(self) -> list[JsonObject]:
         """Our slices as they are; notes whether another driver has some. Raises ClusterError."""

@@ -42,17 +42,22 @@ class CounterShape(Enum):
     TOGETHER = "together"
 
 
-def counter_shape(kubelet: str, *, keeps: bool | None) -> CounterShape:
+def counter_shape(kubelet: str, *, keeps: bool | None, splits: bool = False) -> CounterShape:
     """How counters are to be published; `keeps`: whether the server keeps them (None: not seen yet).
+
+    `splits`: it refuses them beside devices. A server may be newer than a node's kubelet.
 
     >>> counter_shape("v1.35.2", keeps=True), counter_shape("v1.34.1", keeps=True)
     (<CounterShape.SPLIT: 'split'>, <CounterShape.TOGETHER: 'together'>)
+    >>> counter_shape("v1.34.1", keeps=True, splits=True)
+    <CounterShape.SPLIT: 'split'>
     """
     if keeps is None:
         return CounterShape.PROBE
     if not keeps:
         return CounterShape.NONE
-    return CounterShape.TOGETHER if minor_of(kubelet) < _SPLIT_SINCE else CounterShape.SPLIT
+    together = minor_of(kubelet) < _SPLIT_SINCE and not splits
+    return CounterShape.TOGETHER if together else CounterShape.SPLIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +117,13 @@ def desired_specs(
         fit = [device for device in fit if device.counters is None]
     head: JsonObject = {"driver": DRIVER, "nodeName": node}
     specs: list[JsonObject] = []
-    if counters in (CounterShape.PROBE, CounterShape.SPLIT):
+    if counters is CounterShape.SPLIT:
         specs += (
             {**head, "sharedCounters": [*map(_counter_set, sets[at : at + _MOST_SETS])]}
             for at in range(0, len(sets), _MOST_SETS)
         )
-    if counters is CounterShape.PROBE:
-        return tuple(specs)
+    if counters is CounterShape.PROBE:  # one set tells; 1.34 takes few counters in a slice
+        return tuple({**head, "sharedCounters": [_counter_set(own)]} for own in sets[:1])
     for part in _parts(fit, together=counters is CounterShape.TOGETHER):
         spec: JsonObject = {**head, "devices": [*map(_device, part)]}
         if counters is CounterShape.TOGETHER:

@@ -99,6 +99,8 @@ def _contents(spec: JsonObject) -> FieldErrors:
         yield required("spec", _WHERE)
     elif len(places) > 1:
         yield invalid("spec", f"{{{', '.join(places)}}}", f"{_WHERE}, but multiple fields are set")
+    if spec.get("sharedCounters") and spec.get("devices"):
+        yield invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed")
     yield from each_element(
         mappings(spec, "devices"), _MOST_DEVICES, "spec.devices", _device, lambda device: text(device, "name")
     )

@@ -1,0 +1,186 @@
+"""What the agent publishes of claims, on a genuine API server: kept as it is, or dropped and said so.
+
+`KUBERNETES_VERSION` chooses the server; docs/how-to/run-on-genuine-kubernetes.md says which were tried.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from support.claim_kubelet import eventually
+from support.claim_node import ALL, NODE, ClaimNode, names
+from support.genuine import GenuinePlane, control_plane
+from support.leftovers import own_folder
+from tonnage.adapters.kubernetes.client import connect, server_version
+from tonnage.cli.locations.binaries import chosen_minor
+from tonnage.model.kubernetes.feature_gates import PARTITIONS, SHARES, TAINTS, FeatureGates, minor_of
+from tonnage.wire import kinds
+
+pytestmark = pytest.mark.kubernetes
+
+GATES: Final = (PARTITIONS, SHARES, TAINTS)
+MINOR: Final = minor_of(chosen_minor(os.environ))
+LOCKED: Final = {37: (TAINTS,)}
+"""Gates that cannot be switched off any more."""
+WHOLE: Final = "devices:\n" + "".join(
+    f"- {{uuid: GPU-{n}, model: H100-80, numa: {n // 4}}}\n" for n in range(16)
+)
+DIVIDED: Final = "devices:\n" + "".join(f"- {{uuid: GPU-{n}, model: A100-40, mig: []}}\n" for n in range(16))
+EXISTING: Final = (
+    "devices:\n- {uuid: GPU-0, model: A100-40, mig: [3g.20gb, 2g.10gb]}\n- {uuid: GPU-1, model: T4}\n"
+)
+SICK: Final = "devices:\n- {uuid: GPU-0, model: T4, health: unhealthy}\n- {uuid: GPU-1, model: T4}\n"
+DYNAMIC: Final = "version: v1\nclaims: {devices: all, dynamicMig: true}\n"
+
+
+def shared(how: str) -> str:
+    return f"version: v1\nclaims: {{devices: all, consumableShares: {how}}}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A genuine API server, and which of the gates it has on."""
+
+    plane: GenuinePlane
+    gates: FeatureGates
+
+    @asynccontextmanager
+    async def node(self, config: str, hardware: str) -> AsyncIterator[ClaimNode]:
+        """A node with its agent; all of it is gone afterwards."""
+        root = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
+        try:
+            async with connect(self.plane.kubeconfig, program="test") as api:
+                node = ClaimNode(root, api=api)
+                await node.begin(config, hardware, await server_version(api))
+                try:
+                    async with node.agent():
+                        await node.kubelet.register()
+                        yield node
+                finally:
+                    await self._tidy(api)
+        finally:
+            shutil.rmtree(root)
+
+    async def _tidy(self, api: Any) -> None:
+        for kind in (kinds.RESOURCE_SLICE, kinds.NODE, kinds.NODE_GPU_STATUS, kinds.CUSTOM_RESOURCE):
+            for obj in (await api.list(kind)).items:
+                await api.delete(kind, obj.metadata.name)
+        for kind, space in ((kinds.CONFIG_MAP, "tonnage-system"), (kinds.EVENT, "default")):
+            for obj in (await api.list(kind, namespace=space)).items:
+                await api.delete(kind, obj.metadata.name, namespace=space)
+
+
+def _gates(*, on: bool) -> FeatureGates:
+    locked = () if on else LOCKED.get(MINOR, ())
+    return FeatureGates(MINOR, tuple((gate, on) for gate in GATES if gate not in locked))
+
+
+@pytest.fixture(scope="module", params=["default gates", "gates on", "gates off"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    default = FeatureGates(MINOR)
+    choice: FeatureGates = {
+        "default gates": default,
+        "gates on": _gates(on=True),
+        "gates off": _gates(on=False),
+    }[request.param]
+    if choice.chosen and all(choice.has(gate) == default.has(gate) for gate in GATES):
+        pytest.skip(f"1.{MINOR} has them so by default")
+    with own_folder() as folder, control_plane(folder, *choice.flags) as plane:
+        yield Server(plane, choice)
+
+
+def whole_pool(listing: list[Any]) -> bool:
+    """Whether all slices of the newest generation are there, and none of an older one."""
+    pools = {(each.spec["pool"]["generation"], each.spec["pool"]["resourceSliceCount"]) for each in listing}
+    return len(pools) == 1 and next(iter(pools))[1] == len(listing)
+
+
+async def reasons(node: ClaimNode) -> set[str]:
+    return {event.reason for event in await node.events()}
+
+
+async def test_whole_gpus_with_all_that_is_said_of_them(server: Server) -> None:
+    async with server.node(ALL, WHOLE) as node:
+        listing = await node.slices(lambda listing: len(names(listing)) == 16 and whole_pool(listing))
+        assert all(each.metadata.owner_references[0].name == NODE for each in listing)
+        first = listing[0].spec["devices"][0]
+        attributes = first["attributes"]
+        assert attributes["type"] == {"string": "gpu"}
+        assert attributes["productName"]["string"].startswith("NVIDIA H100")
+        assert attributes["cudaComputeCapability"] == {"version": "9.0.0"}
+        assert attributes["resource.kubernetes.io/numaNode"] == {"int": 0}
+        assert first["capacity"]["memory"]["value"].endswith("i")
+        assert not {"ClaimsNotPublished", "ClaimsWithoutPartitions"} & await reasons(node)
+
+
+async def test_mig_devices_that_exist(server: Server) -> None:
+    async with server.node(ALL, EXISTING) as node:
+        listing = await node.slices(lambda listing: len(names(listing)) == 3 and whole_pool(listing))
+        kinds_of = {d["name"]: d["attributes"]["type"]["string"] for s in listing for d in s.spec["devices"]}
+        assert sorted(kinds_of.values()) == ["gpu", "mig", "mig"]
+        assert "ClaimsNotPublished" not in await reasons(node)
+
+
+async def test_mig_devices_that_do_not_exist_of_more_than_eight_gpus(server: Server) -> None:
+    async with server.node(DYNAMIC, DIVIDED) as node:
+        if not server.gates.has(PARTITIONS):
+            await eventually(lambda: _said(node, "ClaimsWithoutPartitions"))
+            assert names(await node.slices(whole_pool)) == []
+            return
+        listing = await node.slices(lambda listing: len(names(listing)) == 16 * 25 and whole_pool(listing))
+        sets = [entry["name"] for each in listing for entry in each.spec.get("sharedCounters", ())]
+        assert sorted(sets) == sorted(f"gpu-{n}-counter-set" for n in range(16))
+        together = [each for each in listing if each.spec.get("sharedCounters") and each.spec.get("devices")]
+        assert bool(together) == (MINOR < 35)
+        consumed = listing[-1].spec["devices"][-1]["consumesCounters"][0]
+        assert consumed["counterSet"] in sets
+        assert not {"ClaimsNotPublished", "ClaimsWithoutPartitions"} & await reasons(node)
+
+
+@pytest.mark.parametrize("how", ["memory", "4", "unlimited"])
+async def test_parts_of_gpus(server: Server, how: str) -> None:
+    async with server.node(shared(how), "devices:\n- {uuid: GPU-0, model: A100-40}\n") as node:
+        [listed] = await node.slices(lambda listing: names(listing) == ["gpu-0"] and whole_pool(listing))
+        [device] = listed.spec["devices"]
+        if not server.gates.has(SHARES):
+            await eventually(lambda: _said(node, "ClaimsWithoutShares"))
+            assert "allowMultipleAllocations" not in device
+            return
+        assert device["allowMultipleAllocations"] is True
+        rule = device["capacity"]["memory"]["requestPolicy"]
+        assert rule["validRange"]["step"] == "1Mi"
+        assert not {"ClaimsNotPublished", "ClaimsWithoutShares"} & await reasons(node)
+
+
+async def test_a_sick_gpu_is_tainted_or_left_out(server: Server) -> None:
+    async with server.node(ALL, SICK) as node:
+        if not server.gates.has(TAINTS):
+            await node.slices(lambda listing: names(listing) == ["gpu-1"] and whole_pool(listing))
+            return
+        [listed] = await node.slices(lambda listing: len(names(listing)) == 2 and whole_pool(listing))
+        [sick] = [device for device in listed.spec["devices"] if device.get("taints")]
+        assert (sick["name"], sick["taints"][0]["effect"]) == ("gpu-0", "NoSchedule")
+
+
+async def test_slices_that_kubelet_deletes_are_published_again(server: Server) -> None:
+    async with server.node(ALL, SICK) as node:
+        before = await node.slices(whole_pool)
+        for each in before:
+            await node.api.delete(kinds.RESOURCE_SLICE, each.metadata.name)
+        uids = {each.metadata.uid for each in before}
+        await node.slices(
+            lambda listing: whole_pool(listing) and not {each.metadata.uid for each in listing} & uids
+        )
+
+
+async def _said(node: ClaimNode, reason: str) -> bool:
+    return reason in await reasons(node)
