@@ -1,12 +1,13 @@
-"""The crash run: an agent ends before or after any action, and the next one brings the change to its end.
+"""The crash run: an agent is killed at any moment, and the next one brings the change to its end.
 
-Every kind of action has a scene in which agents are killed at it; the rest of a scene's moments is sampled.
+A scene is run once, and what stands before and after each action is noted, and within those that write a
+file. From each of these an agent starts. In scenes of MIG layouts the moments within files are sampled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
@@ -15,8 +16,9 @@ import pytest
 from agent.conftest import FastClock
 from controller.test_crash import ACTIONS_OF_THE_CONTROLLER
 from support.agent_context import context_of
-from support.agent_scenes import Driver, KillPoint, Place, Scene, lives, refuses_2g, refuses_resets
+from support.agent_scenes import Driver, Place, Scene, moments_of, refuses_2g, refuses_resets, resumed
 from support.claim_scenes import CLAIM_SCENES
+from support.crash_moments import in_one_thread
 from support.sampling import Sampler
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
@@ -307,8 +309,8 @@ SCENES: Final = (
     Scene(
         "layout by default, without a ConfigMap",
         (DestroyGpuInstance, CreateGpuInstance, SaveCheckpoint, PatchNode),
-        asks("all-1g.10gb"),
-        stands(*["1g.10gb"] * 7, other=["1g.10gb"] * 7),
+        asks("all-2g.20gb"),
+        stands(*["2g.20gb"] * 3, other=["2g.20gb"] * 3),
         options=MIG,
     ),
     Scene(
@@ -365,26 +367,24 @@ def test_every_kind_of_action_has_a_scene_in_which_agents_are_killed_at_it() -> 
 
 
 @pytest.mark.parametrize("scene", [pytest.param(scene, id=scene.name) for scene in SCENES])
-async def test_killed_before_or_after_any_action_the_next_agent_ends_it(
+async def test_killed_at_any_moment_the_next_agent_ends_what_was_begun(
     scene: Scene, tmp_path: Path, cluster: Any, sample: Sampler
 ) -> None:
-    count, clock = 0, FastClock(SPEED)
+    clock, places = FastClock(SPEED), count()
 
     def place() -> Place:
-        nonlocal count
-        count += 1
-        root = tmp_path / str(count)
+        root = tmp_path / str(next(places))
         root.mkdir()
         return Place(root, type(cluster)(), clock)
 
-    whole, wrong = await lives(scene, place(), None)
-    assert not wrong
-    own = [KillPoint(kind, after=after) for kind in scene.kinds for after in (False, True)]
-    every = [
-        KillPoint(kind, number + 1, after=True) for kind in whole.begun for number in range(whole.ended[kind])
-    ]
-    others = [point for point in every if point not in own]
-    for point in [*own, *sample.items(f"moments of agents: {scene.name}", others, share=Fraction(1, 5))]:
-        fuse, wrong = await lives(scene, place(), point)
-        assert fuse.blown or point not in own, f"no agent came to the moment {point}"
-        assert not wrong, f"killed {point}: {wrong}"
+    with in_one_thread():
+        moments, kinds = await moments_of(scene, place())
+        assert {(kind, over) for kind in scene.kinds for over in (False, True)} <= kinds
+        within = [moment for moment in moments if moment.of_file]
+        if scene.options.keys() & MIG.keys():
+            within = sample.items(f"moments of files: {scene.name}", within)
+        for moment in moments:
+            if moment.of_file and moment not in within:
+                continue
+            wrong = await resumed(scene, place(), moment)
+            assert not wrong, f"killed {moment}: {wrong}"

@@ -1,16 +1,16 @@
-"""Agents on a pretended node that end at any action as if they were killed there; others come after them."""
+"""Changes on a pretended node, and agents that go on where others were killed."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
+from support.crash_moments import Moment, Moments
 from support.dying_loops import KilledError
 from tonnage.adapters.checkpoints import payload_of
 from tonnage.agent.main import AgentHost, run_agent
@@ -26,38 +26,6 @@ from tonnage.wire.kinds import CONFIG_MAP, NODE
 PATIENCE_S: Final = 30.0
 _LOOK_S: Final = 0.005
 _MOST_LIVES: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class KillPoint:
-    """The agent ends before, or after, it performs an action of that kind for the `number`th time, from 1."""
-
-    kind: type[Action]
-    number: int = 1
-    after: bool = False
-
-    def __str__(self) -> str:
-        return f"{'after' if self.after else 'before'} {self.kind.__name__} {self.number}"
-
-
-class Fuse:
-    """Ends its agent at a kill point, and keeps it from any further action. None: it only counts."""
-
-    def __init__(self, point: KillPoint | None) -> None:
-        self.point = point
-        self.begun: Counter[type[Action]] = Counter()
-        self.ended: Counter[type[Action]] = Counter()
-        self.blown = False
-
-    def record(self, record: ActionRecord) -> None:
-        """Raises KilledError."""
-        kind, point = type(record.action), self.point
-        count = self.begun if record.phase is Phase.BEGUN else self.ended
-        count[kind] += 1
-        if point is not None and kind is point.kind and count[kind] == point.number:
-            self.blown |= point.after is (record.phase is not Phase.BEGUN)
-        if self.blown:
-            raise KilledError
 
 
 @dataclass
@@ -76,11 +44,40 @@ class Place:
     ran: list[str] = field(default_factory=list)
     answered: dict[str, str] = field(default_factory=dict)
     """What was answered to kubelet, by device."""
-    fuse: Fuse = field(default_factory=lambda: Fuse(None))
+    note: Callable[[str], None] = lambda _: None
+    """Told of a moment that no action makes."""
+    restarting: bool = False
+    """The node restarts, and no agent does anything any more."""
 
     @property
     def hardware(self) -> Path:
         return self.root / "hardware.yaml"
+
+    def state(self) -> dict[str, Any]:
+        """All that is not in files, as it is now. Objects are replaced, and not changed."""
+        return {
+            "objects": dict(self.cluster.objects),
+            "version": self.cluster.version,
+            "refuses": self.refuses,
+            "daemons": dict(self.daemons),
+            "ready": dict(self.ready),
+            "running": set(self.running),
+            "ran": list(self.ran),
+            "answered": dict(self.answered),
+        }
+
+    def restore(self, moment: Moment) -> None:
+        """Have all be as it was at that moment."""
+        moment.restore(self.root)
+        state = moment.state
+        self.cluster.objects, self.cluster.version = dict(state["objects"]), state["version"]
+        self.refuses, self.daemons, self.ready = (
+            state["refuses"],
+            dict(state["daemons"]),
+            dict(state["ready"]),
+        )
+        self.running, self.ran = set(state["running"]), list(state["ran"])
+        self.answered = dict(state["answered"])
 
     def devices(self, *texts: str) -> None:
         """The node has these devices."""
@@ -122,7 +119,10 @@ class Place:
 
     # ---- the host's programs ----
 
-    async def ask(self, _command: str, arguments: Sequence[str] = (), **_: Any) -> str:
+    async def ask(self, asked: str | MpsDaemon, arguments: Sequence[str] = (), **_: Any) -> str:
+        """What systemctl says of a service; a daemon that is asked serves."""
+        if isinstance(asked, MpsDaemon):
+            return ""
         return "active\n" if arguments[-1] in self.running else "inactive\n"
 
     async def run(self, command: str, arguments: Sequence[str] = (), **_: Any) -> str:
@@ -134,7 +134,7 @@ class Place:
         elif self.ran[-1] == "systemctl reboot":
             self.refuses = lambda _: ""
             self.boot("second")
-            self.fuse.blown = True
+            self.restarting = True
             raise KilledError
         return ""
 
@@ -209,6 +209,7 @@ class NoKubelet:
 
 Deed = Callable[[Place], None]
 Life = Callable[[Place], Awaitable[None]]
+Recorder = Callable[[ActionRecord], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,36 +243,65 @@ async def _agent(scene: Scene, place: Place) -> None:
         await run_agent(options, api=place.cluster, clock=place.clock, host=AgentHost(programs=host))
 
 
-async def lives(scene: Scene, place: Place, point: KillPoint | None) -> tuple[Fuse, str]:
-    """The first agent's fuse, and what is wrong for ever after agents that came one after another."""
+async def moments_of(scene: Scene, place: Place) -> tuple[list[Moment], set[tuple[type[Action], bool]]]:
+    """The moments of agents that are not killed; which kinds of action began, and which ended (True)."""
     scene.prepare(place)
-    first, steps = Fuse(point), [*scene.steps]
-    place.fuse = first
-    for _ in range(_MOST_LIVES):
-        wrong = await _live(scene, place, steps)
-        if not place.fuse.blown:
-            break
-        place.fuse = Fuse(None)
-    return first, wrong
+    steps, kinds = [*scene.steps], set[tuple[type[Action], bool]]()
+    moments = Moments(place.root, place.state, lambda: len(steps))
+
+    def record(record: ActionRecord) -> None:
+        kind, over = type(record.action), record.phase is not Phase.BEGUN
+        kinds.add((kind, over))
+        moments.note(f"{'after' if over else 'before'} {kind.__name__}")
+
+    place.note = moments.note
+    with moments.of_files():
+        wrong = await _lives(scene, place, steps, record)
+    assert not wrong, wrong
+    return moments.every, kinds
+
+
+async def resumed(scene: Scene, place: Place, moment: Moment) -> str:
+    """What is wrong for ever after an agent that starts where another was killed."""
+    place.restore(moment)
+    return await _lives(scene, place, [*scene.steps[len(scene.steps) - moment.steps :]], lambda _: None)
+
+
+async def _lives(
+    scene: Scene, place: Place, steps: list[tuple[Callable[[Place], object], Deed]], record: Recorder
+) -> str:
+    """Agents one after another, as the node restarts; what still is wrong when patience ends."""
+
+    def unless_restarting(action: ActionRecord) -> None:
+        record(action)
+        if place.restarting:
+            raise KilledError
+
+    with patch.dict(Performer.__init__.__kwdefaults__, record=unless_restarting):
+        for _ in range(_MOST_LIVES):
+            place.restarting = False
+            wrong = await _live(scene, place, steps)
+            if not place.restarting:
+                break
+    return wrong
 
 
 async def _live(scene: Scene, place: Place, steps: list[tuple[Callable[[Place], object], Deed]]) -> str:
-    """One agent, until nothing is wrong or it was killed; what still is wrong when patience ends."""
+    """One agent, until nothing is wrong or the node restarts."""
     life = scene.life(place) if scene.life is not None else _agent(scene, place)
-    with patch.dict(Performer.__init__.__kwdefaults__, record=place.fuse.record):
-        task = asyncio.ensure_future(life)
-        end = asyncio.get_running_loop().time() + PATIENCE_S
-        wrong: object = "it has not begun"
-        try:
-            while wrong and not place.fuse.blown and asyncio.get_running_loop().time() < end:
-                await asyncio.sleep(_LOOK_S)
-                wrong = steps[0][0](place) if steps else scene.wrong(place)
-                if not wrong and steps:
-                    steps.pop(0)[1](place)
-                    wrong = "the next step has just been taken"
-        finally:
-            task.cancel()
-            (ended,) = await asyncio.gather(task, return_exceptions=True)
+    task = asyncio.ensure_future(life)
+    end = asyncio.get_running_loop().time() + PATIENCE_S
+    wrong: object = "it has not begun"
+    try:
+        while wrong and not task.done() and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(_LOOK_S)
+            wrong = steps[0][0](place) if steps else scene.wrong(place)
+            if not wrong and steps:
+                steps.pop(0)[1](place)
+                wrong = "the next step has just been taken"
+    finally:
+        task.cancel()
+        (ended,) = await asyncio.gather(task, return_exceptions=True)
     if isinstance(ended, Exception):
         raise ended
-    return str(wrong) if wrong and not place.fuse.blown else ""
+    return "" if place.restarting else str(wrong or "")

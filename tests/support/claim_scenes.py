@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any, Final, cast
 
 from support.agent_context import context_of
 from support.agent_scenes import Driver, Place, Scene
-from support.dying_loops import KilledError
 from tonnage.adapters.cdi.files import FolderCdi
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
@@ -62,13 +61,19 @@ def claimed(place: Place) -> None:
     """The scheduler has given each claim a GPU, the first with an MPS daemon, the other with a time slice."""
     place.devices(*(f"{{uuid: {device.uuid}, model: T4}}" for device in _DEVICES))
     for number, (claim, how) in enumerate(zip(CLAIMS, _SHARING, strict=True)):
-        grant = {"request": "gpu", "driver": DRIVER, "pool": "n", "device": f"gpu-{number}"}
-        parameters = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": how}
-        config = [{"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": parameters}}]
-        status = {"allocation": {"devices": {"results": [grant], "config": config}}}
-        place.cluster.put(
-            RESOURCE_CLAIM, claim.name, claim.namespace, metadata={"uid": claim.uid}, status=status
-        )
+        _allocated(place, claim, {"device": f"gpu-{number}"}, how)
+
+
+def _allocated(place: Place, claim: ClaimRef, device: dict[str, Any], how: Any = None) -> None:
+    """The claim has that device, shared like that."""
+    parameters = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": how}
+    config = {"source": "FromClaim", "opaque": {"driver": DRIVER, "parameters": parameters}}
+    devices = {
+        "results": [{"request": "gpu", "driver": DRIVER, "pool": "n", **device}],
+        "config": [config] if how else [],
+    }
+    meta, status = {"uid": claim.uid}, {"allocation": {"devices": devices}}
+    place.cluster.put(RESOURCE_CLAIM, claim.name, claim.namespace, metadata=meta, status=status)
 
 
 class AwayAtFirst:
@@ -96,10 +101,10 @@ class AwayAtFirst:
 
 
 @asynccontextmanager
-async def _begun(place: Place, cluster: Any = None) -> AsyncIterator[tuple[ClaimPreparation, NodeBoard]]:
+async def _begun(place: Place, offer: dict[str, Any]) -> AsyncIterator[tuple[ClaimPreparation, NodeBoard]]:
     """An agent that has just started; what an earlier one answered is held, whatever became of the claims."""
     context = context_of(
-        *("n", cluster or place.cluster, place.clock),
+        *("n", AwayAtFirst(place.cluster), place.clock),
         FolderCheckpoints(place.root / "var/lib/tonnage"),
         specs=FolderCdi(place.root),
         devices=Driver(place),
@@ -107,7 +112,7 @@ async def _begun(place: Place, cluster: Any = None) -> AsyncIterator[tuple[Claim
     )
     board = NodeBoard.blank(place.clock)
     board.inventory.publish(await Driver(place).scan())
-    config = PluginConfig(claimed=("all",), partitioned=True, mps_root="/mps")
+    config = PluginConfig(claimed=("all",), mps_root="/mps", **offer)
     board.configuration.publish(ConfigInForce(config, ConfigChoice("", "test")))
     ledger = HoldLedger(context, board)
     await ledger.restore()
@@ -133,77 +138,78 @@ async def _begun(place: Place, cluster: Any = None) -> AsyncIterator[tuple[Claim
     try:
         yield preparation, board
     finally:
+        if running.done():  # by itself, which it must not
+            running.result()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
 
 def partitioned(place: Place) -> None:
     """The scheduler has given each claim a MIG device that does not exist yet."""
-    claimed(place)
     place.devices("{uuid: GPU-0, model: A100-40, mig: []}")
     for claim, device in zip(CLAIMS, ("gpu-0-mig-3g20gb-9-4", "gpu-0-mig-1g5gb-19-0"), strict=True):
-        grant = {"request": "gpu", "driver": DRIVER, "pool": "n", "device": device}
-        status = {"allocation": {"devices": {"results": [grant]}}}
-        place.cluster.put(
-            RESOURCE_CLAIM, claim.name, claim.namespace, metadata={"uid": claim.uid}, status=status
-        )
+        _allocated(place, claim, {"device": device})
 
 
-async def prepares(place: Place) -> None:
-    """kubelet asks for one claim after the other, and again until each is answered."""
-    async with _begun(place) as (preparation, _):
+def divided(place: Place) -> None:
+    """The scheduler has given each claim a part of one GPU, with the same time slice."""
+    place.devices("{uuid: GPU-0, model: T4}")
+    for claim, digit in zip(CLAIMS, "12", strict=True):
+        share = {"shareID": f"{digit * 8}-0000-4000-8000-000000000000", "consumedCapacity": {"shares": "1"}}
+        _allocated(place, claim, {"device": "gpu-0", **share}, _SHARING[1])
+
+
+def whole(place: Place) -> None:
+    """The scheduler has given each claim a GPU of its own."""
+    place.devices(*(f"{{uuid: {device.uuid}, model: T4}}" for device in _DEVICES))
+    for number, claim in enumerate(CLAIMS):
+        _allocated(place, claim, {"device": f"gpu-{number}"})
+
+
+async def prepares(place: Place, **offer: Any) -> None:
+    """kubelet asks for one claim after the other, and again until each is answered.
+
+    The API server is away at first: what an earlier agent noted is answered without it.
+    """
+    async with _begun(place, offer) as (preparation, _):
         await _prepare(place, preparation)
         await asyncio.Event().wait()
 
 
-async def prepares_without_the_api_server(place: Place) -> None:
-    """The same, while the API server is away: what an earlier agent noted is answered without it."""
-    noted = _noted(place)
-    async with _begun(place, AwayAtFirst(place.cluster)) as (preparation, _):
-        for claim in CLAIMS:
-            while isinstance(answer := (await preparation.prepare([claim]))[claim.uid], str):
-                if place.fuse.blown:
-                    raise KilledError
-                assert _AWAY in answer
-                assert claim.uid not in noted
-            if place.fuse.blown:
-                raise KilledError
-            for device in answer[0].devices:
-                place.answered[device.uuid] = "prepared"
-        await asyncio.Event().wait()
-
-
 async def _prepare(place: Place, preparation: ClaimPreparation) -> None:
+    noted = _noted(place)
     for claim in CLAIMS:
-        answer = (await preparation.prepare([claim]))[claim.uid]
-        if place.fuse.blown:  # killed in another loop, and so is this one
-            raise KilledError
-        assert not isinstance(answer, str), answer
+        while isinstance(answer := (await preparation.prepare([claim]))[claim.uid], str):
+            assert _AWAY in answer
+            assert claim.uid not in noted
+        _, names = answer
+        assert place.answered.setdefault(claim.uid, " ".join(names)) == " ".join(names)
         for device in answer[0].devices:
             place.answered[device.uuid] = "prepared"
+        place.note(f"after answering {claim.name}")
 
 
-async def gives_back(place: Place) -> None:
+async def gives_back(place: Place, **offer: Any) -> None:
     """The same, then kubelet takes the claims back, whose objects are gone."""
-    async with _begun(place) as (preparation, board):
+    async with _begun(place, offer) as (preparation, board):
         if "over" not in place.answered:
             await _prepare(place, preparation)
-            place.answered["over"] = "yes"
+            place.answered = {"over": "yes"}
             for claim in CLAIMS:
                 place.cluster.remove(RESOURCE_CLAIM, claim.name, claim.namespace)
-        for number, claim in enumerate(CLAIMS):
-            place.answered[[key for key in place.answered if key[3] == "-"][number]] = "over"
-            answer = await preparation.unprepare([claim])
-            if place.fuse.blown:
-                raise KilledError
-            assert answer == {claim.uid: ""}
+            place.note("after the claims are deleted")
+        for claim in CLAIMS:
+            assert await preparation.unprepare([claim]) == {claim.uid: ""}
+            place.note(f"after giving back {claim.name}")
         assert not board.holds.value.holds, "nothing is left in the ledger"
         place.answered["done"] = "yes"
         await asyncio.Event().wait()
 
 
-def _specs(place: Place) -> list[Path]:
-    return sorted((place.root / "var/run/cdi").glob("*claim_*"))
+def _specs(place: Place) -> list[str]:
+    """The claims that have specs; also a file that was to become one."""
+    names = sorted(file.name for file in (place.root / "var/run/cdi").glob("*claim_*"))
+    return [name.removeprefix("k8s.gpu.nvidia.com-claim_").removesuffix(".json") for name in names]
 
 
 def _noted(place: Place) -> list[str]:
@@ -211,25 +217,29 @@ def _noted(place: Place) -> list[str]:
     return [row["claim"][2] for row in json.loads(content)["claims"]] if content else []
 
 
-def made(place: Place) -> str:
-    seen = _noted(place), len(_specs(place)), len(place.answered), place.made()
-    return "" if seen == (["uid-a", "uid-b"], 2, 2, ["1g.5gb", "3g.20gb"]) else f"claims: {seen}"
+def _answered(place: Place) -> list[str]:
+    return sorted(key for key in place.answered if key.startswith("uid"))
 
 
-def unmade(place: Place) -> str:
-    seen = _noted(place), len(_specs(place)), "done" in place.answered, place.made()
-    return "" if seen == ([], 0, True, []) else f"claims: {seen}"
+_BOTH: Final = ["uid-a", "uid-b"]
+_NOTHING_SHARED: Final[tuple[Any, ...]] = ([], {}, {})
 
 
-def prepared(place: Place) -> str:
-    seen = _noted(place), len(_specs(place)), len(place.answered), *_shared(place)
-    right = (["uid-a", "uid-b"], 2, 2, [daemon_name("uid-a", 0)], {"GPU-0": 3}, {"GPU-1": 3})
-    return "" if seen == right else f"claims: {seen}"
+def stands(*shared: Any, made: Sequence[str] = ()) -> Callable[[Place], str]:
+    """What is wrong until both claims are answered, and devices are shared and made like that."""
+
+    def wrong(place: Place) -> str:
+        seen = _noted(place), _specs(place), _answered(place), _shared(place), place.made()
+        right = _BOTH, _BOTH, _BOTH, shared or _NOTHING_SHARED, [*made]
+        return "" if seen == right else f"claims: {seen}"
+
+    return wrong
 
 
 def given_back(place: Place) -> str:
-    seen = _noted(place), len(_specs(place)), "done" in place.answered, *_shared(place)
-    return "" if seen == ([], 0, True, [], {}, {}) else f"claims: {seen}"
+    """What is wrong until nothing is left of the claims."""
+    seen = _noted(place), _specs(place), "done" in place.answered, _shared(place), place.made()
+    return "" if seen == ([], [], True, _NOTHING_SHARED, []) else f"claims: {seen}"
 
 
 def _shared(place: Place) -> tuple[list[str], dict[str, int], dict[str, int]]:
@@ -243,14 +253,9 @@ def _shared(place: Place) -> tuple[list[str], dict[str, int], dict[str, int]]:
     )
 
 
-async def publishes_once_the_api_server_answers(place: Place) -> None:
-    """The same, while the API server is away when the agent starts."""
-    await publishes(place, AwayAtFirst(place.cluster))
-
-
-async def publishes(place: Place, cluster: Any = None) -> None:
-    """Has slices say how many devices `place.answered` has."""
-    context = context_of("n", cluster or place.cluster, place.clock, FolderCheckpoints(place.root))
+async def publishes(place: Place) -> None:
+    """Has slices say how many devices `place.answered` has, once the API server answers."""
+    context = context_of("n", AwayAtFirst(place.cluster), place.clock, FolderCheckpoints(place.root))
     board = NodeBoard.blank(place.clock)
     board.node.publish(Node(metadata=ObjectMeta(name="n", uid="uid-n")))
     publisher = SlicePublisher(context, board, lambda: None)
@@ -288,36 +293,58 @@ def shows(count: int) -> Any:
     return lambda place: place.answered.update(devices=str(count))
 
 
+_SHARED: Final = ([daemon_name("uid-a", 0)], {"GPU-0": 3}, {"GPU-1": 3})
+_PARTS: Final[dict[str, Any]] = {"partitioned": True}
+_SHARES: Final[dict[str, Any]] = {"claim_shares": "4"}
+
 CLAIM_SCENES: Final = (
     Scene(
-        "claims prepared",
-        (SaveCheckpoint, AddRow, WriteSpec, SetComputeMode, SetTimeSlice, StartDaemon),
-        *(claimed, prepared),
+        "claims of whole GPUs prepared",
+        (SaveCheckpoint, AddRow, WriteSpec),
+        *(whole, stands()),
         life=prepares,
     ),
     Scene(
-        "claims prepared, the API server away at each start",
-        (SaveCheckpoint,),
-        *(claimed, prepared),
-        life=prepares_without_the_api_server,
+        "claims of whole GPUs given back",
+        (SaveCheckpoint, RemoveSpec),
+        *(whole, given_back),
+        life=gives_back,
     ),
     Scene(
-        "claims given back",
+        "claims by MPS and by time slices prepared",
+        (SaveCheckpoint, AddRow, WriteSpec, SetComputeMode, SetTimeSlice, StartDaemon),
+        *(claimed, stands(*_SHARED)),
+        life=prepares,
+    ),
+    Scene(
+        "claims by MPS and by time slices given back",
         (SaveCheckpoint, RemoveSpec, SetComputeMode, SetTimeSlice, StopDaemon),
         *(claimed, given_back),
         life=gives_back,
     ),
     Scene(
+        "claims of parts of a GPU prepared",
+        (SaveCheckpoint, AddRow, WriteSpec, SetTimeSlice),
+        *(divided, stands([], {}, {"GPU-0": 3})),
+        life=partial(prepares, **_SHARES),
+    ),
+    Scene(
+        "claims of parts of a GPU given back",
+        (SaveCheckpoint, RemoveSpec, SetTimeSlice),
+        *(divided, given_back),
+        life=partial(gives_back, **_SHARES),
+    ),
+    Scene(
         "MIG devices made for claims",
         (CreateGpuInstance, CreateComputeInstance, SaveCheckpoint, WriteSpec),
-        *(partitioned, made),
-        life=prepares,
+        *(partitioned, stands(made=("1g.5gb", "3g.20gb"))),
+        life=partial(prepares, **_PARTS),
     ),
     Scene(
         "MIG devices of claims removed",
         (DestroyComputeInstance, DestroyGpuInstance, SaveCheckpoint, RemoveSpec),
-        *(partitioned, unmade),
-        life=gives_back,
+        *(partitioned, given_back),
+        life=partial(gives_back, **_PARTS),
     ),
     Scene(
         "slices published",
@@ -330,13 +357,5 @@ CLAIM_SCENES: Final = (
             (published(3), shows(0)),
         ),
         life=publishes,
-    ),
-    Scene(
-        "slices published, the API server away at each start",
-        (CreateSlice,),
-        with_node,
-        published(64, 36),
-        ((published(1), shows(100)),),
-        life=publishes_once_the_api_server_answers,
     ),
 )

@@ -18,6 +18,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -94,9 +95,7 @@ class FolderCheckpoints:
 
     def _load(self, name: str) -> bytes | None:
         with self._lock:
-            for unfinished in self._folder.glob(f".{name}.*"):  # its writer was killed
-                with suppress(OSError):
-                    unfinished.unlink()
+            remove_unfinished(self._folder / name)
             return _load(self._folder / name)
 
     def _load_added(self, name: str) -> tuple[bytes, ...]:
@@ -216,6 +215,13 @@ def write_atomic(file: Path, content: bytes, *, mode: int = 0o600, lasting: bool
         if temporary:
             Path(temporary).unlink(missing_ok=True)
         raise HardwareError(file_problem("cannot be written", file, error)) from None
+
+
+def remove_unfinished(file: Path) -> None:
+    """Remove what writers of the file left that were killed. Nobody else may be writing it."""
+    for unfinished in file.parent.glob(f".{escape(file.name)}.*"):
+        with suppress(OSError):
+            unfinished.unlink()
 
 
 def file_problem(action: str, file: Path, error: OSError) -> Problem:

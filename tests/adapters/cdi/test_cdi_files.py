@@ -308,3 +308,13 @@ async def test_the_stamp_follows_the_drivers_files_and_the_specs(root: Path, tmp
     await cdi.remove(name)
     stamps.append(await cdi.stamp())
     assert len(set(stamps)) == len(stamps)
+
+
+async def test_what_a_killed_writer_left_goes_with_the_next_writing_or_removal(tmp_path: Path) -> None:
+    cdi, folder = FolderCdi(tmp_path), tmp_path / "var/run/cdi"
+    await cdi.write("b.json", b"{}")
+    for last in (cdi.write("a.json", b"{}"), cdi.remove("a.json")):
+        (folder / ".a.json.x1y2z3w4").write_bytes(b"{")
+        (folder / ".b.json.x1y2z3w4").write_bytes(b"{")
+        await last
+        assert {file.name for file in folder.iterdir()} - {"a.json"} == {"b.json", ".b.json.x1y2z3w4"}

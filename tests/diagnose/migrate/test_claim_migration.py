@@ -158,9 +158,9 @@ def test_what_labels_say_of_a_gpu_becomes_a_selector(spec: str, clauses: list[st
             terms("{key: nvidia.com/gpu.product, operator: DoesNotExist}"), "stays with", id="no product"
         ),
         pytest.param(
-            terms("{key: nvidia.com/gpu.product, operator: In, values: [Tesla-T4-SHARED]}"),
-            "nvidia.com/gpu.product (In) stays with the node's labels",
-            id="a shared product",
+            terms("{key: nvidia.com/gpu.product, operator: NotIn, values: [Tesla-T4-SHARED]}"),
+            "nvidia.com/gpu.product (NotIn) stays with the node's labels",
+            id="no shared product",
         ),
         pytest.param(
             terms("{key: nvidia.com/gpu.product, operator: In, values: [Tesla-T4]}")
@@ -206,6 +206,90 @@ def test_what_cannot_be_claimed_stays_as_it_is(resources: str, why: str) -> None
     assert refusal is not None
     assert why in refusal.message
     assert text.text == text.sheet.text
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        pytest.param(
+            "nodeSelector: {nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB-MIG-1g.5gb}",
+            "by nvidia.com/gpu.product, a MIG device; ask for nvidia.com/mig-1g.5gb",
+            id="MIG devices under the name of GPUs",
+        ),
+        pytest.param(
+            terms("{key: nvidia.com/gpu.product, operator: In, values: [Tesla-T4, Tesla-T4-SHARED]}"),
+            "by nvidia.com/gpu.product, a share of a GPU",
+            id="a shared product",
+        ),
+        pytest.param(
+            "nodeSelector: {nvidia.com/gpu.sharing-strategy: time-slicing}",
+            "by nvidia.com/gpu.sharing-strategy, a share of a GPU",
+            id="a way of sharing",
+        ),
+    ],
+)
+def test_a_part_of_a_gpu_under_the_name_of_whole_ones_becomes_no_claim_of_a_whole_one(
+    spec: str, why: str
+) -> None:
+    text = pod(spec)
+    refusal = only(text).refusal
+    assert refusal is not None
+    assert why in refusal.message
+    assert not only(text).changes
+
+
+def test_a_kind_without_pods_spec_of_its_own_is_not_said_to_ask_for_nothing() -> None:
+    text = migrated(
+        """\
+        apiVersion: serving.kserve.io/v1beta1
+        kind: InferenceService
+        metadata: {name: llm}
+        spec:
+          predictor:
+            model:
+              modelFormat: {name: huggingface}
+              resources: {limits: {nvidia.com/gpu: "1"}}
+        """
+    )
+    refusal = only(text).refusal
+    assert refusal is not None
+    assert "nvidia.com/gpu is asked for in spec.predictor.model.resources, which is no pod's spec" in (
+        refusal.message
+    )
+
+
+def test_a_zero_asks_for_nothing_and_stays() -> None:
+    text = migrated(
+        """\
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: a}
+        spec:
+          containers:
+          - name: gpu
+            resources: {limits: {nvidia.com/gpu: 1, nvidia.com/mig-1g.5gb: 0}}
+          - name: none
+            resources:
+              limits: {nvidia.com/gpu: "0"}
+        """
+    )
+    assert [request.to_json() for request in only(text).requests] == [
+        {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+    ]
+    first, other = yaml.load(text.text.split("---\n")[-1], yaml.CSafeLoader)["spec"]["containers"]
+    assert first["resources"] == {"claims": [{"name": "gpu"}], "limits": {"nvidia.com/mig-1g.5gb": 0}}
+    assert other["resources"] == {"limits": {"nvidia.com/gpu": "0"}}
+
+
+def test_the_memory_that_a_nodes_label_says_is_not_that_of_its_mig_devices() -> None:
+    spec = terms(
+        "{key: nvidia.com/gpu.memory, operator: Gt, values: ['40000']}",
+        "{key: nvidia.com/gpu.family, operator: In, values: [ampere]}",
+    )
+    migration = only(pod(spec, "{limits: {nvidia.com/mig-1g.5gb: 1}}"))
+    assert "the requirement on nvidia.com/gpu.memory (Gt) stays with the node's labels" in migration.notes
+    assert [text for text in migration.class_selectors if "memory" in text] == []
+    assert any("'Ampere'" in text for text in migration.class_selectors)
 
 
 def test_a_mig_resource_becomes_a_profile() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.adapters.cdi.driver_files import PROGRAM_FOLDERS, find_driver_files, is_program, words_in
-from tonnage.adapters.checkpoints import file_problem, write_atomic
+from tonnage.adapters.checkpoints import file_problem, remove_unfinished, write_atomic
 from tonnage.adapters.host_paths import HostPaths, open_to_others
 from tonnage.adapters.vendors.driver_root import LIBRARY_FOLDERS
 from tonnage.model.devices.cdi import LATER_HOOKS, DriverFiles, SpecFile
@@ -68,11 +68,19 @@ class FolderCdi:
         return await asyncio.to_thread(read_spec, self._specs / name)
 
     async def write(self, name: str, content: bytes) -> None:
-        await asyncio.to_thread(write_atomic, self._specs / name, content, mode=0o644)
+        await asyncio.to_thread(self._write, name, content)
+
+    def _write(self, name: str, content: bytes) -> None:
+        remove_unfinished(self._specs / name)
+        write_atomic(self._specs / name, content, mode=0o644)
 
     async def remove(self, name: str) -> None:
+        await asyncio.to_thread(self._remove, name)
+
+    def _remove(self, name: str) -> None:
+        remove_unfinished(self._specs / name)
         try:
-            await asyncio.to_thread((self._specs / name).unlink, missing_ok=True)
+            (self._specs / name).unlink(missing_ok=True)
         except OSError as error:
             raise HardwareError(file_problem("cannot be removed", self._specs / name, error)) from None
 

@@ -12,18 +12,27 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final
 
-from tonnage.diagnose.lint.manifest_objects import ManifestObject, PodSite, mapping, mappings, pods_of
+from tonnage.diagnose.lint.manifest_objects import (
+    ManifestObject,
+    PodSite,
+    mapping,
+    mappings,
+    pods_of,
+    resources_of,
+)
 from tonnage.diagnose.migrate.label_selectors import (
     CONVERTIBLE,
     IS_MIG,
     IS_WHOLE,
+    MEMORY_LABEL,
     MIG_DEVICES,
     OF_DRIVER,
     WHOLE_GPUS,
     clause_of,
+    part_of_gpu,
 )
 from tonnage.diagnose.migrate.text_changes import LAST, DocumentChange, changed, without_empty_parents
-from tonnage.documents.yaml.reader import Path
+from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.devices.claims import DRIVER
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.selectors import Requirement
@@ -139,6 +148,8 @@ class _Draft:
     """A migration as it is made."""
 
     site: PodSite
+    divided: bool = False
+    """MIG devices are asked for, which have less memory than a node's label says."""
     clauses: list[str] = field(default_factory=list)
     added: list[DocumentChange] = field(default_factory=list)
     removed: list[Path] = field(default_factory=list)
@@ -147,7 +158,10 @@ class _Draft:
 
 
 def claim_migrations(manifest: ManifestObject, products: Iterable[str]) -> Iterator[ClaimMigration]:
-    """One for each pod of an object that asks for GPUs. `products` are names that drivers say."""
+    """One for each pod of an object that asks for GPUs, and for what asks for some elsewhere.
+
+    `products` are names that drivers say.
+    """
     names = tuple(products)
     sites = [site for site in pods_of(manifest) if any(_amounts(spec) for _, spec in site.containers())]
     for number, site in enumerate(sites):
@@ -156,6 +170,11 @@ def claim_migrations(manifest: ManifestObject, products: Iterable[str]) -> Itera
             other = f"{migration.template}-{number + 1}"
             migration = replace(migration, template=other, changes=tuple(_renamed(migration, other)))
         yield migration
+    for path, resources in resources_of(manifest):
+        for name in _amounts({"resources": resources}):
+            message = f"{name} is asked for in {field_path(path)}, which is no pod's spec, and only that can have claims"
+            refusal = ResourceNotClaimable(subject=manifest.subject, message=message, resource=name)
+            yield ClaimMigration(PodSite(manifest, path, {}, {}), refusal=refusal)
 
 
 def _renamed(migration: ClaimMigration, name: str) -> Iterator[DocumentChange]:
@@ -170,9 +189,9 @@ def _renamed(migration: ClaimMigration, name: str) -> Iterator[DocumentChange]:
 
 def _migrated(site: PodSite, products: Sequence[str]) -> ClaimMigration:
     resources = {name for _, container in site.containers() for name in _amounts(container)}
-    if refusal := _unclaimable(site, resources):
+    if refusal := _unclaimable(site, resources) or _part_meant(site, resources):
         return ClaimMigration(site, refusal=refusal)
-    draft = _Draft(site)
+    draft = _Draft(site, divided=resources != {GPU})
     _labels(draft, products)
     device_class = _class_name(draft.clauses) if draft.clauses else ""
     claim = _free_name(
@@ -212,14 +231,14 @@ def _classed(
 
 
 def _amounts(container: JsonObject) -> dict[str, JsonValue]:
-    """What a container asks of accelerators, limits before requests."""
+    """What a container asks of accelerators, limits before requests; nothing by a 0, as charts write it."""
     resources = mapping(container.get("resources"))
     amounts: dict[str, JsonValue] = {}
     for section in _SECTIONS:
         for name, amount in mapping(resources.get(section)).items():
             if name.startswith(("nvidia.com/", *_OTHER_VENDORS)):
                 amounts.setdefault(name, amount)
-    return amounts
+    return {name: amount for name, amount in amounts.items() if str(amount) != "0"}
 
 
 def _unclaimable(site: PodSite, resources: set[str]) -> MigrationReason | None:
@@ -237,11 +256,27 @@ def _unclaimable(site: PodSite, resources: set[str]) -> MigrationReason | None:
     return None
 
 
+def _part_meant(site: PodSite, resources: set[str]) -> MigrationReason | None:
+    """Why the resource of whole GPUs is none on the nodes that are asked for."""
+    selector = mapping(site.spec.get("nodeSelector")).items()
+    required = [Requirement(key, "In", (str(value),)) for key, value in selector]
+    required += [each for _, term in mappings(_at(site.spec, _TERMS)) for _, each in _requirements(term)]
+    for requirement in required if GPU in resources else ():
+        profile = part_of_gpu(requirement)
+        if profile is None:
+            continue
+        what = f"a MIG device; ask for {_MIG}{profile.replace('+me', '.me')}" if profile else ""
+        share = "a share of a GPU, which a claim cannot ask for in numbers"
+        message = f"{GPU} is here, by {requirement.key}, {what or share}"
+        return ResourceNotClaimable(subject=site.manifest.subject, message=message, resource=GPU)
+    return None
+
+
 def _labels(draft: _Draft, products: Sequence[str]) -> None:
     """Move what labels say of GPUs into clauses."""
     spec, path = draft.site.spec, draft.site.path
     for key, value in mapping(spec.get("nodeSelector")).items():
-        clause = clause_of(Requirement(key, "In", (str(value),)), products)
+        clause = _clause(draft, Requirement(key, "In", (str(value),)), products)
         if clause is None:
             _note_kept(draft, key, str(value))
         else:
@@ -251,7 +286,7 @@ def _labels(draft: _Draft, products: Sequence[str]) -> None:
     if len(terms) == 1:
         index, term = terms[0]
         for place, requirement in _requirements(term):
-            clause = clause_of(requirement, products)
+            clause = _clause(draft, requirement, products)
             if clause is None:
                 _note_kept(draft, requirement.key, requirement.operator)
                 continue
@@ -268,12 +303,18 @@ def _labels(draft: _Draft, products: Sequence[str]) -> None:
     draft.clauses[:] = dict.fromkeys(clause for clause in draft.clauses if clause)
 
 
+def _clause(draft: _Draft, requirement: Requirement, products: Sequence[str]) -> str | None:
+    """As `clause_of`: of what the pod asks for."""
+    of_whole_gpus = draft.divided and requirement.key == MEMORY_LABEL
+    return None if of_whole_gpus else clause_of(requirement, products)
+
+
 def _several_terms(draft: _Draft, terms: list[JsonObject], products: Sequence[str]) -> None:
     """Terms of which one must hold: they are moved together, or not at all."""
     ways: list[str] = []
     keys = {requirement.key for term in terms for _, requirement in _requirements(term)}
     for term in terms:
-        clauses = [clause_of(requirement, products) for _, requirement in _requirements(term)]
+        clauses = [_clause(draft, requirement, products) for _, requirement in _requirements(term)]
         if term.get("matchFields") or not clauses or None in clauses or not any(clauses):
             if keys & CONVERTIBLE:
                 draft.notes.append("the node affinity stays: of its terms, some say more than what a GPU is")

@@ -27,7 +27,9 @@ CONVERTIBLE: Final = frozenset({PRODUCT_LABEL, MEMORY_LABEL, _FAMILY_LABEL, *_CO
 """Labels that say something of each GPU."""
 _NUMBER: Final = re.compile(r"[0-9]{1,15}")
 _SHARED: Final = "-SHARED"
-_MIG: Final = re.compile(r"-MIG-[0-9]g\.")
+_MIG: Final = re.compile(r"-MIG-([0-9]g\.[0-9a-z.+]+)")
+_STRATEGY_LABEL: Final = "nvidia.com/gpu.sharing-strategy"
+_STRATEGIES: Final = frozenset({"time-slicing", "mps"})
 _ATTRIBUTES: Final = f"device.attributes['{DRIVER}']"
 _MEMORY: Final = f"device.capacity['{DRIVER}'].memory"
 _COMPARISONS: Final = {"Gt": ">", "Lt": "<"}
@@ -66,6 +68,28 @@ def clause_of(requirement: Requirement, products: Iterable[str]) -> str | None:
     if operator in _COMPARISONS:
         return f"{number} {_COMPARISONS[operator]} {int(values[0])}"
     return _joined(operator, [f"{number} == {int(value)}" for value in values])
+
+
+def part_of_gpu(requirement: Requirement) -> str | None:
+    """What `nvidia.com/gpu` is on nodes that the requirement picks: a MIG profile, or empty for a share.
+
+    None: a whole GPU, as far as it says.
+
+    >>> part_of_gpu(Requirement("nvidia.com/gpu.product", "In", ("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb",)))
+    '1g.5gb'
+    >>> part_of_gpu(Requirement("nvidia.com/gpu.product", "In", ("Tesla-T4-SHARED",)))
+    ''
+    """
+    if requirement.operator != "In":
+        return None
+    if requirement.key == _STRATEGY_LABEL:
+        return "" if _STRATEGIES.intersection(requirement.values) else None
+    for value in requirement.values if requirement.key == PRODUCT_LABEL else ():
+        if value.endswith(_SHARED):
+            return ""
+        if match := _MIG.search(value):
+            return match[1]
+    return None
 
 
 def _product(operator: str, values: Sequence[str], products: Iterable[str]) -> str | None:

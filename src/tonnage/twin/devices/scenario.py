@@ -64,6 +64,7 @@ class ScenarioBackend:
         """The file as `events` knows it: a later scan must not hide from it what befell meanwhile."""
         self._reported: dict[str, tuple[int, ...]] | None = None
         """The errors of each device that are no news any more; None before the first scan."""
+        self._last_read: tuple[str, Hardware] | None = None
 
     async def scan(self) -> Inventory:
         if self._last_identity is None:
@@ -209,7 +210,9 @@ class ScenarioBackend:
             raise HardwareError(
                 Problem("the scenario's devices cannot be read", str(self._file), words_of(error))
             ) from None
-        return parse_document(text, Hardware, source=str(self._file))
+        if self._last_read is None or self._last_read[0] != text:
+            self._last_read = text, parse_document(text, Hardware, source=str(self._file))
+        return self._last_read[1]
 
 
 def inventory_of(hardware: Hardware, layouts: Mapping[str, ScenarioLayout]) -> Inventory:

@@ -56,6 +56,7 @@ class ScenarioLayouts:
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        self._configured: tuple[Hardware, dict[str, ScenarioLayout]] | None = None
 
     def bytes(self) -> bytes:
         """What was written last; empty for nothing."""
@@ -84,7 +85,9 @@ class ScenarioLayouts:
 
     def read(self, hardware: Hardware) -> dict[str, ScenarioLayout]:
         """The layout of every device that can be divided, unless its own in the file is impossible."""
-        return {**configured_layouts(hardware), **self.changed(hardware)}
+        if self._configured is None or self._configured[0] is not hardware:
+            self._configured = hardware, configured_layouts(hardware)
+        return {**self._configured[1], **self.changed(hardware)}
 
     def take(self, hardware: Hardware, step: MigStep) -> None:
         """Take the step. Raises HardwareError: a driver would refuse it."""
