@@ -6,9 +6,9 @@ from typing import Final
 
 from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.node_loop import NodeLoop
-from tonnage.controller.operator.node_pods import delete_pod, is_full, seen_pod, tell_nodes
+from tonnage.controller.operator.node_pods import NodePods, delete_pod
 from tonnage.decide.cluster.operate.claimed_devices import claim_template
-from tonnage.decide.cluster.operate.node_pod import node_pod, pod_name
+from tonnage.decide.cluster.operate.node_pod import node_pod
 from tonnage.decide.cluster.operate.operand_labels import has_gpu
 from tonnage.decide.cluster.operate.validation import (
     APP,
@@ -38,10 +38,13 @@ class ValidationLoop(NodeLoop):
 
     def __init__(self, context: ControllerContext, pods: Informer[Pod]) -> None:
         super().__init__(context)
-        self._pods = pods
-        tell_nodes(pods, APP, self._queue.add)
+        self._pods = NodePods(context, pods, APP, self._queue.add)
 
     async def _reconcile(self, name: str) -> float | None:
+        with self._pods.turn(name):
+            return await self._look(name)
+
+    async def _look(self, name: str) -> float | None:
         node, policy = self._nodes.get(name), self._policy()
         if not self._context.operand_image or node is None:
             return None
@@ -53,12 +56,12 @@ class ValidationLoop(NodeLoop):
         if not _is_wanted(operated, policy) or operated.report is None:
             return None
         self._context.counters.turned("validations")
-        pod = seen_pod(self._pods.get(pod_name(APP, name), self._context.operator_namespace))
+        pod = self._pods.seen(name)
         last = operated.report.validation
         step = validation_step(operated, last, pod, self._context.clock.now())
         if step.make_pod:
-            if is_full(self._pods, APP):
-                return _SOON_S
+            if not self._pods.has_place(name):
+                return _AGAIN_S
             step = await self._try(operated, policy, step)
         await self._tell(node, last, step.validation)
         if step.delete_pod and pod is not None:
@@ -76,7 +79,7 @@ class ValidationLoop(NodeLoop):
             if plan.template:
                 template = claim_template(policy, namespace)
                 await context.performer.perform(ApplyObject.of(template))
-            await context.performer.perform(ApplyObject.of(body))
+            await self._pods.make(node.name, body)
         except ApiError as error:
             refused = StageResult(
                 NodeStage.WORKLOAD, Outcome.SKIPPED, f"the pod was refused: {error.message}"
