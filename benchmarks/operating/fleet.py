@@ -86,7 +86,8 @@ async def _figures(
     course: Course,
 ) -> dict[str, list[float]]:
     await fleet.nodes.synced()
-    arguments = ["--cluster-metrics-interval", f"{course.cluster_metrics_s:g}"] if course.cluster_metrics_s else []
+    metrics_s = course.cluster_metrics_s
+    arguments = ["--cluster-metrics-interval", f"{metrics_s:g}"] if metrics_s else []
     async with controller(plane.kubeconfig, *arguments) as process, _progress(fleet, plane, process):
         figures = await _to_ready(fleet, policies, process, api, course.at_rest)
         if not course.at_rest:

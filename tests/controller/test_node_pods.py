@@ -9,7 +9,7 @@ from controller.test_operator import OPTIONS, Bench, bench
 from tonnage.controller.counters import ControllerCounters
 from tonnage.controller.operator.node_pods import MOST_PODS
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
-from tonnage.wire.kinds import NODE, POD, PRIORITY_CLASS
+from tonnage.wire.kinds import NODE, NODE_GPU_STATUS, POD, PRIORITY_CLASS
 from tonnage.wire.objects import Pod
 
 __all__ = ["bench"]
@@ -124,3 +124,34 @@ async def test_what_a_probe_says_and_the_labels_that_follow_are_one_write(bench:
     [patch] = counting.patches
     assert patch["metadata"]["labels"][PRESENT] == "true"
     assert patch["metadata"]["annotations"]["tonnage.dev/probed-boot"] == "boot 1"
+
+
+async def test_a_node_that_has_passed_is_left_alone_until_its_agent_falls_silent(bench: Bench) -> None:
+    gpu = {"name": "nvidia.com/gpu", "devices": 1, "replicas": 1, "capacity": 1, "allocatable": 1}
+    resources = [{**gpu, "allocated": 0}]
+    await bench.api.create(PRIORITY_CLASS, {"metadata": {"name": "tonnage-validation"}, "value": -1})
+    await bench.node("a")
+    await bench.report("a", resources=resources)
+    await bench.policy()
+    counters = ControllerCounters()
+    bench.start(OPERANDS, counters=counters)
+    await bench.clock.advance(1)
+    [pod] = await _pods(bench)
+    await _end(bench, pod)
+    await bench.clock.advance(120)
+    before = counters.turns["validations"]
+    for _ in range(10):
+        await bench.report("a", resources=resources)
+        await bench.clock.advance(60)
+    assert counters.turns["validations"] == before
+    await bench.clock.advance(300)
+    driver = await _stage(bench, "driver")
+    assert (driver["outcome"], "silent" in driver["message"]) == ("failed", True)
+    await bench.report("a", resources=resources)
+    await bench.clock.advance(2)
+    assert (await _stage(bench, "driver"))["outcome"] == "passed"
+
+
+async def _stage(bench: Bench, name: str) -> dict[str, Any]:
+    status: Any = (await bench.api.get(NODE_GPU_STATUS, "a")).status
+    return next(stage for stage in status["validation"]["stages"] if stage["stage"] == name)

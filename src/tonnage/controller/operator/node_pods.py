@@ -20,7 +20,7 @@ MOST_PODS: Final = 50
 """Of one app at one time: more would fill the scheduler's queue."""
 
 
-class NodePods:
+class PodPlaces:
     """The pods of one app, as many at one time as may be: a node that finds no place is called to the next.
 
     `look` is called with a node whose pod changed, or for which there is a place by now.
@@ -52,7 +52,7 @@ class NodePods:
             self._called.discard(node)
             self._call()
 
-    def seen(self, node: str) -> SeenPod | None:
+    def pod_of(self, node: str) -> SeenPod | None:
         """The node's pod, as the copy has it."""
         return seen_pod(self._pods.get(pod_name(self._app, node), self._context.operator_namespace))
 

@@ -7,7 +7,7 @@ from typing import Final
 from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.node_labels import devices_in, is_divided
 from tonnage.controller.operator.node_loop import NodeLoop
-from tonnage.controller.operator.node_pods import NodePods, delete_pod
+from tonnage.controller.operator.node_pods import PodPlaces, delete_pod
 from tonnage.decide.cluster.operate.node_metadata import with_consequences
 from tonnage.decide.cluster.operate.node_pod import node_pod
 from tonnage.decide.cluster.operate.probe import PROBE, PROBED_BOOT, probe_step
@@ -24,7 +24,7 @@ class ProbeLoop(NodeLoop):
 
     def __init__(self, context: ControllerContext, pods: Informer[Pod]) -> None:
         super().__init__(context)
-        self._pods = NodePods(context, pods, PROBE.app, self._queue.add)
+        self._pods = PodPlaces(context, pods, PROBE.app, self._queue.add)
 
     async def _reconcile(self, name: str) -> float | None:
         with self._pods.turn(name):
@@ -36,7 +36,7 @@ class ProbeLoop(NodeLoop):
         if not context.operand_image or node is None or policy is None:
             return None
         context.counters.turned("probes")
-        pod = self._pods.seen(name)
+        pod = self._pods.pod_of(name)
         boot = node.metadata.annotations.get(PROBED_BOOT, "")
         report = self._reports.get(name)
         operated = operated_node_from(node, report)

@@ -96,8 +96,8 @@ class DaemonSetController:
 
     def _placements_of(self, daemon_set: DaemonSet) -> Placements:
         key, uid = key_of(daemon_set), daemon_set.metadata.uid
-        known, placements = self._placements.get(key, ("", None))
-        if placements is None or (known, placements.generation) != (uid, daemon_set.metadata.generation):
+        owner, placements = self._placements.get(key, ("", None))
+        if placements is None or (owner, placements.generation) != (uid, daemon_set.metadata.generation):
             placements = Placements(daemon_set)
             self._placements[key] = uid, placements
         return placements

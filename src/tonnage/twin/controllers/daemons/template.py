@@ -58,20 +58,20 @@ class Placements:
         self.generation = daemon_set.metadata.generation
         self._spec = template_spec(daemon_set)
         self._tolerations = tolerations_of(self._spec)
-        self._known: dict[str, tuple[Node, DaemonPlacement]] = {}
+        self._judged: dict[str, tuple[Node, DaemonPlacement]] = {}
 
     def on_all(self, nodes: Iterable[Node]) -> dict[str, DaemonPlacement]:
         """What `on` says of each of all nodes that there are."""
         fits = {node.metadata.name: (node, self.on(node)) for node in nodes}
-        self._known = fits
+        self._judged = fits
         return {name: fit for name, (_, fit) in fits.items()}
 
     def on(self, node: Node) -> DaemonPlacement:
         """What the node's name, labels and taints say; resources are the scheduler's business."""
-        known = self._known.get(node.metadata.name)
-        if known is None or known[0] is not node:
-            known = self._known[node.metadata.name] = node, self._judge(node)
-        return known[1]
+        judged = self._judged.get(node.metadata.name)
+        if judged is None or judged[0] is not node:
+            judged = self._judged[node.metadata.name] = node, self._judge(node)
+        return judged[1]
 
     def _judge(self, node: Node) -> DaemonPlacement:
         spec, name = self._spec, node.metadata.name
