@@ -10,7 +10,7 @@ import os
 import sys
 from functools import partial
 
-from benchmarks.operating.fleet import Plane, measure
+from benchmarks.operating.fleet import Course, PlaneMaker, measure
 from benchmarks.operating.planes import genuine_plane, twin_plane
 from benchmarks.table import print_figures
 from tonnage.cli.locations.binaries import find_binaries
@@ -23,16 +23,18 @@ def main() -> int:
     parser.add_argument("--at-rest", action="store_true", help="the nodes are labelled and validated already")
     parser.add_argument("--genuine", action="store_true", help="also on a genuine control plane")
     parser.add_argument("--only-genuine", action="store_true", help="not on the twin")
+    parser.add_argument("--rest", type=float, default=120.0, metavar="SECONDS", help="how long it is at rest")
+    parser.add_argument(
+        "--cluster-metrics", type=float, default=0.0, metavar="SECONDS", help="metrics of the cluster, too"
+    )
     options = parser.parse_args()
-    sides: dict[str, Plane] = {} if options.only_genuine else {"twin": twin_plane}
+    course = Course(options.nodes, options.at_rest, options.rest, options.cluster_metrics)
+    sides: dict[str, PlaneMaker] = {} if options.only_genuine else {"twin": twin_plane}
     if options.genuine or options.only_genuine:
         folder = find_binaries(os.environ).folder
         sides["genuine"] = partial(genuine_plane, folder)
     return print_figures(
-        {
-            side: partial(measure, side, plane, options.nodes, options.at_rest)
-            for side, plane in sides.items()
-        },
+        {side: partial(measure, side, plane, course) for side, plane in sides.items()},
         [],
         rounds=1,
     )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from time import process_time
 from typing import Any, Final
 
-from benchmarks.operating.planes import Controller, controller, install
+from benchmarks.operating.planes import Controller, Plane, controller, install
 from benchmarks.operating.pretended_nodes import NAMESPACE, PretendedNodes, policy_body
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.kubernetes.client import connect
@@ -24,35 +27,47 @@ from tonnage.wire.kinds import NAMESPACE as NAMESPACE_KIND
 from tonnage.wire.nvidia import ClusterPolicy
 from tonnage.wire.objects import Node
 
-Plane = Callable[[bool, int], AbstractContextManager[Path]]
+
+@dataclass(frozen=True)
+class Course:
+    """What is measured; `at_rest`: nodes that the controller has left labelled and validated already."""
+
+    nodes: int
+    at_rest: bool
+    rest_s: float
+    cluster_metrics_s: float
+    """How often the controller works out metrics of the cluster; 0: it does not."""
+
+
+PlaneMaker = Callable[[bool, int], AbstractContextManager[Plane]]
 LABEL: Final = "nvidia.com/gpu.deploy.device-plugin"
 _MANAGER_RATE: Final = 20.0
 """Requests a second of each of the controller manager's loops (--kube-api-qps); the scheduler binds 50."""
-_REST_S: Final = 120.0
 _PATIENCE_S: Final = 900.0
 _PODS_S: Final = 60.0
+_PROGRESS_S: Final = 10.0
 _CHANGES: Final = 5
 """As many nodes as a condition names."""
 _THOUSAND: Final = 1_000
 
 
-def measure(side: str, plane: Plane, nodes: int, at_rest: bool, _rounds: int) -> dict[str, list[float]]:
+def measure(side: str, make: PlaneMaker, course: Course, _rounds: int) -> dict[str, list[float]]:
     """The figures of one side; the units are in the names."""
-    with plane(not at_rest, nodes if at_rest else 0) as kubeconfig:
-        return asyncio.run(_measured(side, kubeconfig, nodes, at_rest))
+    with make(not course.at_rest, course.nodes if course.at_rest else 0) as plane:
+        return asyncio.run(_measured(side, plane, course))
 
 
-async def _measured(side: str, kubeconfig: Path, count: int, at_rest: bool) -> dict[str, list[float]]:
-    async with connect(kubeconfig, program="benchmark") as api:
-        fleet = PretendedNodes(api, SystemClock(), count)
+async def _measured(side: str, plane: Plane, course: Course) -> dict[str, list[float]]:
+    async with connect(plane.kubeconfig, program="benchmark") as api:
+        fleet = PretendedNodes(api, SystemClock(), course.nodes)
         if await or_none(api.get(NAMESPACE_KIND, NAMESPACE)) is None:
             await install(api)
-            await fleet.make(at_rest=at_rest)
+            await fleet.make(at_rest=course.at_rest)
         else:
             fleet.found()
         policies: Informer[ClusterPolicy] = Informer(api, CLUSTER_POLICY, SystemClock())
         pretending = asyncio.gather(fleet.run(), fleet.beat(), policies.run())
-        measuring = asyncio.create_task(_figures(fleet, policies, api, kubeconfig, at_rest))
+        measuring = asyncio.create_task(_figures(fleet, policies, api, plane, course))
         await asyncio.wait((pretending, measuring), return_when=asyncio.FIRST_COMPLETED)
         if not measuring.done():
             measuring.cancel()
@@ -60,26 +75,51 @@ async def _measured(side: str, kubeconfig: Path, count: int, at_rest: bool) -> d
             pretending.result()
         pretending.cancel()
         await asyncio.gather(pretending, return_exceptions=True)
-    return {f"{side}, {count} nodes: {name}": values for name, values in measuring.result().items()}
+    return {f"{side}, {course.nodes} nodes: {name}": values for name, values in measuring.result().items()}
 
 
 async def _figures(
     fleet: PretendedNodes,
     policies: Informer[ClusterPolicy],
     api: KubernetesApi,
-    kubeconfig: Path,
-    at_rest: bool,
+    plane: Plane,
+    course: Course,
 ) -> dict[str, list[float]]:
     await fleet.nodes.synced()
-    async with controller(kubeconfig) as process:
-        figures = await _to_ready(fleet, policies, process, api, at_rest)
-        if not at_rest:
+    metrics_s = course.cluster_metrics_s
+    arguments = ["--cluster-metrics-interval", f"{metrics_s:g}"] if metrics_s else []
+    async with controller(plane.kubeconfig, *arguments) as process, _progress(fleet, plane, process):
+        figures = await _to_ready(fleet, policies, process, api, course.at_rest)
+        if not course.at_rest:
             figures |= await _operands(fleet)
-        figures |= await _resting(fleet, process)
+        figures |= await _resting(fleet, process, course.rest_s)
         figures |= await _one_change(fleet, policies, api)
         now, most = process.memory_mb()
     wanted = 150 if fleet.count <= _THOUSAND else 500
     return figures | {f"controller's memory, MB (wanted: under {wanted})": [now], "  at its peak": [most]}
+
+
+@asynccontextmanager
+async def _progress(fleet: PretendedNodes, plane: Plane, process: Controller) -> AsyncIterator[None]:
+    """A line on standard error now and then: a fleet that never gets ready says how far it came."""
+
+    async def tell() -> None:
+        began = time.monotonic()
+        while True:
+            await asyncio.sleep(_PROGRESS_S)
+            counts = ", ".join(f"{count} {what}" for what, count in fleet.done.items())
+            used = {"controller": process.cpu_s(), "control plane": plane.cpu_s(), "nodes": process_time()}
+            cores = ", ".join(f"{who} {used_s:.0f}" for who, used_s in used.items())
+            took, load = time.monotonic() - began, os.getloadavg()[0]
+            line = f"  {took:.0f} s: {counts}; seconds of a core: {cores}; load {load:.1f}"
+            print(line, file=sys.stderr, flush=True)
+
+    telling = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
 
 
 async def _to_ready(
@@ -92,14 +132,17 @@ async def _to_ready(
     began = time.monotonic()
     await api.create(CLUSTER_POLICY, policy_body())
     async with asyncio.timeout(_PATIENCE_S):
-        await fleet.nodes.wait_for(lambda copy: sum(map(_labelled, copy)) == fleet.count)
+        await fleet.nodes.wait_for(lambda _copy: fleet.done["labelled"] == fleet.count)
         labelled = time.monotonic()
         await policies.wait_for(lambda copy: any(_says_ready(p, fleet.count) for p in copy))
     ready = time.monotonic()
+    asked = await process.requests()
     figures = {
         "policy to the last node's labels, s": [labelled - began],
         "policy to all nodes Ready, s": [ready - began],
         "  the controller meanwhile: processor, s": [process.cpu_s()],
+        "  its requests a node": [asked.total() / fleet.count],
+        **{f"    {what}": [n / fleet.count] for what, n in asked.most_common() if n >= fleet.count / 10},
     }
     if not at_rest:
         figures["last NodeGPUStatus to all nodes Ready, s (wanted: under 60)"] = [
@@ -131,12 +174,12 @@ async def _operands(fleet: PretendedNodes) -> dict[str, list[float]]:
     }
 
 
-async def _resting(fleet: PretendedNodes, process: Controller) -> dict[str, list[float]]:
+async def _resting(fleet: PretendedNodes, process: Controller, rest_s: float) -> dict[str, list[float]]:
     requests, busy = await process.requests(), process.cpu_s()
     beats, began = fleet.done["heartbeats"], time.monotonic()
-    await asyncio.sleep(_REST_S)
+    await asyncio.sleep(rest_s)
     minutes = (time.monotonic() - began) / 60
-    asked = await process.requests() - requests
+    asked = (await process.requests() - requests).total()
     return {
         "at rest: controller's requests a minute and node (wanted: under 1)": [asked / minutes / fleet.count],
         "  agents' heartbeats a minute and node": [

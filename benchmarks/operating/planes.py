@@ -12,9 +12,10 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,12 +32,25 @@ from tonnage.wire.kinds import NAMESPACE as NAMESPACE_KIND
 from tonnage.wire.kinds import PRIORITY_CLASS as PRIORITY_CLASS_KIND
 
 _COMES_UP_S: Final = 300.0
-_REQUESTS: Final = re.compile(rb"^tonnage_controller_api_requests_total\{.*\} ([0-9.]+)$", re.MULTILINE)
+_REQUESTS: Final = re.compile(r"^tonnage_controller_api_requests_total\{(.*)\} ([0-9.]+)$", re.MULTILINE)
+_VALUES: Final = re.compile(r'(\w+)="([^"]*)"')
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A control plane that serves: how it is reached, and its processes."""
+
+    kubeconfig: Path
+    pids: tuple[int, ...]
+
+    def cpu_s(self) -> float:
+        """What its processes have used of a core."""
+        return sum(map(cpu_s, self.pids))
 
 
 @contextmanager
-def twin_plane(loops: bool, at_rest: int) -> Iterator[Path]:
-    """The kubeconfig of a twin with nodes `at_rest`; without `loops` nobody makes pods for DaemonSets."""
+def twin_plane(loops: bool, at_rest: int) -> Iterator[Plane]:
+    """A twin with nodes `at_rest`; without `loops` nobody makes pods for DaemonSets."""
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     kubeconfig = folder / "kubeconfig"
     command = [sys.executable, "-m", "benchmarks.operating.twin_plane", str(kubeconfig)]
@@ -47,7 +61,7 @@ def twin_plane(loops: bool, at_rest: int) -> Iterator[Path]:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise TimeoutError("the twin did not come up")
             time.sleep(0.05)
-        yield kubeconfig
+        yield Plane(kubeconfig, (process.pid,))
     finally:
         process.terminate()
         process.wait(timeout=30)
@@ -55,14 +69,14 @@ def twin_plane(loops: bool, at_rest: int) -> Iterator[Path]:
 
 
 @contextmanager
-def genuine_plane(binaries: Path, loops: bool, _at_rest: int) -> Iterator[Path]:
-    """The kubeconfig of etcd, API server and, with `loops`, the two others, at their default rates."""
+def genuine_plane(binaries: Path, loops: bool, _at_rest: int) -> Iterator[Plane]:
+    """Etcd, API server and, with `loops`, the two others, at their default rates."""
     with served_plane(binaries, "TaintNodesByCondition") as (plane, kubeconfig):
         # Nobody sends the nodes' heartbeats, so nobody may miss them.
         if loops:
             left_out = "-node-lifecycle-controller,-taint-eviction-controller"
             plane.run_loops(of_manager=[f"--controllers=*,{left_out}"])
-        yield kubeconfig
+        yield Plane(kubeconfig, tuple(plane.pids.values()))
 
 
 async def install(api: KubernetesApi) -> None:
@@ -94,16 +108,20 @@ class Controller:
 
     process: subprocess.Popen[bytes]
     address: str
-    cpu: dict[str, float] = field(default_factory=dict)
 
-    def page(self) -> bytes:
+    def page(self) -> str:
         with urllib.request.urlopen(f"http://{self.address}/metrics", timeout=30) as answer:
             content: bytes = answer.read()
-        return content
+        return content.decode()
 
-    async def requests(self) -> float:
-        """How many the API server has answered."""
-        return sum(map(float, _REQUESTS.findall(await asyncio.to_thread(self.page))))
+    async def requests(self) -> Counter[str]:
+        """How many the API server has answered, by verb, resource and status."""
+        page = await asyncio.to_thread(self.page)
+        counts: Counter[str] = Counter()
+        for labels, count in _REQUESTS.findall(page):
+            of = dict(_VALUES.findall(labels))
+            counts[f"{of['verb']} {of['resource']} {of['code']}"] += int(float(count))
+        return counts
 
     def memory_mb(self) -> tuple[float, float]:
         """Now and at most."""
@@ -113,17 +131,22 @@ class Controller:
         return now, most
 
     def cpu_s(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.process.pid)
+
+
+def cpu_s(pid: int) -> float:
+    """What a process has used of a core since it was started."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @asynccontextmanager
-async def controller(kubeconfig: Path) -> AsyncIterator[Controller]:
+async def controller(kubeconfig: Path, *arguments: str) -> AsyncIterator[Controller]:
     """`tonnage controller` as its Deployment runs it; ready when this begins."""
     with closing(socket.create_server(("127.0.0.1", 0))) as probe:
         address = f"127.0.0.1:{probe.getsockname()[1]}"
     command = [TONNAGE, "controller", "--metrics-address", address, "--identity", "bench"]
-    command += ["--operand-image", "registry.example.com/tonnage:1", "--evict-rejected-pods"]
+    command += ["--operand-image", "registry.example.com/tonnage:1", "--evict-rejected-pods", *arguments]
     process = subprocess.Popen(  # noqa: ASYNC220 - once
         command, env=os.environ | {"KUBECONFIG": str(kubeconfig)}, stderr=subprocess.DEVNULL
     )

@@ -223,7 +223,9 @@ class PretendedNodes:
 
     def found(self) -> None:
         """The nodes are there and at rest: somebody else has made them."""
-        self._seen |= {("reported", f"gpu-{number}") for number in range(self.count)}
+        names = [f"gpu-{number}" for number in range(self.count)]
+        self._seen |= {(what, name) for what in ("labelled", "reported") for name in names}
+        self.done.update(labelled=self.count, reported=self.count)
 
     async def _publish(self, number: int, status: dict[str, Any]) -> None:
         name = f"gpu-{number}"

@@ -33,6 +33,8 @@ class Api(LocalKubernetes):
         self.refuse_binding: list[ApiError] = []
         self.mute_at_binding = False
         self.mute_at_eviction = False
+        self.slow_bindings: dict[str, asyncio.Event] = {}
+        """By the pod's name: what its binding waits for."""
         self.heard = asyncio.Event()
         self.heard.set()
 
@@ -41,6 +43,8 @@ class Api(LocalKubernetes):
     ) -> JsonObject:
         if self.refuse_binding:
             raise self.refuse_binding.pop()
+        if name in self.slow_bindings:
+            await self.slow_bindings[name].wait()
         answer = await super().create_subresource(kind, name, subresource, body, namespace=namespace)
         target: Any = body["target"]
         self.bindings.append((name, target["name"]))

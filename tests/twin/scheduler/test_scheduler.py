@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -179,6 +180,22 @@ async def test_two_pods_never_get_the_same_gpu_before_the_watch_shows_the_first(
         api.heard.set()
         await clock.advance(30)
         assert api.bindings == [("one", "a")]
+
+
+async def test_a_binding_that_takes_long_holds_up_no_other_pod_and_its_device_is_taken(
+    api: Api, clock: VirtualClock
+) -> None:
+    await api.node("a", gpus=2)
+    for name in ("first", "second", "third"):
+        await api.pod(name)
+    api.slow_bindings["first"] = asyncio.Event()
+    async with running(api, clock):
+        assert api.bindings == [("second", "a")]
+        [refused] = await api.events("FailedScheduling")
+        assert refused[1] == "third"
+        api.slow_bindings["first"].set()
+        await clock.settle()
+        assert api.bindings == [("second", "a"), ("first", "a")]
 
 
 async def test_the_more_important_pod_goes_first(api: Api, clock: VirtualClock) -> None:

@@ -14,7 +14,7 @@ class NodeLabelLoop(NodeLoop):
     """Looks at a node when it or the number of its devices changes, and at all when a policy does."""
 
     def __init__(self, context: ControllerContext) -> None:
-        super().__init__(context, lambda before, after: _devices(before) != _devices(after))
+        super().__init__(context, lambda before, after: devices_in(before) != devices_in(after))
 
     async def _reconcile(self, name: str) -> float | None:
         self._context.counters.turned("node-labels")
@@ -25,8 +25,8 @@ class NodeLabelLoop(NodeLoop):
         report = self._reports.get(name)
         metadata = metadata_changes(
             *(node.metadata.labels, node.metadata.annotations, policy),
-            devices=_devices(report),
-            divided=_is_divided(report),
+            devices=devices_in(report),
+            divided=is_divided(report),
         )
         if metadata:
             # With the version that was judged: what a user wrote since then is looked at first.
@@ -35,14 +35,14 @@ class NodeLabelLoop(NodeLoop):
         return None
 
 
-def _is_divided(report: NodeGPUStatus | None) -> bool:
+def is_divided(report: NodeGPUStatus | None) -> bool:
     """Whether a GPU is in MIG mode, or nobody knows."""
     if report is None or not report.status:
         return True
     return any(device.get("migEnabled") for device in mappings(report.status, "devices"))
 
 
-def _devices(report: NodeGPUStatus | None) -> int | None:
+def devices_in(report: NodeGPUStatus | None) -> int | None:
     """How many devices an agent reports; None: it has not."""
     if report is None or not report.status:
         return None

@@ -18,7 +18,7 @@ from tonnage.wire.kinds import CLUSTER_POLICY, NODE, NODE_GPU_STATUS
 from tonnage.wire.nvidia import ClusterPolicy
 from tonnage.wire.objects import NodeGPUStatus
 
-_WORKERS: Final = 4
+_WORKERS: Final = 8
 ReportDifference = Callable[[NodeGPUStatus | None, NodeGPUStatus | None], bool]
 
 

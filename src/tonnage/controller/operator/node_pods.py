@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from tonnage.controller.context import ControllerContext
-from tonnage.decide.cluster.operate.node_pod import OF_NODE, SeenPod
+from tonnage.decide.cluster.operate.node_pod import OF_NODE, SeenPod, pod_name
 from tonnage.loop.informer import Delta, Informer
 from tonnage.loop.refusals import passing_over
-from tonnage.model.actions.cluster import DeleteObject
+from tonnage.model.actions.cluster import ApplyObject, DeleteObject
+from tonnage.model.json import JsonObject
 from tonnage.reading.object_parts import moment
 from tonnage.wire.kinds import POD
 from tonnage.wire.objects import Pod
@@ -18,20 +20,76 @@ MOST_PODS: Final = 50
 """Of one app at one time: more would fill the scheduler's queue."""
 
 
-def tell_nodes(pods: Informer[Pod], app: str, changed: Callable[[str], None]) -> None:
-    """Have `changed` called with the node whose pod of that app changed."""
+class PodPlaces:
+    """The pods of one app, as many at one time as may be: a node that finds no place is called to the next.
 
-    def on_change(change: Delta[Pod]) -> None:
+    `look` is called with a node whose pod changed, or for which there is a place by now.
+    """
+
+    def __init__(
+        self, context: ControllerContext, pods: Informer[Pod], app: str, look: Callable[[str], None]
+    ) -> None:
+        self._context = context
+        self._pods = pods
+        self._app = app
+        self._look = look
+        self._there: set[str] = set()
+        self._made: set[str] = set()
+        """Nodes whose pod the copy does not show yet."""
+        self._called: set[str] = set()
+        """Nodes that are to take a place."""
+        self._waiting: dict[str, None] = {}
+        pods.subscribe(self._pod_changed)
+
+    @contextmanager
+    def turn(self, node: str) -> Iterator[None]:
+        """While the node is looked at. A place that it was called to and does not take goes to the next."""
+        self._waiting.pop(node, None)
+        self._made.discard(node)
+        try:
+            yield
+        finally:
+            self._called.discard(node)
+            self._call()
+
+    def pod_of(self, node: str) -> SeenPod | None:
+        """The node's pod, as the copy has it."""
+        return seen_pod(self._pods.get(pod_name(self._app, node), self._context.operator_namespace))
+
+    def has_place(self, node: str) -> bool:
+        """Whether the node may make its pod now; else it is called later."""
+        if node in self._called or self._is_room():
+            return True
+        self._waiting[node] = None
+        return False
+
+    async def make(self, node: str, body: JsonObject) -> None:
+        """Make the node's pod. Raises ClusterError."""
+        if await self._context.performer.perform(ApplyObject.of(body)):
+            self._made.add(node)
+
+    def _is_room(self) -> bool:
+        return len(self._there) + len(self._made) + len(self._called) < MOST_PODS
+
+    def _call(self) -> None:
+        while self._waiting and self._is_room():
+            node = next(iter(self._waiting))
+            del self._waiting[node]
+            self._called.add(node)
+            self._look(node)
+
+    def _pod_changed(self, change: Delta[Pod]) -> None:
         pod = change.after or change.before
-        if pod is not None and pod.metadata.labels.get("app") == app:
-            changed(pod.metadata.annotations.get(OF_NODE, ""))
-
-    pods.subscribe(on_change)
-
-
-def is_full(pods: Iterable[Pod], app: str) -> bool:
-    """Whether as many pods of that app are there as may be."""
-    return sum(pod.metadata.labels.get("app") == app for pod in pods) >= MOST_PODS
+        if pod is None or pod.metadata.labels.get("app") != self._app:
+            return
+        node = pod.metadata.annotations.get(OF_NODE, "")
+        self._made.discard(node)
+        if change.after is not None:
+            self._there.add(pod.metadata.name)
+        else:
+            self._there.discard(pod.metadata.name)
+            self._call()
+        self._look(node)
 
 
 async def delete_pod(context: ControllerContext, pod: SeenPod) -> None:

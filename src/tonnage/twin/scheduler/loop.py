@@ -39,6 +39,8 @@ _SELECTING: Final[tuple[Kind[Any], ...]] = (
 )  # fmt: skip
 """Kinds that select pods, by which the scheduler spreads those that say nothing about it."""
 _BINDER: Final = "DefaultBinder"
+_BINDERS: Final = 16
+"""Bindings under way at one time: others use the server, too."""
 _CUTS_SHORT: Final = 33
 """The first minor release that ends a back-off early when no other pod is ready."""
 _LOG: Final = logging.getLogger(__name__)
@@ -75,6 +77,7 @@ class Scheduler:
         offered = gates_of(profile.minor, gates)
         self._claims = ClaimBinder(api, informers, offered, self._on_claim, self._on_devices)
         self._binding: asyncio.TaskGroup | None = None
+        self._binders = asyncio.Semaphore(_BINDERS)
         self._pods.subscribe(self._on_pod)
         self._nodes.subscribe(self._on_node)
 
@@ -182,7 +185,7 @@ class Scheduler:
         placed = self._cache.place(pod, self._surroundings)
         if placed is not None:
             self._queue.remove(key)
-            await self._bind_alone(pod, obj, placed)
+            await self._begin_to_bind(pod, obj, placed)
             return
         allocator = self._claims.allocator() if pod.claims else None
         view = self._cache.view(self._surroundings(volumes=bool(pod.volumes)), allocator)
@@ -197,11 +200,12 @@ class Scheduler:
             choices = self._volumes.choose(pod, node, view.snapshot) if pod.volumes else ()
             if choices is None:
                 await self._broke(pod, obj, "not enough volumes for its claims are left")
-            elif (choices or pod.claims) and self._binding is not None:
+            elif choices or pod.claims:
                 grants = self._claims.choose(pod, node, view)
+                assert self._binding is not None
                 self._binding.create_task(self._bind_with(choices, grants, pod, obj, decision.chosen))
             else:
-                await self._bind_alone(pod, obj, decision.chosen)
+                await self._begin_to_bind(pod, obj, decision.chosen)
             return
         await self._refuse(pod, obj, decision)
 
@@ -267,6 +271,13 @@ class Scheduler:
         except ClusterError as error:
             await self._claims.release(grants, pod)
             await self._broke(pod, obj, str(error))
+
+    async def _begin_to_bind(self, pod: Pod, obj: w.Pod, node: str) -> None:
+        """Have the pod bound while others are scheduled: a server that is busy answers late."""
+        assert self._binding is not None
+        await self._binders.acquire()
+        binding = self._binding.create_task(self._bind_alone(pod, obj, node))
+        binding.add_done_callback(lambda _binding: self._binders.release())
 
     async def _bind_alone(self, pod: Pod, obj: w.Pod, node: str) -> None:
         """Bind a pod for which nothing else has to be bound."""

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tonnage.model.json import JsonObject
+from tonnage.twin.controllers.daemons import daemon_set as daemon_set_module
 from tonnage.twin.controllers.daemons.daemon_set import DaemonSetController
-from tonnage.twin.controllers.daemons.plan import node_of, plan, status_of
-from tonnage.twin.controllers.daemons.template import DaemonPlacement, fit_of
+from tonnage.twin.controllers.daemons.plan import by_node, node_of, plan, status_of
+from tonnage.twin.controllers.daemons.template import DaemonPlacement, Placements
 from tonnage.wire.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
 from tonnage.wire.objects import (
     Condition,
@@ -101,7 +102,7 @@ _FITS = [
 @pytest.mark.parametrize(("daemon_set", "taints", "expected"), _FITS)
 def test_which_nodes_get_a_pod(daemon_set: DaemonSet, taints: list[Taint], expected: DaemonPlacement) -> None:
     node = Node(metadata=ObjectMeta(name="n", labels={"gpu": "a100"}), spec=NodeSpec(taints=taints))
-    assert fit_of(daemon_set, node) == expected
+    assert Placements(daemon_set).on(node) == expected
 
 
 @pytest.fixture
@@ -293,9 +294,9 @@ def test_an_update_and_an_old_pod_on_a_node_that_should_have_none(
 ) -> None:
     strategy: JsonObject = {"type": "RollingUpdate", "rollingUpdate": limits}
     daemon = DaemonSet(spec=WorkloadSpec(template={"spec": {"containers": []}}, update_strategy=strategy))
-    nodes = [_on("a"), _on("b", _taint("NoSchedule"))]
+    fits = Placements(daemon).on_all([_on("a"), _on("b", _taint("NoSchedule"))])
     pods = [_daemon_pod(name, name, "old", ready=name in ready) for name in ("a", "b")]
-    found = plan(daemon, nodes, pods, "new", datetime(2026, 1, 1, tzinfo=UTC))
+    found = plan(daemon, fits, by_node(pods), "new", datetime(2026, 1, 1, tzinfo=UTC))
     assert {pod.metadata.name for pod in found.delete} == deleted
 
 
@@ -303,12 +304,13 @@ def test_the_status_counts_the_older_of_two_pods_on_a_node() -> None:
     pods = [_daemon_pod("new", "a", "new", ready=False), _daemon_pod("old", "a", "old")]
     pods[0].metadata.creation_timestamp = "2026-01-01T00:00:01Z"
     daemon = DaemonSet(spec=WorkloadSpec(template={"spec": {"containers": []}}))
-    status, _ = status_of(daemon, [_on("a")], pods, "new", datetime(2026, 1, 1, tzinfo=UTC))
+    fits = Placements(daemon).on_all([_on("a")])
+    status, _ = status_of(daemon, fits, by_node(pods), "new", datetime(2026, 1, 1, tzinfo=UTC))
     assert (status.number_ready, status.updated_number_scheduled) == (1, 0)
     pods[0].status.conditions = [Condition(type="Ready", status="True")]
     pods[0].status.conditions[0].last_transition_time = "2026-01-01T00:00:00Z"
     daemon.spec.min_ready_seconds = 5
-    _, again_s = status_of(daemon, [_on("a")], pods, "new", datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC))
+    _, again_s = status_of(daemon, fits, by_node(pods), "new", datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC))
     assert again_s == 4, "the younger one is available by then, and the older one may go"
 
 
@@ -321,3 +323,28 @@ async def test_going_back_to_an_old_template_reuses_its_revision_with_a_new_numb
     revisions = await running.all(CONTROLLER_REVISION)
     assert sorted(revision.revision for revision in revisions) == [2, 3]
     assert {pod.spec.containers[0].image for pod in await running.pods()} == {"agent:1"}
+
+
+async def test_many_changes_of_a_large_set_are_looked_at_together(
+    running: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(120):
+        await running.node(f"many-{number}")
+        await running.api.patch(NODE, f"many-{number}", {"spec": {"taints": None}})
+    await running.apply(DAEMON_SET, "web", _body(running))
+    await running.go_on()
+    looks = 0
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return plan(*arguments)
+
+    monkeypatch.setattr(daemon_set_module, "plan", counted)
+    for pod in await running.pods():
+        await running.set_pod(pod, ready=False)
+        await running.clock.settle()
+    assert looks == 0
+    await running.clock.advance(1)
+    assert 0 < looks < 5
+    assert (await _daemon_set(running)).status.number_ready == 0

@@ -17,6 +17,7 @@ from tonnage.decide.cluster.operate.operand_labels import (
 from tonnage.decide.cluster.operate.probe import PROBED_BOOT
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.model.json import JsonObject
+from tonnage.model.json_access import mapping
 from tonnage.model.names import NVIDIA, VALIDATED
 from tonnage.model.operands import PARTS_OFF
 
@@ -43,6 +44,28 @@ def metadata_changes(
         key: value or None for key, value in values.items() if annotations.get(key, "") != value
     }
     return _metadata(dict(changes), notes)
+
+
+def with_consequences(
+    change: JsonObject,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    policy: GpuPolicy | None,
+    *,
+    devices: int | None,
+    divided: bool = True,
+) -> JsonObject:
+    """A change of the Node's metadata with what follows from it, as one write in place of two."""
+    labelled = _changed(labels, mapping(change, "labels"))
+    annotated = _changed(annotations, mapping(change, "annotations"))
+    more = metadata_changes(labelled, annotated, policy, devices=devices, divided=divided)
+    parts = ("labels", "annotations")
+    return {part: {**mapping(change, part), **mapping(more, part)} for part in parts}
+
+
+def _changed(values: Mapping[str, str], change: JsonObject) -> dict[str, str]:
+    merged = {**values, **change}
+    return {key: value for key, value in merged.items() if isinstance(value, str)}
 
 
 def _farewell(labels: Mapping[str, str], annotations: Mapping[str, str]) -> JsonObject:

@@ -18,8 +18,8 @@ from tonnage.model.kubernetes.well_known import CONTROLLER_REVISION_HASH
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.controllers.daemons.history import hash_of, history_of, revision_body, surplus
-from tonnage.twin.controllers.daemons.plan import Failed, node_of, plan, status_of
-from tonnage.twin.controllers.daemons.template import fit_of, pod_template
+from tonnage.twin.controllers.daemons.plan import Failed, by_node, node_of, plan, status_of
+from tonnage.twin.controllers.daemons.template import Placements, pod_template
 from tonnage.twin.controllers.label_selection import owner_selects
 from tonnage.twin.controllers.pod_templates import pod_from
 from tonnage.twin.controllers.replicas.status import status_patch
@@ -28,6 +28,8 @@ from tonnage.wire.objects import ControllerRevision, DaemonSet, Node, Pod
 
 _FAILURE_FIRST_S: Final = 1.0
 _FAILURE_LONGEST_S: Final = 900.0
+_PAUSE_OF_A_NODE_S: Final = 0.00025
+_NO_PAUSE_S: Final = 0.025
 
 
 class DaemonSetController:
@@ -44,7 +46,7 @@ class DaemonSetController:
         self._revisions = informers.of(CONTROLLER_REVISION)
         self._revisions.add_index("namespace", lambda revision: [revision.metadata.namespace])
         self._pods = informers.of(POD)
-        self._pods.add_index("namespace", lambda pod: [pod.metadata.namespace])
+        self._pods.add_index("controller", _controller)
         self._pods.add_index("node", lambda pod: [pod.spec.node_name])
         self._pods.subscribe(self._pod_changed)
         self._expected = Expectations(clock)
@@ -53,6 +55,9 @@ class DaemonSetController:
         self._own_revisions = Ownership(api, DAEMON_SET, CONTROLLER_REVISION, owner_selects)
         self._failures: dict[Key, dict[str, tuple[float, int]]] = {}
         """By DaemonSet and node: when a failed pod was last replaced, and how often in a row."""
+        self._placements: dict[Key, tuple[str, Placements]] = {}
+        """By DaemonSet, with its uid."""
+        self._sizes: dict[Key, int] = {}
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
@@ -71,24 +76,38 @@ class DaemonSetController:
         there = [controller_of(pod) for pod in self._pods.by_index("node", after.metadata.name)]
         owners = {owner.uid for owner in there if owner is not None}
         for daemon_set in self._daemons:
-            fit = fit_of(daemon_set, after)
+            fit = self._placements_of(daemon_set).on(after)
             if daemon_set.metadata.uid in owners:
                 changes = not fit.may_stay or daemon_set.status.number_misscheduled > 0
             else:
                 changes = fit.should_run
             if changes:
-                self._queue.add(key_of(daemon_set))
+                self._look_soon(key_of(daemon_set))
 
     def _pod_changed(self, delta: Delta[Pod]) -> None:
         self._expected.observe(delta)
         for key in self._own_pods.concerned(delta, self._daemons):
-            self._queue.add(key)
+            self._look_soon(key)
+
+    def _look_soon(self, key: Key) -> None:
+        """Together with the next changes where the set is large, and each look takes long."""
+        pause_s = self._sizes.get(key, 0) * _PAUSE_OF_A_NODE_S
+        self._queue.add_after(key, pause_s if pause_s > _NO_PAUSE_S else 0)
+
+    def _placements_of(self, daemon_set: DaemonSet) -> Placements:
+        key, uid = key_of(daemon_set), daemon_set.metadata.uid
+        owner, placements = self._placements.get(key, ("", None))
+        if placements is None or (owner, placements.generation) != (uid, daemon_set.metadata.generation):
+            placements = Placements(daemon_set)
+            self._placements[key] = uid, placements
+        return placements
 
     async def _reconcile(self, key: Key) -> float | None:
         namespace, name = key
         daemon_set = self._daemons.get(name, namespace)
         if daemon_set is None or daemon_set.metadata.deletion_timestamp is not None:
-            self._failures.pop(key, None)
+            for of_set in (self._failures, self._placements, self._sizes):
+                of_set.pop(key, None)
             return None
         if not self._expected.satisfied(key):
             return 30.0
@@ -101,14 +120,21 @@ class DaemonSetController:
                 "This daemon set is selecting all pods. A non-empty selector is required.",
             )
             return None
-        pods = await self._own_pods.settle(daemon_set, self._pods.by_index("namespace", namespace))
+        candidates = [
+            pod
+            for controller in (daemon_set.metadata.uid, f"{namespace}/")
+            for pod in self._pods.by_index("controller", controller)
+        ]
+        pods = await self._own_pods.settle(daemon_set, candidates)
+        self._sizes[key] = max(len(pods), len(self._nodes))
         revision = await self._keep_history(daemon_set, pods)
+        placed = by_node(pods)
         try:
-            waits = [await self._carry_out(key, daemon_set, pods, revision)]
+            waits = [await self._carry_out(key, daemon_set, placed, revision)]
         except ApiError:
-            await self._update_status(daemon_set, pods, revision)
+            await self._update_status(daemon_set, placed, revision)
             raise
-        waits.append(await self._update_status(daemon_set, pods, revision))
+        waits.append(await self._update_status(daemon_set, placed, revision))
         return min((wait for wait in waits if wait is not None), default=None)
 
     async def _keep_history(self, daemon_set: DaemonSet, pods: list[Pod]) -> str:
@@ -147,9 +173,10 @@ class DaemonSetController:
         raise ApiError(409, "Conflict", f"controllerrevisions.apps {name!r} belongs to another template")
 
     async def _carry_out(
-        self, key: Key, daemon_set: DaemonSet, pods: list[Pod], revision: str
+        self, key: Key, daemon_set: DaemonSet, placed: dict[str, list[Pod]], revision: str
     ) -> float | None:
-        planned = plan(daemon_set, self._nodes, pods, revision, self._clock.now())
+        fits = self._placements_of(daemon_set).on_all(self._nodes)
+        planned = plan(daemon_set, fits, placed, revision, self._clock.now())
         waits = [await self._replace_failed(key, daemon_set, failed) for failed in planned.failed]
         for pod in planned.delete:
             await self._control.delete(daemon_set, pod)
@@ -180,9 +207,18 @@ class DaemonSetController:
         await self._control.delete(daemon_set, failed.pod)
         return None
 
-    async def _update_status(self, daemon_set: DaemonSet, pods: list[Pod], revision: str) -> float | None:
-        status, again_s = status_of(daemon_set, self._nodes, pods, revision, self._clock.now())
+    async def _update_status(
+        self, daemon_set: DaemonSet, placed: dict[str, list[Pod]], revision: str
+    ) -> float | None:
+        fits = self._placements_of(daemon_set).on_all(self._nodes)
+        status, again_s = status_of(daemon_set, fits, placed, revision, self._clock.now())
         patch = status_patch(daemon_set.status, status)
         if patch is not None:
             await merge_status(self._api, DAEMON_SET, daemon_set, patch)
         return again_s
+
+
+def _controller(pod: Pod) -> list[str]:
+    """The uid of the pod's controller; of one that has none its namespace, whose DaemonSets may adopt it."""
+    controller = controller_of(pod)
+    return [f"{pod.metadata.namespace}/" if controller is None else controller.uid]

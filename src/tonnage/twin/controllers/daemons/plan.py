@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tonnage.model.kubernetes.well_known import CONTROLLER_REVISION_HASH
-from tonnage.twin.controllers.daemons.template import DaemonPlacement, fit_of
+from tonnage.twin.controllers.daemons.template import DaemonPlacement
 from tonnage.twin.controllers.deployments.replica_sets import int_or_percent
 from tonnage.twin.controllers.pod_state import available_in_s, is_ready
-from tonnage.wire.objects import DaemonSet, Node, Pod, WorkloadStatus
+from tonnage.wire.objects import DaemonSet, Pod, WorkloadStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +50,28 @@ def node_of(pod: Pod) -> str:
 def by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     """Pods by node: those that are on it first, the oldest of them first."""
     nodes: dict[str, list[Pod]] = {}
-    for pod in sorted(
-        pods, key=lambda p: (not p.spec.node_name, p.metadata.creation_timestamp or "", p.metadata.name)
-    ):
+    for pod in pods:
         nodes.setdefault(node_of(pod), []).append(pod)
+    for there in nodes.values():
+        if len(there) > 1:
+            there.sort(
+                key=lambda p: (not p.spec.node_name, p.metadata.creation_timestamp or "", p.metadata.name)
+            )
     return nodes
 
 
 def plan(
-    daemon_set: DaemonSet, nodes: Iterable[Node], pods: Iterable[Pod], revision: str, now: datetime
+    daemon_set: DaemonSet,
+    fits: Mapping[str, DaemonPlacement],
+    placed: Mapping[str, list[Pod]],
+    revision: str,
+    now: datetime,
 ) -> DaemonPlan:
     """One step: a pod on every node that should have one, none elsewhere, and the update's share.
 
-    `revision` is the value of the label `controller-revision-hash` that pods of the present template carry.
+    `placed` are its pods `by_node`. `revision` is the value of the label `controller-revision-hash` that pods
+    of the present template carry.
     """
-    placed = by_node(pods)
-    fits = {node.metadata.name: fit_of(daemon_set, node) for node in nodes}
     steps = [
         _on_node_step(daemon_set, name, fit, placed.get(name, []), revision) for name, fit in fits.items()
     ]
@@ -152,6 +158,8 @@ def _update(
     nothing = DaemonPlan((), (), ())
     if daemon_set.spec.update_strategy.get("type") == "OnDelete":
         return nothing
+    if all(is_updated(pod, revision) for there in placed.values() for pod in there):
+        return nothing
     running = [name for name, fit in fits.items() if fit.should_run]
     surge = _limit(daemon_set, "maxSurge", len(running))
     unavailable = _limit(daemon_set, "maxUnavailable", len(running))
@@ -232,10 +240,13 @@ def _surging(nodes: Mapping[str, _OnNode], running: Collection[str], surge: int)
 
 
 def status_of(
-    daemon_set: DaemonSet, nodes: Iterable[Node], pods: Iterable[Pod], revision: str, now: datetime
+    daemon_set: DaemonSet,
+    fits: Mapping[str, DaemonPlacement],
+    placed: Mapping[str, list[Pod]],
+    revision: str,
+    now: datetime,
 ) -> tuple[WorkloadStatus, float | None]:
     """The status, and the seconds until a pod becomes available by time alone (None: none will)."""
-    placed = by_node(pods)
     status = WorkloadStatus(
         observed_generation=daemon_set.metadata.generation,
         collision_count=daemon_set.status.collision_count,
@@ -243,9 +254,9 @@ def status_of(
     )
     coming: list[float] = []
     least_s = daemon_set.spec.min_ready_seconds
-    for node in nodes:
-        there = placed.get(node.metadata.name, [])
-        if not fit_of(daemon_set, node).should_run:
+    for name, fit in fits.items():
+        there = placed.get(name, [])
+        if not fit.should_run:
             status.number_misscheduled += bool(there)
             continue
         status.desired_number_scheduled += 1

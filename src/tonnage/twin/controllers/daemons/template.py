@@ -5,6 +5,7 @@ Source: k8s.io/kubernetes/pkg/controller/daemon (v1.35).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,17 +51,37 @@ def tolerations_of(spec: PodSpec) -> list[Toleration]:
     return [*spec.tolerations, *added]
 
 
-def fit_of(daemon_set: DaemonSet, node: Node) -> DaemonPlacement:
-    """What the node's name, labels and taints say; resources are the scheduler's business."""
-    spec = template_spec(daemon_set)
-    if spec.node_name and spec.node_name != node.metadata.name:
-        return DaemonPlacement(False, False)
-    if not node_matches(node.metadata.name, node.metadata.labels, spec.node_selector, spec.affinity):
-        return DaemonPlacement(False, False)
-    tolerations = tolerations_of(spec)
-    if untolerated(node.spec.taints, tolerations, ("NoExecute",)):
-        return DaemonPlacement(False, False)
-    return DaemonPlacement(not untolerated(node.spec.taints, tolerations, ("NoSchedule",)), True)
+class Placements:
+    """Where the pods of a DaemonSet may be. A node is judged again once it has changed."""
+
+    def __init__(self, daemon_set: DaemonSet) -> None:
+        self.generation = daemon_set.metadata.generation
+        self._spec = template_spec(daemon_set)
+        self._tolerations = tolerations_of(self._spec)
+        self._judged: dict[str, tuple[Node, DaemonPlacement]] = {}
+
+    def on_all(self, nodes: Iterable[Node]) -> dict[str, DaemonPlacement]:
+        """What `on` says of each of all nodes that there are."""
+        fits = {node.metadata.name: (node, self.on(node)) for node in nodes}
+        self._judged = fits
+        return {name: fit for name, (_, fit) in fits.items()}
+
+    def on(self, node: Node) -> DaemonPlacement:
+        """What the node's name, labels and taints say; resources are the scheduler's business."""
+        judged = self._judged.get(node.metadata.name)
+        if judged is None or judged[0] is not node:
+            judged = self._judged[node.metadata.name] = node, self._judge(node)
+        return judged[1]
+
+    def _judge(self, node: Node) -> DaemonPlacement:
+        spec, name = self._spec, node.metadata.name
+        if spec.node_name and spec.node_name != name:
+            return DaemonPlacement(False, False)
+        if not node_matches(name, node.metadata.labels, spec.node_selector, spec.affinity):
+            return DaemonPlacement(False, False)
+        if untolerated(node.spec.taints, self._tolerations, ("NoExecute",)):
+            return DaemonPlacement(False, False)
+        return DaemonPlacement(not untolerated(node.spec.taints, self._tolerations, ("NoSchedule",)), True)
 
 
 def template_spec(daemon_set: DaemonSet) -> PodSpec:
