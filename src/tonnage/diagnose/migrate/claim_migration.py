@@ -172,7 +172,8 @@ def claim_migrations(manifest: ManifestObject, products: Iterable[str]) -> Itera
         yield migration
     for path, resources in resources_of(manifest):
         for name in _amounts({"resources": resources}):
-            message = f"{name} is asked for in {field_path(path)}, which is no pod's spec, and only that can have claims"
+            place = f"{field_path(path)}, which is no pod's spec, and only that can have claims"
+            message = f"{name} is asked for in {place}"
             refusal = ResourceNotClaimable(subject=manifest.subject, message=message, resource=name)
             yield ClaimMigration(PodSite(manifest, path, {}, {}), refusal=refusal)
 
