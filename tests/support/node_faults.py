@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 from support.sick_node import (
     PLUGINS,
@@ -58,6 +59,22 @@ def former_name(node: SickNode) -> None:
 def kub_2_driver(node: SickNode) -> None:
     """The driver gave up one of those on the bus."""
     node.inventory = inventory_of(UUIDS[0])
+
+
+def fabric_not_set_up(node: SickNode) -> None:
+    """The board's NVSwitches wait for Fabric Manager."""
+    _fabric(node, "in progress")
+
+
+def fabric_complete(node: SickNode) -> None:
+    """Fabric Manager has set them up."""
+    _fabric(node, "completed")
+
+
+def _fabric(node: SickNode, state: str) -> None:
+    assert node.inventory is not None
+    devices = tuple(replace(device, fabric=state) for device in node.inventory.devices)
+    node.inventory = replace(node.inventory, devices=devices)
 
 
 def passed_through(node: SickNode) -> None:

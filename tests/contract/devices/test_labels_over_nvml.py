@@ -14,19 +14,24 @@ from tonnage.adapters.machine import MachineFiles
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.decide.node.labels.gpu import gpu_labels
 from tonnage.decide.node.share import share
+from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.node.plugin_settings import MigStrategy
 
 CLUSTER = "5c7a0f1e-8d3b-4a52-9a53-0d0f6f2b7c11"
 
 
-async def labels(driver: Driver, config: PluginConfig) -> dict[str, str]:
+async def scanned(driver: Driver) -> Inventory:
     backend = NvmlBackend(SystemClock(), root=driver.root, driver_root=driver.root)
     with fresh_bindings():
         try:
-            inventory = await backend.scan()
+            return await backend.scan()
         finally:
             await backend.close()
+
+
+async def labels(driver: Driver, config: PluginConfig) -> dict[str, str]:
+    inventory = await scanned(driver)
     machine = await MachineFiles(driver.root).read("/sys/class/dmi/id/product_name")
     return gpu_labels(inventory, config, share(inventory, config), machine)
 
@@ -58,16 +63,24 @@ async def test_a_divided_gpu_beside_a_whole_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "clique"),
+    ("facts", "clique", "state"),
     [
-        ({"fabric_state": 3, "fabric_cluster": CLUSTER, "fabric_clique": 7}, f"{CLUSTER}.7"),
-        ({"fabric_state": 2, "fabric_cluster": CLUSTER, "fabric_clique": 7}, None),
-        ({"fabric_state": 3, "fabric_cluster": CLUSTER, "fabric_clique": 7, "fabric_status": 999}, None),
-        ({"fabric_state": 3, "fabric_clique": 7}, None),
+        ({"fabric_state": 3, "fabric_cluster": CLUSTER, "fabric_clique": 7}, f"{CLUSTER}.7", "completed"),
+        ({"fabric_state": 2, "fabric_cluster": CLUSTER, "fabric_clique": 7}, None, "in progress"),
+        ({"fabric_state": 1}, None, "not started"),
+        (
+            {"fabric_state": 3, "fabric_cluster": CLUSTER, "fabric_clique": 7, "fabric_status": 999},
+            *(None, "failed"),
+        ),
+        ({"fabric_state": 3, "fabric_clique": 7}, None, "completed"),
+        ({}, None, ""),
     ],
-    ids=["a complete fabric", "one in progress", "one that failed", "one without a cluster"],
+    ids=["complete", "in progress", "not begun", "failed", "without a cluster", "no NVSwitches"],
 )
-async def test_the_clique_of_a_rack(tmp_path: Path, facts: dict[str, int | str], clique: str | None) -> None:
+async def test_the_fabric_of_a_board(
+    tmp_path: Path, facts: dict[str, int | str], clique: str | None, state: str
+) -> None:
     driver = Driver(tmp_path, DriverState((FakeGpu(0, "B200"),)))
     driver.change(0, **facts)
     assert (await labels(driver, PluginConfig())).get("nvidia.com/gpu.clique") == clique
+    assert [device.fabric for device in (await scanned(driver)).devices] == [state]

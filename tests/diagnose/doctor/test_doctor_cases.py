@@ -25,6 +25,8 @@ from support.node_faults import (
     drv_5,
     drv_5_owner,
     evicted,
+    fabric_complete,
+    fabric_not_set_up,
     former_name,
     handler_in_a_drop_in,
     host_process,
@@ -61,6 +63,7 @@ from tonnage.model.layer import NodeLayer
 from tonnage.model.node.facts import ClusterFacts, KubeletFacts, NodeFacts, PluginFacts
 from tonnage.model.reasons.messages.node_symptoms import DeviceUnregistered, ImageNeedsNewerDriver
 from tonnage.model.reasons.node.driver import (
+    FabricNotReady,
     GpuNotDriven,
     KernelHeadersMissing,
     NextKernelWithoutDriver,
@@ -134,6 +137,13 @@ CASES: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str, str]] = {
         NodeLayer.DRIVER,
         "2 GPUs are on the bus, the driver shows 1",
         "dmesg",
+    ),
+    "a board with NVSwitches": (
+        fabric_not_set_up,
+        FabricNotReady,
+        NodeLayer.DRIVER,
+        "the NVLink fabric is not set up for GPUs 0, 1: in progress",
+        "systemctl status nvidia-fabricmanager",
     ),
     "KUB-4": (
         kub_4,
@@ -293,6 +303,7 @@ NEAR_MISSES: dict[str, tuple[Sicken, type[NodeReason]]] = {
     "KUB-2: all are allocatable": (all_allocatable, DevicesNotAllocatable),
     "KUB-2: a former name lingers": (former_name, DevicesNotAllocatable),
     "KUB-2: a virtual machine has one": (passed_through, GpuNotDriven),
+    "a board with NVSwitches: they are set up": (fabric_complete, FabricNotReady),
     "KUB-4: refused for another reason": (evicted, PodRefusedByPlugin),
     "KUB-5: kubelet has just started": (kubelet_just_started, DeviceUnregistered),
     "RUN-2: CDI needs no toolkit": (cdi_alone, NoInjectionPath),

@@ -267,6 +267,7 @@ _AGENT_DEVICE: Final[Rules] = {
     "pciBusID": FieldMark.SCALAR,
     "numaNode": FieldMark.SCALAR,
     "clique": FieldMark.SCALAR,
+    "fabric": FieldMark.SCALAR,
     "links": FieldMark.WHOLE,
     "migEnabled": FieldMark.SCALAR,
     "migDevices": {

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from tonnage.model.devices.inventory import Device, GpuProcess, MigDevice
+from tonnage.model.devices.inventory import FABRIC_COMPLETE, Device, GpuProcess, MigDevice
 
 T = TypeVar("T")
 
@@ -58,6 +58,7 @@ def read_device(nvml: ModuleType, index: int, root: Path) -> tuple[Device, tuple
     bus_id: str = pci.busId if pci is not None else ""
     mode = optional(nvml, lambda: nvml.nvmlDeviceGetMigMode(handle))
     migs, problems = _read_migs(nvml, handle) if mode is not None and mode[0] else ((), ())
+    clique, fabric = optional(nvml, lambda: _fabric(nvml, handle)) or ("", "")
     return Device(
         uuid=uuid,
         index=index,
@@ -69,7 +70,8 @@ def read_device(nvml: ModuleType, index: int, root: Path) -> tuple[Device, tuple
         numa_node=_numa_node(root, bus_id),
         mig_enabled=bool(mode[0]) if mode is not None else None,
         migs=migs,
-        clique=optional(nvml, lambda: _clique(nvml, handle)) or "",
+        clique=clique,
+        fabric=fabric,
         addressing_mode=optional(nvml, lambda: _addressing_mode(nvml, handle)) or "",
     ), tuple(f"device {index}: {problem}" for problem in problems)
 
@@ -84,8 +86,8 @@ def _addressing_mode(nvml: ModuleType, handle: Any) -> str:
     return words.get(nvml.nvmlDeviceGetAddressingMode(handle), "")
 
 
-def _clique(nvml: ModuleType, handle: Any) -> str:
-    """The clique of a complete fabric, else empty. Drivers before 545 know the older call alone."""
+def _fabric(nvml: ModuleType, handle: Any) -> tuple[str, str]:
+    """The clique of a complete fabric, else empty, and its state; drivers before 545 know the older call."""
     fabric = nvml.c_nvmlGpuFabricInfo_v2_t()
     try:
         nvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(fabric))
@@ -93,8 +95,16 @@ def _clique(nvml: ModuleType, handle: Any) -> str:
         fabric = nvml.c_nvmlGpuFabricInfo_t()
         nvml.nvmlDeviceGetGpuFabricInfo(handle, ctypes.byref(fabric))
     cluster = UUID(bytes=bytes(fabric.clusterUuid))
-    complete = fabric.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED and fabric.status == nvml.NVML_SUCCESS
-    return f"{cluster}.{fabric.cliqueId}" if complete and cluster.int else ""
+    words = {
+        nvml.NVML_GPU_FABRIC_STATE_NOT_STARTED: "not started",
+        nvml.NVML_GPU_FABRIC_STATE_IN_PROGRESS: "in progress",
+        nvml.NVML_GPU_FABRIC_STATE_COMPLETED: FABRIC_COMPLETE,
+    }
+    state = words.get(fabric.state, "")
+    if state == FABRIC_COMPLETE and fabric.status != nvml.NVML_SUCCESS:
+        state = "failed"
+    complete = state == FABRIC_COMPLETE
+    return f"{cluster}.{fabric.cliqueId}" if complete and cluster.int else "", state
 
 
 def _numa_node(root: Path, bus_id: str) -> int | None:

@@ -54,6 +54,7 @@ def _device(
         pci_bus_id=device.pci_bus_id,
         numa_node=device.numa_node,
         clique=device.clique,
+        fabric=device.fabric,
         links=links,
         mig_enabled=device.mig_enabled,
         mig_devices=[_mig(mig, device, slots.get(mig.uuid)) for mig in device.migs],

@@ -77,6 +77,10 @@ class DeviceStatus(Document):
         int | None, Field(alias="numaNode", description="absent when the device has none")
     ] = None
     clique: Annotated[str, Field(description="of its NVLink fabric: <cluster>.<clique>")] = ""
+    fabric: Annotated[
+        str,
+        Field(description="what Fabric Manager has made of its NVSwitches; absent on a board without any"),
+    ] = ""
     links: list[LinkStatus] = Field(default_factory=list)
     mig_enabled: Annotated[bool | None, Field(description="absent when it cannot be divided")] = None
     mig_devices: list[MigStatus] = Field(default_factory=list)

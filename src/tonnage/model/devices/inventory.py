@@ -40,13 +40,19 @@ class MigDevice:
     profile_number: int | None = None
 
 
+FABRIC_COMPLETE: Final = "completed"
+FABRIC_STATES: Final = ("not started", "in progress", FABRIC_COMPLETE, "failed")
+"""States of the NVLink fabric of a board with NVSwitches: until it is complete no CUDA context is made."""
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """One physical device. `product` is the driver's own name; `reason` says why it is not healthy.
 
     `mig_enabled` is None for a device that cannot be divided. `clique` is `<cluster's uuid>.<id>` of those
-    that its NVLink fabric joins it with, once the fabric is complete. `addressing_mode` is how it reaches the
-    host's memory (`HMM`, `ATS`, `None`), where its driver tells.
+    that its NVLink fabric joins it with, once the fabric is complete. `fabric` is what Fabric Manager has
+    made of it, in a word of `FABRIC_STATES`; empty without NVSwitches. `addressing_mode` is how it reaches
+    the host's memory (`HMM`, `ATS`, `None`), where its driver tells.
     """
 
     uuid: str
@@ -62,6 +68,7 @@ class Device:
     mig_enabled: bool | None = None
     migs: tuple[MigDevice, ...] = ()
     clique: str = ""
+    fabric: str = ""
     addressing_mode: str = ""
 
 

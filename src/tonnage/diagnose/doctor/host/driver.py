@@ -8,11 +8,14 @@ from typing import Final
 from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding
 from tonnage.diagnose.doctor.host.hardware import AMD, GAUDI, NVIDIA, addresses, of_vendor
 from tonnage.diagnose.doctor.host.kernels import kernel_findings, next_kernel_findings
+from tonnage.model.devices.inventory import FABRIC_COMPLETE
 from tonnage.model.layer import NodeLayer
+from tonnage.model.name_lists import listed
 from tonnage.model.node.facts import DriverAnswer, DriverFacts, LibraryFacts, NodeFacts, PciGpu
 from tonnage.model.reasons.messages.node_symptoms import DriverNotLoaded
 from tonnage.model.reasons.node.driver import (
     DriverHangs,
+    FabricNotReady,
     GpuNotDriven,
     GpuUnhealthy,
     NouveauBound,
@@ -46,7 +49,7 @@ def judge_driver(facts: NodeFacts, driver: DriverFacts) -> Judgement:
         findings += [*kernel_findings(driver), *_not_loaded(driver, nouveau=bool(bound))]
     elif gpus:
         findings += [*_not_driven(gpus, facts.answer), *next_kernel_findings(driver)]
-        findings += _answers(facts.answer)
+        findings += [*_answers(facts.answer), *_fabric(facts.answer)]
     findings += [*_two_drivers(driver, facts.libraries), *_unhealthy(facts)]
     return Judgement(_LAYER, tuple(findings), _summary(driver, len(nvidia) - len(gpus)))
 
@@ -192,6 +195,26 @@ def _answers(answer: DriverAnswer) -> Iterator[NodeFinding]:
             where="NVML",
             why="; ".join(hanging) or answer.error,
         )
+
+
+def _fabric(answer: DriverAnswer) -> Iterator[NodeFinding]:
+    """GPUs behind NVSwitches that nobody has set up: CUDA answers `system not yet initialized` there."""
+    devices = answer.inventory.devices if answer.inventory is not None else ()
+    waiting = [device for device in devices if device.fabric not in ("", FABRIC_COMPLETE)]
+    if not waiting:
+        return
+    state = next((device.fabric for device in waiting if device.fabric == "failed"), waiting[0].fabric)
+    indices = listed([str(device.index) for device in waiting])
+    yield finding(
+        FabricNotReady(
+            message=f"the NVLink fabric is not set up for GPUs {indices}: {state}",
+            remedy="systemctl status nvidia-fabricmanager; install it in the driver's version, and start it",
+            gpus=tuple(device.uuid for device in waiting),
+            state=state,
+        ),
+        where="NVML",
+        why="until Fabric Manager has set up the NVSwitches of the board, no CUDA program starts on it",
+    )
 
 
 def _two_drivers(driver: DriverFacts, libraries: LibraryFacts | None) -> Iterator[NodeFinding]:

@@ -27,6 +27,16 @@ class DriverHangs(NodeDriverReason):
 
 
 @reason
+class FabricNotReady(NodeDriverReason):
+    """Fabric Manager has not set up the NVSwitches of the GPUs' board."""
+
+    code: ClassVar[str] = "fabric-not-ready"
+    advice: ClassVar[str] = "start the fabric manager of the driver's version"
+    gpus: tuple[str, ...]
+    state: str
+
+
+@reason
 class GpuNotDriven(NodeDriverReason):
     """The driver shows fewer GPUs than are on the bus."""
 
@@ -105,6 +115,7 @@ class TwoDrivers(NodeDriverReason):
 
 REASONS: Final[tuple[type[NodeReason], ...]] = (
     DriverHangs,
+    FabricNotReady,
     GpuNotDriven,
     GpuUnhealthy,
     KernelHeadersMissing,
