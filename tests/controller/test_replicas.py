@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from controller.test_operator import OPTIONS, Bench, bench
+from tonnage.cli.controller import words_of
 from tonnage.controller.options import ControllerOptions
 from tonnage.loop.performer import ActionRecord
+from tonnage.model.actions.cluster import PatchNode
 from tonnage.wire.kinds import (
     CLUSTER_POLICY,
     CONFIG_MAP,
@@ -78,3 +83,25 @@ async def test_a_second_replica_takes_over(bench: Bench) -> None:
     await bench.node("late")
     await bench.clock.advance(2)
     assert (await bench.labels("late"))["nvidia.com/gpu.present"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("patch", "words"),
+    [
+        (
+            {
+                "metadata": {
+                    "labels": {"a": "b", "c": None},
+                    "annotations": {"d": "e"},
+                    "resourceVersion": "1",
+                }
+            },
+            "change node n: labels a=b, remove c; annotations d=e",
+        ),
+        ({"spec": {"unschedulable": True}, "metadata": {"labels": {"a": "b"}}}, "cordon node n: labels a=b"),
+        ({"spec": {"unschedulable": None}}, "uncordon node n"),
+    ],
+    ids=["labels and annotations", "a cordon", "the end of one"],
+)
+def test_a_dry_run_says_what_it_would_change_on_a_node(patch: Any, words: str) -> None:
+    assert words_of(PatchNode("n", patch)) == words

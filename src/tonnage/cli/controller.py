@@ -7,7 +7,7 @@ import logging
 import socket
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 from click.core import ParameterSource
@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from tonnage.model.kubernetes.cluster import Snapshot
     from tonnage.model.metric_families import MetricFamily
     from tonnage.ports.registry import ImageRegistry
+
+_END: Final = (
+    "Nothing was changed. These are the first steps; tonnage operator plan FILE shows where a policy leads."
+)
 
 
 @click.command(
@@ -247,7 +251,7 @@ async def _run(options: ControllerOptions, common: Common) -> int:
     assert task is not None
     ignored = "SIGHUP ignored: the controller follows changes by itself"
     end_on_signals(asyncio.get_running_loop(), task, ignored)
-    counters = ControllerCounters()
+    counters, withheld = ControllerCounters(), _SpokenOnce()
     try:
         async with connected(common, program="tonnage-controller", on_answer=counters.api_answered) as api:
             await run_controller(
@@ -255,7 +259,7 @@ async def _run(options: ControllerOptions, common: Common) -> int:
                 api=api,
                 clock=SystemClock(),
                 counters=counters,
-                withheld=_say_once(),
+                withheld=withheld,
                 host=ControllerHost(
                     *(_registry(options), partial(server_version, api), families_for(options)),
                     judge=judge_for(options),
@@ -263,6 +267,8 @@ async def _run(options: ControllerOptions, common: Common) -> int:
             )
     except asyncio.CancelledError:
         return 0
+    if options.dry_run and options.once:
+        say(_END if withheld.lines else "Nothing would be changed.", err=bool(withheld.lines))
     return 0
 
 
@@ -292,27 +298,28 @@ def _registry(options: ControllerOptions) -> ImageRegistry | None:
     return HttpRegistry(options.registries)
 
 
-def _say_once() -> Callable[[ActionRecord], None]:
-    """Say what a dry run would do, each line once: nothing changes, so that it is decided again and again."""
-    lines: set[str] = set()
+class _SpokenOnce:
+    """Says what a dry run would do, each line once: nothing changes, so it is decided again and again."""
 
-    def record(withheld: ActionRecord) -> None:
+    def __init__(self) -> None:
+        self.lines: set[str] = set()
+
+    def __call__(self, withheld: ActionRecord) -> None:
         line = f"would {words_of(withheld.action)}"
-        if line not in lines:
-            lines.add(line)
+        if line not in self.lines:
+            self.lines.add(line)
             say(line)
-
-    return record
 
 
 def words_of(action: Action) -> str:
     """An action of the controller's in a line, what it changes at the end."""
     match action:
         case PatchNode(node, patch):
-            changes = {**mapping(patch, "metadata", "labels"), **mapping(patch, "metadata", "annotations")}
+            parts = {part: mapping(patch, "metadata", part) for part in ("labels", "annotations")}
             cordon = mapping(patch, "spec").get("unschedulable", ...)
-            verb = "label" if cordon is ... else "cordon and label" if cordon else "uncordon and label"
-            return f"{verb} node {node}: {label_words(changes.items())}"
+            verb = "change" if cordon is ... else "cordon" if cordon else "uncordon"
+            words = [f"{part} {label_words(changes.items())}" for part, changes in parts.items() if changes]
+            return f"{verb} node {node}{': ' if words else ''}{'; '.join(words)}"
         case PatchNodeStatus(node, patch):
             types = ", ".join(
                 text(condition, "type") for condition in mappings(mapping(patch, "status"), "conditions")

@@ -28,6 +28,7 @@ from tonnage.controller.operator.readiness_book import ReadinessBook
 from tonnage.controller.operator.validations import ValidationLoop
 from tonnage.controller.options import ControllerOptions
 from tonnage.controller.refused_writes import RefusedWrites
+from tonnage.controller.stuck_loops import StuckLoops
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.events import EventRecorder
 from tonnage.loop.informer import Informer, Informers, following
@@ -189,6 +190,9 @@ class _Controller:
         elects = options.elect and not options.dry_run
         self._leadership = Leadership(api, clock, lease) if elects else None
         self._unlisted: tuple[str, ...] = ()
+        self._listed = False
+        loops = ("policies", "drivers") if options.drivers else ("policies",)
+        self._loops = StuckLoops(clock, counters.turns, loops)
         self._node_status: NodeStatusMetrics | None = None
         self._of_cluster: ClusterCollector | None = None
         self.webhook = self._webhook()
@@ -221,12 +225,12 @@ class _Controller:
         ]
         kinds = [NODE, CLUSTER_POLICY, NODE_GPU_STATUS, *([] if drivers is None else [NVIDIA_DRIVER])]
         followed: list[Informer[Any]] = [context.copies.of(kind) for kind in kinds]
-        self._unlisted = tuple(copy.kind.plural for copy in followed)
+        self._unlisted, self._listed = tuple(copy.kind.plural for copy in followed), False
         own: list[Informer[Any]] = [*policies.copies, *(() if drivers is None else drivers.copies)]
         own += [pods] if context.operand_image else []
         context.refused.watch((*followed, *own))
         async with following(*followed, *own) as group:
-            self._unlisted = ()
+            self._unlisted, self._listed = (), True
             if not self._options.once:
                 for loop in loops:
                     group.create_task(loop.run())
@@ -333,6 +337,11 @@ class _Controller:
             ),
         )
 
+    def _stuck(self) -> tuple[str, ...]:
+        """Loops that do not go on, a line each; a leader alone has any, from its first complete list on."""
+        leads = self._leadership is None or self._leadership.held
+        return self._loops.problems(leads=leads and self._listed)
+
     def _missing(self) -> tuple[str, ...]:
         """What keeps the controller from working, a line each; empty when ready."""
         unlisted = tuple(f"{kind}: not listed yet" for kind in self._unlisted)
@@ -344,7 +353,7 @@ class _Controller:
         page = MetricsPage(lambda: self._families(build))
         routes = {
             "/metrics": Route(page),
-            "/healthz": probe_page(lambda: ()),
+            "/healthz": probe_page(self._stuck),
             "/readyz": probe_page(self._missing),
         }
         host, port = listening.getsockname()[:2]
