@@ -15,6 +15,8 @@ from tonnage.model.catalog.metrics import device_fields
 from tonnage.model.errors import Problem
 from tonnage.model.node.telemetry import CLOCK_COUNT, XID_COUNT, CounterType, ExportedCounter
 
+NOT_EXPORTED: Final = "Tonnage does not export"
+"""How a problem begins that is about a field of DCGM's which Tonnage has not."""
 MAX_BYTES: Final = 1 << 20
 MAX_ROWS: Final = 20_000
 _MOST_PROBLEMS: Final = 20
@@ -139,7 +141,7 @@ class _Reader:
 
     def _refuse_name(self, line: int, name: str) -> None:
         if refusal := refusal_of(name):
-            self._refuse(line, f"Tonnage does not export {name[:100]}", refusal.why, refusal.remedy)
+            self._refuse(line, f"{NOT_EXPORTED} {name[:100]}", refusal.why, refusal.remedy)
             return
         if len(self._problems) >= _MOST_PROBLEMS:  # looking for the nearest takes milliseconds
             self._left_out += 1

@@ -9,6 +9,7 @@ from tonnage.diagnose.lint.rules import (
     api_server,
     claims,
     cluster_policy,
+    counters,
     device_annotations,
     device_plugin,
     fields,
@@ -33,6 +34,7 @@ ITEM_RULES: Final[tuple[ItemRule, ...]] = (
     kubelet_configuration,
     claims,
     monitors,
+    counters,
     fields,
     api_server,
 )

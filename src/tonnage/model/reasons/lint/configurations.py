@@ -7,7 +7,14 @@ from typing import Annotated, ClassVar, Final
 
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.facts import FactUnit
-from tonnage.model.reasons.lint.lint_rule import DEVICE_PLUGIN, GPU_OPERATOR, KUBELET, MIG_PARTED, LintRule
+from tonnage.model.reasons.lint.lint_rule import (
+    DCGM_EXPORTER,
+    DEVICE_PLUGIN,
+    GPU_OPERATOR,
+    KUBELET,
+    MIG_PARTED,
+    LintRule,
+)
 from tonnage.model.reasons.reason import ManifestFault, Reason, reason
 from tonnage.model.severity import Severity
 
@@ -113,6 +120,25 @@ class ClusterPolicyValueInvalid(ConfigurationReason):
     rule: ClassVar[LintRule] = LintRule("A value that ClusterPolicy does not take.", GPU_OPERATOR)
 
 
+class CounterLineInvalid(ConfigurationReason):
+    """A line of a CSV of counters that is none: an unknown field or type, another number of columns, a field
+    twice."""
+
+    code: ClassVar[str] = "counter-line-invalid"
+    advice: ClassVar[str] = "[the fields](exporter-metrics.md)"
+    severity: ClassVar[Severity] = Severity.WARNING
+    rule: ClassVar[LintRule] = LintRule("A line of a CSV of counters that is refused.", DCGM_EXPORTER)
+
+
+class CounterNotExported(ConfigurationReason):
+    """A field of DCGM's that Tonnage does not export: of what is no GPU, or of DCGM's own."""
+
+    code: ClassVar[str] = "counter-not-exported"
+    advice: ClassVar[str] = "what the finding says is there instead"
+    severity: ClassVar[Severity] = Severity.NOTE
+    rule: ClassVar[LintRule] = LintRule("A field of DCGM's that Tonnage does not export.", DCGM_EXPORTER)
+
+
 @reason
 class KubeletConfigInvalid(ConfigurationReason):
     """Policies or reservations of a KubeletConfiguration that kubelet refuses, or that align too little."""
@@ -133,5 +159,7 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     ClusterPolicyIncomplete,
     ClusterPolicyKeyUnknown,
     ClusterPolicyValueInvalid,
+    CounterLineInvalid,
+    CounterNotExported,
     KubeletConfigInvalid,
 )

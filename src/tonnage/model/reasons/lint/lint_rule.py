@@ -16,6 +16,7 @@ SCHEDULER: Final = "kube-scheduler"
 DEVICE_PLUGIN: Final = "NVIDIA/k8s-device-plugin, api/config/v1"
 MIG_PARTED: Final = "NVIDIA/mig-parted, api/spec/v1"
 KUBELET: Final = "kubelet, validation of its configuration"
+DCGM_EXPORTER: Final = "NVIDIA/dcgm-exporter, its CSV of counters"
 GPU_OPERATOR: Final = "NVIDIA/gpu-operator, nvidia.com/v1"
 
 PROMETHEUS_OPERATOR: Final = "prometheus-operator, monitoring.coreos.com/v1"
