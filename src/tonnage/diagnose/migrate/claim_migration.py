@@ -6,10 +6,8 @@ stays. One claim template is made for each pod, with a request for each containe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from typing import Final
 
 from tonnage.diagnose.lint.manifest_objects import (
@@ -31,6 +29,7 @@ from tonnage.diagnose.migrate.label_selectors import (
     clause_of,
     part_of_gpu,
 )
+from tonnage.diagnose.migrate.object_names import class_name, cut_name, free_name, slug
 from tonnage.diagnose.migrate.text_changes import LAST, DocumentChange, changed, without_empty_parents
 from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.devices.claims import DRIVER
@@ -55,9 +54,6 @@ _TERMS: Final = (
     "nodeSelectorTerms",
 )
 _PREFERRED: Final = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
-_PARTS: Final = re.compile(r"[^a-z0-9]+")
-_LONGEST_NAME: Final = 63
-_DIGITS: Final = 8
 _MOST_COUNT: Final = 32
 """Devices of one claim."""
 API_VERSION: Final = "resource.k8s.io/v1"
@@ -194,13 +190,13 @@ def _migrated(site: PodSite, products: Sequence[str]) -> ClaimMigration:
         return ClaimMigration(site, refusal=refusal)
     draft = _Draft(site, divided=resources != {GPU})
     _labels(draft, products)
-    device_class = _class_name(draft.clauses) if draft.clauses else ""
-    claim = _free_name(
+    device_class = class_name(draft.clauses) if draft.clauses else ""
+    claim = free_name(
         "gpu", [str(entry.get("name")) for _, entry in mappings(site.spec.get("resourceClaims"))]
     )
     if refusal := _containers(draft, device_class, claim):
         return ClaimMigration(site, refusal=refusal)
-    template = _cut(f"{_slug(site.manifest.name) or 'pod'}-gpu")
+    template = cut_name(f"{slug(site.manifest.name) or 'pod'}-gpu")
     entry: JsonObject = {"name": claim, "resourceClaimTemplateName": template}
     if isinstance(site.spec.get("resourceClaims"), list) and site.spec["resourceClaims"]:
         draft.added.append(DocumentChange((*site.path, "resourceClaims", LAST), entry))
@@ -399,8 +395,8 @@ def _request_of_another(draft: _Draft, path: Path, container: JsonObject, resour
 
 
 def _request_name(container: JsonObject, draft: _Draft, *, alone: bool) -> str:
-    name = "gpu" if alone else _cut(_slug(str(container.get("name"))) or "gpu")
-    return _free_name(name, [request.name for request in draft.requests])
+    name = "gpu" if alone else cut_name(slug(str(container.get("name"))) or "gpu")
+    return free_name(name, [request.name for request in draft.requests])
 
 
 def _count(amount: JsonValue) -> int | None:
@@ -414,41 +410,3 @@ def _at(value: JsonValue, path: Path) -> JsonValue:
     for step in path:
         value = mapping(value).get(str(step))
     return value
-
-
-def _class_name(clauses: Sequence[str]) -> str:
-    """A name that says what its devices are, and is the same for the same clauses."""
-    return _cut(f"gpu-{_slug('-'.join(_class_words(clauses)))}", " && ".join(clauses))
-
-
-def _class_words(clauses: Sequence[str]) -> Iterator[str]:
-    for clause in clauses:
-        quoted = re.findall(r"'([^']+)'", clause.replace(f"['{DRIVER}']", "").replace("(' ', '-')", ""))
-        if "isGreaterThan" in clause or " > " in clause:
-            yield "over"
-        if "isLessThan" in clause or " < " in clause:
-            yield "under"
-        if "!" in clause:
-            yield "not"
-        yield from quoted or re.findall(r"(?:major|minor)|\d+", clause)
-
-
-def _slug(text: str) -> str:
-    return _PARTS.sub("-", text.lower().replace(".me", "-me")).strip("-")
-
-
-def _cut(name: str, content: str = "") -> str:
-    """A name within 63 characters; what is cut off is told by a digest."""
-    if len(name) <= _LONGEST_NAME:
-        return name
-    digest = sha256((content or name).encode()).hexdigest()[:_DIGITS]
-    return f"{name[: _LONGEST_NAME - _DIGITS - 1].rstrip('-')}-{digest}"
-
-
-def _free_name(name: str, others: Sequence[str]) -> str:
-    if name not in others:
-        return name
-    number = 2
-    while f"{name}-{number}" in others:
-        number += 1
-    return f"{name}-{number}"
