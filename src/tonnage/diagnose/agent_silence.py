@@ -68,11 +68,6 @@ def moment_of(snapshot: Snapshot) -> datetime | None:
     return max((s.heartbeat for s in snapshot.gpu.values() if s.heartbeat is not None), default=None)
 
 
-def age_on(snapshot: Snapshot, node: str) -> ReportAge:
-    """The age of what the agent of a node reported."""
-    return report_age(snapshot.gpu.get(node), moment_of(snapshot))
-
-
 def silent_agents(snapshot: Snapshot, nodes: Iterable[str]) -> tuple[str, ...]:
     """Those nodes whose agents are silent."""
     now = moment_of(snapshot)

@@ -16,8 +16,6 @@ from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.status.node_condition import (
     CHECKPOINT,
-    MIG_APPLIED,
-    MPS_READY,
     NodeConditions,
     applied,
     health_of,
@@ -25,7 +23,7 @@ from tonnage.agent.status.node_condition import (
 from tonnage.decide.node.choose_config import ConfigChoice, ConfigInForce
 from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import PluginConfig
-from tonnage.model.node.condition_report import ConditionReport
+from tonnage.model.node.condition_report import MIG_APPLIED, MPS_READY, ConditionReport
 from tonnage.wire.kinds import NODE
 
 PART = MigDevice("MIG-1", 0, "1g.10gb", gpu_instance=0, compute_instance=0, memory_mib=1)

@@ -24,9 +24,9 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.kubernetes.client import connect
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
-from tonnage.agent.status.node_condition import CONFIGURED, HEALTHY
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.model.node.condition_report import CONFIGURED, HEALTHY
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.audit import AuditLog as TwinAuditLog
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text

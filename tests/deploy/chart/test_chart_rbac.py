@@ -19,9 +19,9 @@ from support.rights import Right, granted, needed
 from tonnage.adapters.clock import SystemClock
 from tonnage.agent.main import run_agent
 from tonnage.agent.options import AgentOptions
-from tonnage.agent.status.node_condition import CONFIGURED, HEALTHY
 from tonnage.model.json import JsonObject
 from tonnage.model.names import MIG_CONFIG_LABEL, MIG_STATE_LABEL
+from tonnage.model.node.condition_report import CONFIGURED, HEALTHY
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.platform import CONFIG_MAP_NAME, platform_objects

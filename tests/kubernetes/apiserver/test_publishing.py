@@ -71,6 +71,7 @@ class Server:
             shutil.rmtree(root)
 
     async def _tidy(self, api: Any) -> None:
+        kind: kinds.Kind[Any]
         for kind in (kinds.RESOURCE_SLICE, kinds.NODE, kinds.NODE_GPU_STATUS, kinds.CUSTOM_RESOURCE):
             for obj in (await api.list(kind)).items:
                 await api.delete(kind, obj.metadata.name)

@@ -6,10 +6,8 @@ stays. One claim template is made for each pod, with a request for each containe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from typing import Final
 
 from tonnage.diagnose.lint.manifest_objects import (
@@ -19,6 +17,16 @@ from tonnage.diagnose.lint.manifest_objects import (
     mappings,
     pods_of,
     resources_of,
+)
+from tonnage.diagnose.migrate.claimable_resources import (
+    GPU,
+    MIG,
+    claimable_count,
+    device_amounts,
+    mig_profile_of,
+    places_of,
+    unclaimable,
+    uncountable,
 )
 from tonnage.diagnose.migrate.label_selectors import (
     CONVERTIBLE,
@@ -31,23 +39,18 @@ from tonnage.diagnose.migrate.label_selectors import (
     clause_of,
     part_of_gpu,
 )
+from tonnage.diagnose.migrate.object_names import class_name, cut_name, free_name, slug
 from tonnage.diagnose.migrate.text_changes import LAST, DocumentChange, changed, without_empty_parents
 from tonnage.documents.yaml.reader import Path, field_path
 from tonnage.model.devices.claims import DRIVER
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.selectors import Requirement
-from tonnage.model.names import SHARED_SUFFIX
 from tonnage.model.reasons.pod.migration import (
-    AmountNotClaimable,
     MigrationReason,
     ResourceNotClaimable,
 )
 
-GPU: Final = "nvidia.com/gpu"
-_MIG: Final = "nvidia.com/mig-"
 _MIG_CLASS: Final = "mig.nvidia.com"
-_OTHER_VENDORS: Final = ("amd.com/", "habana.ai/", "gpu.intel.com/")
-_SECTIONS: Final = ("limits", "requests")
 _TERMS: Final = (
     "affinity",
     "nodeAffinity",
@@ -55,11 +58,6 @@ _TERMS: Final = (
     "nodeSelectorTerms",
 )
 _PREFERRED: Final = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
-_PARTS: Final = re.compile(r"[^a-z0-9]+")
-_LONGEST_NAME: Final = 63
-_DIGITS: Final = 8
-_MOST_COUNT: Final = 32
-"""Devices of one claim."""
 API_VERSION: Final = "resource.k8s.io/v1"
 
 
@@ -163,7 +161,7 @@ def claim_migrations(manifest: ManifestObject, products: Iterable[str]) -> Itera
     `products` are names that drivers say.
     """
     names = tuple(products)
-    sites = [site for site in pods_of(manifest) if any(_amounts(spec) for _, spec in site.containers())]
+    sites = [site for site in pods_of(manifest) if any(device_amounts(spec) for _, spec in site.containers())]
     for number, site in enumerate(sites):
         migration = _migrated(site, names)
         if number and migration.template:  # a template for each of several pods of one object
@@ -171,7 +169,7 @@ def claim_migrations(manifest: ManifestObject, products: Iterable[str]) -> Itera
             migration = replace(migration, template=other, changes=tuple(_renamed(migration, other)))
         yield migration
     for path, resources in resources_of(manifest):
-        for name in _amounts({"resources": resources}):
+        for name in device_amounts({"resources": resources}):
             place = f"{field_path(path)}, which is no pod's spec, and only that can have claims"
             message = f"{name} is asked for in {place}"
             refusal = ResourceNotClaimable(subject=manifest.subject, message=message, resource=name)
@@ -189,18 +187,18 @@ def _renamed(migration: ClaimMigration, name: str) -> Iterator[DocumentChange]:
 
 
 def _migrated(site: PodSite, products: Sequence[str]) -> ClaimMigration:
-    resources = {name for _, container in site.containers() for name in _amounts(container)}
-    if refusal := _unclaimable(site, resources) or _part_meant(site, resources):
+    resources = {name for _, container in site.containers() for name in device_amounts(container)}
+    if refusal := unclaimable(site, resources) or _part_meant(site, resources):
         return ClaimMigration(site, refusal=refusal)
     draft = _Draft(site, divided=resources != {GPU})
     _labels(draft, products)
-    device_class = _class_name(draft.clauses) if draft.clauses else ""
-    claim = _free_name(
+    device_class = class_name(draft.clauses) if draft.clauses else ""
+    claim = free_name(
         "gpu", [str(entry.get("name")) for _, entry in mappings(site.spec.get("resourceClaims"))]
     )
     if refusal := _containers(draft, device_class, claim):
         return ClaimMigration(site, refusal=refusal)
-    template = _cut(f"{_slug(site.manifest.name) or 'pod'}-gpu")
+    template = cut_name(f"{slug(site.manifest.name) or 'pod'}-gpu")
     entry: JsonObject = {"name": claim, "resourceClaimTemplateName": template}
     if isinstance(site.spec.get("resourceClaims"), list) and site.spec["resourceClaims"]:
         draft.added.append(DocumentChange((*site.path, "resourceClaims", LAST), entry))
@@ -231,32 +229,6 @@ def _classed(
     return OF_DRIVER, tuple(replace(request, typed=own_class) for request in requests)
 
 
-def _amounts(container: JsonObject) -> dict[str, JsonValue]:
-    """What a container asks of accelerators, limits before requests; nothing by a 0, as charts write it."""
-    resources = mapping(container.get("resources"))
-    amounts: dict[str, JsonValue] = {}
-    for section in _SECTIONS:
-        for name, amount in mapping(resources.get(section)).items():
-            if name.startswith(("nvidia.com/", *_OTHER_VENDORS)):
-                amounts.setdefault(name, amount)
-    return {name: amount for name, amount in amounts.items() if str(amount) != "0"}
-
-
-def _unclaimable(site: PodSite, resources: set[str]) -> MigrationReason | None:
-    """Why what is asked for cannot be claimed."""
-    for name in sorted(resources):
-        if name.endswith(SHARED_SUFFIX):
-            message = f"{name} is a share of a GPU, which a claim cannot ask for in numbers"
-        elif name.startswith(_OTHER_VENDORS):
-            message = f"{name} is of a vendor whose driver publishes other attributes"
-        elif name != GPU and not name.startswith(_MIG):
-            message = f"{name} is a resource that Tonnage cannot migrate"
-        else:
-            continue
-        return ResourceNotClaimable(subject=site.manifest.subject, message=message, resource=name)
-    return None
-
-
 def _part_meant(site: PodSite, resources: set[str]) -> MigrationReason | None:
     """Why the resource of whole GPUs is none on the nodes that are asked for."""
     selector = mapping(site.spec.get("nodeSelector")).items()
@@ -266,7 +238,7 @@ def _part_meant(site: PodSite, resources: set[str]) -> MigrationReason | None:
         profile = part_of_gpu(requirement)
         if profile is None:
             continue
-        what = f"a MIG device; ask for {_MIG}{profile.replace('+me', '.me')}" if profile else ""
+        what = f"a MIG device; ask for {MIG}{profile.replace('+me', '.me')}" if profile else ""
         share = "a share of a GPU, which a claim cannot ask for in numbers"
         message = f"{GPU} is here, by {requirement.key}, {what or share}"
         return ResourceNotClaimable(subject=site.manifest.subject, message=message, resource=GPU)
@@ -342,22 +314,22 @@ def _containers(draft: _Draft, device_class: str, claim: str) -> MigrationReason
 
     What an amount has against it, where one is no number of devices.
     """
-    asking = [(path, spec) for path, spec in draft.site.containers() if _amounts(spec)]
+    asking = [(path, spec) for path, spec in draft.site.containers() if device_amounts(spec)]
     main = [(path, spec) for path, spec in asking if path[-2] == "containers"]
     for path, container in asking:
         entries: list[JsonValue] = []
-        for resource, amount in _amounts(container).items():
-            count = _count(amount)
+        for resource, amount in device_amounts(container).items():
+            count = claimable_count(amount)
             if count is None:
-                return _uncountable(draft.site, str(container.get("name"))[:63], resource, str(amount)[:40])
+                return uncountable(draft.site, str(container.get("name"))[:63], resource, str(amount)[:40])
             request = _request_of_another(draft, path, container, resource, count)
             if not request:
                 request = _request_name(container, draft, alone=len(main or asking) == 1)
-                profile = _profile_of(resource)
+                profile = mig_profile_of(resource)
                 builtin = _MIG_CLASS if profile else DRIVER
                 draft.requests.append(MigratedRequest(request, device_class or builtin, count, profile))
             entries.append({"name": claim, "request": request})
-            draft.removed += _places_of(resource, path, container)
+            draft.removed += places_of(resource, path, container)
         if len(asking) == 1:  # it has the whole claim
             entries = [{"name": claim}]
         at: Path = (*path, "resources", "claims")
@@ -368,87 +340,20 @@ def _containers(draft: _Draft, device_class: str, claim: str) -> MigrationReason
     return None
 
 
-def _uncountable(site: PodSite, container: str, resource: str, amount: str) -> AmountNotClaimable:
-    message = f"container {container}: {amount} of {resource} is not 1 to {_MOST_COUNT} devices"
-    return AmountNotClaimable(
-        subject=site.manifest.subject,
-        message=message,
-        container=container,
-        resource=resource,
-        amount=amount,
-    )
-
-
-def _places_of(resource: str, path: Path, container: JsonObject) -> Iterator[Path]:
-    for section in _SECTIONS:
-        if resource in mapping(mapping(container.get("resources")).get(section)):
-            yield (*path, "resources", section, resource)
-
-
-def _profile_of(resource: str) -> str:
-    """The MIG profile of a resource; empty for whole GPUs."""
-    return resource.removeprefix(_MIG).replace(".me", "+me") if resource != GPU else ""
-
-
 def _request_of_another(draft: _Draft, path: Path, container: JsonObject, resource: str, count: int) -> str:
     """The request that an init container can use, since it ends before the others begin; empty: none."""
     if path[-2] != "initContainers" or container.get("restartPolicy") == "Always":
         return ""
-    profile = _profile_of(resource)
+    profile = mig_profile_of(resource)
     return next((made.name for made in draft.requests if made.count >= count and made.profile == profile), "")
 
 
 def _request_name(container: JsonObject, draft: _Draft, *, alone: bool) -> str:
-    name = "gpu" if alone else _cut(_slug(str(container.get("name"))) or "gpu")
-    return _free_name(name, [request.name for request in draft.requests])
-
-
-def _count(amount: JsonValue) -> int | None:
-    text = str(amount)
-    if isinstance(amount, bool) or not (text.isascii() and text.isdecimal() and len(text) < 4):
-        return None
-    return int(text) if 0 < int(text) <= _MOST_COUNT else None
+    name = "gpu" if alone else cut_name(slug(str(container.get("name"))) or "gpu")
+    return free_name(name, [request.name for request in draft.requests])
 
 
 def _at(value: JsonValue, path: Path) -> JsonValue:
     for step in path:
         value = mapping(value).get(str(step))
     return value
-
-
-def _class_name(clauses: Sequence[str]) -> str:
-    """A name that says what its devices are, and is the same for the same clauses."""
-    return _cut(f"gpu-{_slug('-'.join(_class_words(clauses)))}", " && ".join(clauses))
-
-
-def _class_words(clauses: Sequence[str]) -> Iterator[str]:
-    for clause in clauses:
-        quoted = re.findall(r"'([^']+)'", clause.replace(f"['{DRIVER}']", "").replace("(' ', '-')", ""))
-        if "isGreaterThan" in clause or " > " in clause:
-            yield "over"
-        if "isLessThan" in clause or " < " in clause:
-            yield "under"
-        if "!" in clause:
-            yield "not"
-        yield from quoted or re.findall(r"(?:major|minor)|\d+", clause)
-
-
-def _slug(text: str) -> str:
-    return _PARTS.sub("-", text.lower().replace(".me", "-me")).strip("-")
-
-
-def _cut(name: str, content: str = "") -> str:
-    """A name within 63 characters; what is cut off is told by a digest."""
-    if len(name) <= _LONGEST_NAME:
-        return name
-    digest = sha256((content or name).encode()).hexdigest()[:_DIGITS]
-    return f"{name[: _LONGEST_NAME - _DIGITS - 1].rstrip('-')}-{digest}"
-
-
-def _free_name(name: str, others: Sequence[str]) -> str:
-    if name not in others:
-        return name
-    number = 2
-    while f"{name}-{number}" in others:
-        number += 1
-    return f"{name}-{number}"

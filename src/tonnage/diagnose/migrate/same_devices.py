@@ -16,7 +16,8 @@ from tonnage.decide.kubernetes.claims.supply import Supply
 from tonnage.decide.kubernetes.matching import node_is_selected
 from tonnage.decide.node.claims.published import published_devices
 from tonnage.diagnose.cluster_view import Ground
-from tonnage.diagnose.migrate.claim_migration import GPU, ClaimMigration
+from tonnage.diagnose.migrate.claim_migration import ClaimMigration
+from tonnage.diagnose.migrate.claimable_resources import GPU
 from tonnage.model.devices.claims import DRIVER, PublishedDevice
 from tonnage.model.devices.inventory import Device, Inventory
 from tonnage.model.devices.sharing import ALL, PluginConfig

@@ -50,23 +50,20 @@ def operand_sets(
 ) -> OperandSets:
     """How the namespace's DaemonSets follow the policy; one of another's with the same name stays."""
     standing = {owned.name: owned for owned in there}
+    changes = set_changes(policy, standing.values())
     bodies = {
         operand.daemon_set: _daemon_set(operand, policy, image, namespace)
         for operand in OPERANDS.values()
-        if operand.part in policy.operands.parts
+        if operand.part in policy.operands.parts and operand.daemon_set not in changes.others
     }
-    others = sorted(name for name in bodies if name in standing and not standing[name].part)
-    applied = [
+    applied = tuple(
         ApplyObject.of(body)
         for name, body in bodies.items()
-        if name not in others and (name not in standing or standing[name].digest != _digest_in(body))
-    ]
-    deleted = [
-        DeleteObject(KIND, owned.name, owned.uid, namespace)
-        for owned in standing.values()
-        if owned.part and owned.name not in bodies
-    ]
-    return OperandSets(tuple(applied), tuple(deleted), _names_taken(others, namespace) if others else None)
+        if name not in standing or standing[name].digest != _digest_in(body)
+    )
+    deleted = tuple(DeleteObject(KIND, name, standing[name].uid, namespace) for name in changes.delete)
+    taken = _names_taken(sorted(changes.others), namespace) if changes.others else None
+    return OperandSets(applied, deleted, taken)
 
 
 def _names_taken(names: Sequence[str], namespace: str) -> OperandNamesTaken:
@@ -100,11 +97,11 @@ def class_changes(policy: GpuPolicy, there: Iterable[SeenObject]) -> ObjectChang
 
 def _changes(names: Iterable[str], there: Iterable[SeenObject]) -> ObjectChanges:
     standing = {owned.name: owned for owned in there}
-    names_of_ours = tuple(names)
+    due = tuple(names)
     return ObjectChanges(
-        tuple(name for name in names_of_ours if name not in standing),
-        tuple(sorted(name for name, owned in standing.items() if owned.part and name not in names_of_ours)),
-        tuple(name for name in names_of_ours if name in standing and not standing[name].part),
+        tuple(name for name in due if name not in standing),
+        tuple(sorted(name for name, owned in standing.items() if owned.part and name not in due)),
+        tuple(name for name in due if name in standing and not standing[name].part),
     )
 
 
@@ -188,16 +185,9 @@ def _pod(operand: Operand, policy: GpuPolicy, image: OperandImage) -> JsonObject
 def runtime_classes(policy: GpuPolicy, there: Iterable[SeenObject]) -> OperandSets:
     """The RuntimeClasses that pods of NVIDIA's users name; those that somebody else made stay as they are."""
     standing = {owned.name: owned for owned in there}
-    applied = tuple(
-        ApplyObject.of(_runtime_class(name, policy))
-        for name in policy.runtime_classes
-        if name not in standing
-    )
-    deleted = tuple(
-        DeleteObject(_CLASS, owned.name, owned.uid)
-        for owned in standing.values()
-        if owned.part == TOOLKIT and owned.name not in policy.runtime_classes
-    )
+    changes = class_changes(policy, standing.values())
+    applied = tuple(ApplyObject.of(_runtime_class(name, policy)) for name in changes.create)
+    deleted = tuple(DeleteObject(_CLASS, name, standing[name].uid) for name in changes.delete)
     return OperandSets(applied, deleted)
 
 
