@@ -94,15 +94,17 @@ class ClaimNode:
         listing: list[Any] = (await self.api.list(kinds.EVENT, namespace="default")).items
         return listing
 
-    async def claim(self, name: str, *devices: str, share: str = "", **allocation: Any) -> ClaimRef:
+    async def claim(
+        self, name: str, *devices: str, share: str = "", request: str = "gpu", **allocation: Any
+    ) -> ClaimRef:
         """A claim that the scheduler has given these devices, or parts of them."""
-        request = {"deviceClassName": "gpu.nvidia.com"}
-        spec = {"devices": {"requests": [{"name": "gpu", "exactly": request}]}}
+        exactly = {"deviceClassName": "gpu.nvidia.com"}
+        spec = {"devices": {"requests": [{"name": request, "exactly": exactly}]}}
         made = await self.api.create(
             kinds.RESOURCE_CLAIM, {"metadata": {"name": name}, "spec": spec}, namespace="ml"
         )
         results: list[Any] = [
-            {"request": "gpu", "driver": DRIVER, "pool": NODE, "device": device} for device in devices
+            {"request": request, "driver": DRIVER, "pool": NODE, "device": device} for device in devices
         ]
         for entry in results if share else ():
             entry |= {"shareID": share, "consumedCapacity": {"memory": "10Gi"}}

@@ -199,7 +199,9 @@ def _identity(pod: Pod) -> PodIdentity:
     }
     ids.pop("", None)
     static = pod.metadata.annotations.get(_STATIC_UID, "")
-    named = (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)
+    status = pod.status  # whose claim for extended resources the scheduler has made
+    made = (*status.resource_claim_statuses, status.extended_resource_claim_status)
+    named = (*pod.spec.resource_claims, *made)
     claims = tuple(str(name) for claim in named if (name := claim.get("resourceClaimName")))
     return PodIdentity(pod.metadata.uid, pod.metadata.labels, static, ids, claims)
 

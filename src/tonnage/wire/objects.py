@@ -206,6 +206,7 @@ class PodStatus(Wire):
     init_container_statuses: list[dict[str, Any]] = []
     ephemeral_container_statuses: list[dict[str, Any]] = []
     resource_claim_statuses: list[dict[str, Any]] = []
+    extended_resource_claim_status: dict[str, Any] = {}
     start_time: str | None = None
     nominated_node_name: str = ""
     pod_ip: str = msgspec.field(name="podIP", default="")

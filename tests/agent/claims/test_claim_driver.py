@@ -330,6 +330,41 @@ async def test_claims_have_parts_of_one_gpu_each_under_its_own_share(gated: Clai
         assert backend.settings().slices == {"GPU-0": TimeSlice.DEFAULT}
 
 
+async def test_claims_have_parts_of_one_mig_device_and_no_claim_uses_up_what_is_no_amount_of_it(
+    gated: ClaimNode,
+) -> None:
+    await gated.begin(SHARED)
+    (gated.root / "hardware.yaml").write_text("devices:\n- {uuid: GPU-0, model: A100-40, mig: [3g.20gb]}\n")
+    name = "gpu-0-mig-3g20gb-9-0"
+    async with gated.agent():
+        await gated.kubelet.register()
+        [published] = await gated.slices(lambda listing: names(listing) == [name])
+        capacity = published.spec["devices"][0]["capacity"]
+        taken = {key: each.get("requestPolicy", {}).get("default") for key, each in capacity.items()}
+        assert taken.pop("shares") == "1"
+        assert {*taken} >= {"memory", "memorySlice0", "memorySlice3"}
+        assert {*taken.values()} == {"0"}
+        assert capacity["shares"]["value"] == "4"
+        for digit in "12":
+            share = f"{digit * 8}-0000-4000-8000-000000000000"
+            claim = await gated.claim(f"part-{digit}", name, share=share)
+            [device] = (await gated.kubelet.prepare(claim))[claim.uid].devices
+            assert (device.device_name, device.share_id) == (name, share)
+        whole = await gated.claim("whole", name)
+        assert "is held as claim ml/part-1" in (await gated.kubelet.prepare(whole))[whole.uid].error
+
+
+async def test_a_claim_that_the_scheduler_made_for_an_extended_resource_is_served(scene: ClaimNode) -> None:
+    """By its class's extendedResourceName: one request for each container, by its number."""
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        request = "container-0-request-0"
+        claim = await scene.claim("pod-extended-resources-x7k2p", "gpu-0", request=request)
+        [device] = (await scene.kubelet.prepare(claim))[claim.uid].devices
+        assert ([*device.request_names], device.device_name) == ([request], "gpu-0")
+
+
 async def test_without_shares_on_the_server_a_gpu_is_offered_whole_and_that_is_told(scene: ClaimNode) -> None:
     """In 1.35 the gate DRAConsumableCapacity is off."""
     await scene.begin(SHARED)

@@ -13,10 +13,12 @@ from support.agent_context import context_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.claims.sweep import EVERY_S, ClaimSweep
+from tonnage.agent.node_pods import NodePods
 from tonnage.model.devices.claims import ClaimRef, PreparedClaim
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.node.telemetry import PodIdentity
 from tonnage.twin.clock import VirtualClock
+from tonnage.wire.kinds import POD
 
 CLAIM = ClaimRef("ml", "train", "u-1")
 MINE = {"ml/a": PodIdentity("p-1", claims=("train",))}
@@ -75,6 +77,31 @@ async def test_a_claim_without_containers_is_given_back_once_its_object_is_gone(
         assert not preparation.given_back
         await clock.advance(2)
         assert preparation.given_back == ([CLAIM] if given_back else [])
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_pod_names_its_claims_also_the_one_that_the_scheduler_made_for_its_extended_resources(
+    tmp_path: Path, cluster: Any, clock: Any
+) -> None:
+    context = context_of("n", cluster, clock, FolderCheckpoints(tmp_path))
+    context.started.set()
+    spec = {"nodeName": "n", "resourceClaims": [{"name": "a", "resourceClaimName": "own"}, {"name": "b"}]}
+    status = {
+        "resourceClaimStatuses": [{"name": "b", "resourceClaimName": "p-b-x1"}],
+        "extendedResourceClaimStatus": {"resourceClaimName": "p-extended-resources-x2"},
+    }
+    cluster.put(POD, "p", "ml", metadata={"uid": "u"}, spec=spec, status=status)
+    seen = asyncio.Event()
+    pods = NodePods(context, on_change=seen.set, on_census=lambda: None)
+    running = asyncio.ensure_future(pods.run())
+    try:
+        async with asyncio.timeout(30):
+            while not pods.identities():
+                seen.clear()
+                await seen.wait()
+        assert pods.identities()["ml/p"].claims == ("own", "p-b-x1", "p-extended-resources-x2")
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

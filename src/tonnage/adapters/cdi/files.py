@@ -72,7 +72,8 @@ class FolderCdi:
 
     def _write(self, name: str, content: bytes) -> None:
         remove_unfinished(self._specs / name)
-        write_atomic(self._specs / name, content, mode=0o644)
+        # The folder is emptied at every boot, so that a spec need not outlast a loss of power.
+        write_atomic(self._specs / name, content, mode=0o644, lasting=False)
 
     async def remove(self, name: str) -> None:
         await asyncio.to_thread(self._remove, name)

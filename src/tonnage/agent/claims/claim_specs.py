@@ -27,8 +27,11 @@ class ClaimSpecs:
         self._files = files
         self._files_seen: tuple[str, str, PluginConfig, DriverFiles] | None = None
 
-    async def write(self, prepared: PreparedClaim) -> None:
-        """Have the claim's spec say what is so now. Raises HardwareError: a device would not be found."""
+    async def write(self, prepared: PreparedClaim, *, new: bool) -> None:
+        """Have the claim's spec say what is so now; of a `new` one none is right yet.
+
+        Raises HardwareError: a device would not be found.
+        """
         inventory, current = self._board.inventory.value, self._board.configuration.value
         if inventory is None or current is None:
             raise HardwareError(Problem("the agent has not read the devices of this node yet"))
@@ -42,7 +45,7 @@ class ClaimSpecs:
             why = "; ".join(f"{problem.what}: {problem.why}" for problem in spec.left_out[:_MOST_NAMED])
             raise HardwareError(Problem(f"no CDI spec can be made for {named}", str(prepared.claim), why))
         content, name = spec_bytes(spec.document), claim_file(prepared.claim.uid)
-        if await self._files.read(name) != content:
+        if new or await self._files.read(name) != content:
             await self._performer.perform(WriteSpec(name, content))
 
     async def present(self, uid: str) -> bool:

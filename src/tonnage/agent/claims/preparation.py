@@ -129,7 +129,7 @@ class ClaimPreparation:
                 raise HardwareError(Problem(_GIVEN_BACK, str(claim)))
             if whole != noted:
                 await self.book.note(whole)
-            await self._specs.write(whole)
+            await self._specs.write(whole, new=standing is not None)
         return whole
 
     async def standing(self, claim: ClaimRef) -> tuple[str, JsonObject]:

@@ -263,7 +263,7 @@ class ClaimsSection(Document):
     """The GPUs that ResourceClaims get, and no extended resource; Tonnage's own section.
 
     With dynamicMig MIG devices are made for claims on GPUs that are in MIG mode. With consumableShares
-    several claims may have parts of a GPU at once.
+    several claims may have parts of a GPU, or of a MIG device that exists, at once.
     """
 
     devices: Literal["all"] | Annotated[list[int | str], Field(max_length=_MAX_ENTRIES)] = "all"

@@ -66,6 +66,20 @@ def test_what_configurations_come_to(configs: Any, slices: Any, daemons: Any) ->
     assert [d.resource for d in decided.daemons] == [daemon_name("u-1", n) for n in range(len(daemons))]
 
 
+@pytest.mark.parametrize("name", ["2", "GPU-9", "MIG-1"])
+def test_a_limit_of_a_device_that_the_configuration_is_not_for_is_refused_by_name(name: str) -> None:
+    limits = {"defaultPerDevicePinnedMemoryLimit": {"GPU-0": "1Gi", "1": "1Gi", name: "1Gi"}}
+    config = [opaque(sharing={"strategy": "MPS", "mpsConfig": limits})]
+    devices = {each.name: each for each in published(2)}
+    given = status({"request": "a"}, {"request": "b", "device": "gpu-1"}, config=config)
+    decided = prepare(REF, "u-1", given, ClaimGround("n", devices, DeviceHolds(), mps_root="/mps"))
+    assert isinstance(decided, Reason)
+    assert (
+        f"defaultPerDevicePinnedMemoryLimit.{name} is none of the devices of the configuration, which are "
+        "0 to 1 or their UUIDs"
+    ) in decided.message
+
+
 MIXED = {
     "gpu-0": PublishedDevice("gpu-0", "GPU-0", {"type": "gpu"}),
     "gpu-1": PublishedDevice("gpu-1", "GPU-1", {"type": "gpu"}),

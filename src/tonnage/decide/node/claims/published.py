@@ -45,13 +45,15 @@ def published_devices(
     for device in sorted(claimed_devices(inventory, config), key=_order):
         gpu = _published(device, inventory, roots)
         if gpu.unfit or not device.mig_enabled:
-            published.append(_shared(gpu, device, config.claim_shares) if config.claim_shares else gpu)
+            published.append(_shared(gpu, device.memory_mib, config.claim_shares))
         elif config.partitioned:
             parts = [_part(device, mig, gpu) for mig in device.migs]
             published += partitions_of(device, gpu, parts, made)
         elif device.migs:
             migs = sorted(device.migs, key=lambda mig: (mig.placement or (0, 0), mig.index))
-            published += (_part(device, mig, gpu) for mig in migs)
+            published += (
+                _shared(_part(device, mig, gpu), mig.memory_mib, config.claim_shares) for mig in migs
+            )
         else:
             published.append(replace(gpu, unfit="MIG is enabled, and it has no MIG devices"))
     return tuple(published)
@@ -141,19 +143,24 @@ def _published(device: Device, inventory: Inventory, roots: Mapping[str, str]) -
     )
 
 
-def _shared(gpu: PublishedDevice, device: Device, shares: str) -> PublishedDevice:
-    """A GPU of which several claims may have parts: a claim that asks for no memory has all of it, or none.
+def _shared(whole: PublishedDevice, memory_mib: int, shares: str) -> PublishedDevice:
+    """A device of which several claims may have parts: one that asks for no memory has all of it, or none.
+
+    A claim would take all of a capacity without a rule. What only says how large the device is has one by
+    which it takes none.
 
     Source: kubernetes-sigs/dra-driver-nvidia-gpu v0.5, consumableShares.
     """
-    whole = quantity_of(device.memory_mib)
+    if not shares:
+        return whole
+    rules = {name: ShareRule("0", "0", "1") for name, amount in whole.capacity.items() if amount != "0"}
+    rules["memory"] = ShareRule("0", "0", _MIB)
     if shares == _BY_MEMORY:
-        return replace(gpu, shares={"memory": ShareRule(whole, _MIB, _MIB)})
-    rules = {"memory": ShareRule("0", "0", _MIB)}
+        rules["memory"] = ShareRule(quantity_of(memory_mib), _MIB, _MIB)
     if not shares.isdecimal():
-        return replace(gpu, shares=rules)
-    capacity = {**gpu.capacity, "shares": shares}
-    return replace(gpu, capacity=capacity, shares={**rules, "shares": ShareRule("1", "1", "1")})
+        return replace(whole, shares=rules)
+    capacity = {**whole.capacity, "shares": shares}
+    return replace(whole, capacity=capacity, shares={**rules, "shares": ShareRule("1", "1", "1")})
 
 
 def _part(device: Device, mig: MigDevice, gpu: PublishedDevice) -> PublishedDevice:

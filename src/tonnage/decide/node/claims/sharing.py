@@ -86,6 +86,8 @@ def sharing_of(
                 return _refused(claim, where, "MPS cannot share a GPU of which the claim has a part")
             if not ground.mps_root:
                 return _refused(claim, where, _NO_ROOT)
+            if (stray := _stray_limit(config, uuids)) is not None:
+                return _refused(claim, where, stray)
             daemons.append(_daemon(claim, len(daemons), config, uuids, ground.mps_root))
         elif config.kind != MIG_CONFIG:  # MIG devices have no interval of their own
             slices += (SlicedDevice(uuid, config.interval) for uuid in uuids)
@@ -114,6 +116,17 @@ def _in_words(interval: TimeSlice | None) -> str:
 def daemons_of_claims(claims: Iterable[tuple[MpsDaemon, ...]]) -> tuple[MpsDaemon, ...]:
     """All daemons that claims need, in the order of their names."""
     return tuple(sorted((daemon for own in claims for daemon in own), key=lambda daemon: daemon.resource))
+
+
+def _stray_limit(config: DeviceConfig, uuids: Sequence[str]) -> str | None:
+    """What is wrong with a limit of a device that is none of those that share it; None: nothing."""
+    known = {*uuids, *map(str, range(len(uuids)))}
+    name = next((name for name, _ in config.limits_mib if name not in known), None)
+    if name is None:
+        return None
+    places = "0" if len(uuids) == 1 else f"0 to {len(uuids) - 1}"
+    field = f"sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit.{name[:80]}"
+    return f"{field} is none of the devices of the configuration, which are {places} or their UUIDs"
 
 
 def _daemon(
