@@ -112,7 +112,7 @@ async def _progress(fleet: PretendedNodes, plane: Plane, process: Controller) ->
             cores = ", ".join(f"{who} {used_s:.0f}" for who, used_s in used.items())
             took, load = time.monotonic() - began, os.getloadavg()[0]
             line = f"  {took:.0f} s: {counts}; seconds of a core: {cores}; load {load:.1f}"
-            print(line, file=sys.stderr, flush=True)
+            print(f"{line}; {process.memory_mb()[0]:.0f} MB", file=sys.stderr, flush=True)
 
     telling = asyncio.create_task(tell())
     try:

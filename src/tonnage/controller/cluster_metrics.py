@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -161,10 +161,11 @@ class ClusterCollector:
         except ValueError as error:  # a version that Kubernetes does not have
             self._fail(str(error))
 
-    def _worked_out(self, objects: Sequence[Any]) -> tuple[MetricFamily, ...]:
+    def _worked_out(self, objects: list[Any]) -> tuple[MetricFamily, ...]:
         source = self._source
         now = self._clock.now() + timedelta(seconds=source.api.server_ahead_s)
         snapshot = snapshot_from(objects, server_version=self._version, now=now)
+        objects.clear()  # of a large fleet many have been replaced meanwhile, and would be held twice
         return tuple(self._families_of(with_coverage(snapshot, self._coverage())))
 
     def _coverage(self) -> Coverage:
