@@ -8,7 +8,7 @@ from typing import Final
 from tonnage.ports.clock import Clock
 
 _PATIENCE_S: Final = 300.0
-"""Ten turns, of which each begins half a minute after the one before, whether or not the API server answers."""
+"""Ten turns: each begins half a minute after the one before, whether or not the API server answers."""
 
 
 class StuckLoops:
