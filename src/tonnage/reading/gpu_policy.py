@@ -211,3 +211,18 @@ def _leaves(value: JsonValue, path: tuple[str, ...], left: list[int]) -> Iterato
     elif path and value not in ({}, [], "", None) and left[0] > 0:
         left[0] -= 1
         yield ".".join(path)
+
+
+def is_divided(report: NodeGPUStatus | None) -> bool:
+    """Whether a GPU is in MIG mode, or nobody knows."""
+    if report is None or not report.status:
+        return True
+    return any(device.get("migEnabled") for device in mappings(report.status, "devices"))
+
+
+def devices_in(report: NodeGPUStatus | None) -> int | None:
+    """How many devices an agent reports; None: it has not."""
+    if report is None or not report.status:
+        return None
+    devices = report.status.get("devices")
+    return len(devices) if isinstance(devices, list) else 0

@@ -6,8 +6,7 @@ from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.node_loop import NodeLoop
 from tonnage.decide.cluster.operate.node_metadata import metadata_changes
 from tonnage.model.actions.cluster import PatchNode
-from tonnage.model.json_access import mappings
-from tonnage.wire.objects import NodeGPUStatus
+from tonnage.reading.gpu_policy import devices_in, is_divided
 
 
 class NodeLabelLoop(NodeLoop):
@@ -33,18 +32,3 @@ class NodeLabelLoop(NodeLoop):
             metadata["resourceVersion"] = node.metadata.resource_version
             await self._context.performer.perform(PatchNode(name, {"metadata": metadata}))
         return None
-
-
-def is_divided(report: NodeGPUStatus | None) -> bool:
-    """Whether a GPU is in MIG mode, or nobody knows."""
-    if report is None or not report.status:
-        return True
-    return any(device.get("migEnabled") for device in mappings(report.status, "devices"))
-
-
-def devices_in(report: NodeGPUStatus | None) -> int | None:
-    """How many devices an agent reports; None: it has not."""
-    if report is None or not report.status:
-        return None
-    devices = report.status.get("devices")
-    return len(devices) if isinstance(devices, list) else 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from tonnage.controller.context import ControllerContext
-from tonnage.controller.operator.node_labels import devices_in, is_divided
 from tonnage.controller.operator.node_loop import NodeLoop
 from tonnage.controller.operator.node_pods import PodPlaces, delete_pod
 from tonnage.decide.cluster.operate.node_metadata import with_consequences
@@ -13,7 +12,7 @@ from tonnage.decide.cluster.operate.node_pod import node_pod
 from tonnage.decide.cluster.operate.probe import PROBE, PROBED_BOOT, probe_step
 from tonnage.loop.informer import Informer
 from tonnage.model.actions.cluster import PatchNode
-from tonnage.reading.gpu_policy import operated_node_from
+from tonnage.reading.gpu_policy import devices_in, is_divided, operated_node_from
 from tonnage.wire.objects import Pod
 
 _SOON_S: Final = 5.0
