@@ -34,7 +34,7 @@ def make_driver_root(folder: Path, state: DriverState) -> Path:
     _proc(folder / "proc/driver", state)
     _kernel(folder)
     for gpu in state.gpus:
-        _pci(folder / "sys/bus/pci/devices" / _address(gpu), gpu)
+        make_pci_device(folder / "sys/bus/pci/devices" / pci_address(gpu), gpu)
     return folder
 
 
@@ -85,7 +85,7 @@ class Driver:
 
     def plug(self, gpu: FakeGpu) -> None:
         """Put a GPU into its slot; the kernel shows it, too."""
-        _pci(self.root / "sys/bus/pci/devices" / _address(gpu), gpu)
+        make_pci_device(self.root / "sys/bus/pci/devices" / pci_address(gpu), gpu)
         self.become(self.state.with_gpu(gpu))
         _proc(self.root / "proc/driver", self.state)
 
@@ -97,7 +97,7 @@ class Driver:
 
     def pull(self, slot: int) -> None:
         """Take the GPU out of its slot."""
-        address = _address(self.state.gpu(slot))
+        address = pci_address(self.state.gpu(slot))
         shutil.rmtree(self.root / "sys/bus/pci/devices" / address)
         shutil.rmtree(self.root / "proc/driver/nvidia/gpus" / address)
         self.become(self.state.without(slot))
@@ -201,9 +201,9 @@ def _proc(folder: Path, state: DriverState) -> None:
         "nvidia-caps/mig-minors": "".join(f"{name} {minor}\n" for name, minor in _capabilities(state)),
     }
     for gpu in state.gpus:
-        files[f"nvidia/gpus/{_address(gpu)}/information"] = (
+        files[f"nvidia/gpus/{pci_address(gpu)}/information"] = (
             f"Model: \t\t {gpu.catalogue.product}\nIRQ:   \t\t 34\nGPU UUID: \t {gpu.identity}\n"
-            f"Bus Type: \t PCIe\nBus Location: \t {_address(gpu)}\nDevice Minor: \t {gpu.minor_number}\n"
+            f"Bus Type: \t PCIe\nBus Location: \t {pci_address(gpu)}\nDevice Minor: \t {gpu.minor_number}\n"
         )
     for name, minor in _capabilities(state):
         place = name.replace("/gi", "/mig/gi", 1) if name.startswith("gpu") else f"mig/{name}"
@@ -215,13 +215,14 @@ def _proc(folder: Path, state: DriverState) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-def _address(gpu: FakeGpu) -> str:
-    """As the kernel writes it: four digits of domain, small letters."""
+def pci_address(gpu: FakeGpu) -> str:
+    """Its PCI address as the kernel writes it: four digits of domain, small letters."""
     domain, _, rest = gpu.pci_bus_id.lower().partition(":")
     return f"{domain[-4:]}:{rest}"
 
 
-def _pci(folder: Path, gpu: FakeGpu) -> None:
+def make_pci_device(folder: Path, gpu: FakeGpu) -> None:
+    """What the kernel says of its PCI device, in its folder."""
     folder.mkdir(parents=True, exist_ok=True)
     facts = {
         "vendor": "0x10de",

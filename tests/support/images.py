@@ -81,7 +81,7 @@ def busybox_archive(
         config = ImageConfig(
             entrypoint=(),
             command=tuple(command),
-            environment={"PATH": "/bin"},
+            environment={"PATH": "/bin:/usr/bin"},
         )
         write_archive(folder / "busybox.tar", name=name, layers=[layer], config=config)
     return name
