@@ -62,8 +62,8 @@ def operand_sets(
         if name not in standing or standing[name].digest != _digest_in(body)
     )
     deleted = tuple(DeleteObject(KIND, name, standing[name].uid, namespace) for name in changes.delete)
-    taken = _names_taken(sorted(changes.others), namespace) if changes.others else None
-    return OperandSets(applied, deleted, taken)
+    refusal = _names_taken(sorted(changes.others), namespace) if changes.others else None
+    return OperandSets(applied, deleted, refusal)
 
 
 def _names_taken(names: Sequence[str], namespace: str) -> OperandNamesTaken:
