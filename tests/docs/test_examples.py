@@ -1,7 +1,8 @@
 """The `console` blocks of tutorials and how-tos, run as written against the twin.
 
 A page that says `<!-- runs on the twin -->` is run top to bottom in one bash. Tutorials and how-tos start the
-cluster that they need, as their readers must; other pages get one.
+cluster that they need, as their readers must; other pages get one. Every line shown under a command must
+be in what the command prints, in that order; `…` stands for anything, runs of blanks are one.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import os
 import re
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from scripts.find_helm import helm_binary
-from support.page_examples import Example, examples_of, missing_lines
 from tonnage.cli.locations.kubectl import kubectl_binary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +32,41 @@ REPORTED = (
 READS_REPORTS = ("tonnage status", "tonnage migrate")
 _LONG = 5
 """A page with more commands is for `make test-long`."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A command of a page and the lines shown under it."""
+
+    command: str
+    shown: tuple[str, ...]
+
+
+def examples_of(text: str) -> list[Example]:
+    found: list[Example] = []
+    for block in re.findall(r"^```console\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
+        for piece in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, *shown = piece.rstrip("\n").split("\n")
+            found.append(Example(command, tuple(line for line in shown if line.strip("… "))))
+    return found
+
+
+def _pattern(line: str) -> re.Pattern[str]:
+    words = " ".join(line.split())
+    return re.compile(".*".join(re.escape(part.strip()) for part in words.split("…")).replace(r"\ ", " "))
+
+
+def missing_lines(example: Example, printed: str) -> list[str]:
+    """Lines that are shown but were not printed, or not in this order."""
+    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    missing, at = [], 0
+    for shown in example.shown:
+        place = next((i for i in range(at, len(lines)) if _pattern(shown).fullmatch(lines[i])), None)
+        if place is None:
+            missing.append(shown)
+        else:
+            at = place + 1
+    return missing
 
 
 def _script(examples: list[Example]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -175,25 +175,8 @@ def _difference(one: str, has: frozenset[Slot], other: str, got: frozenset[Slot]
         yield f"{other} has {sorted(got - has)}, {one} has not"
 
 
-def devices_of(process: int) -> tuple[str, ...]:
-    """The uuids in a process' environment; none when it is over."""
-    try:
-        variables = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return ()
-    values = [value.removeprefix(_VARIABLE).decode() for value in variables if value.startswith(_VARIABLE)]
-    return tuple(uuid for value in values for uuid in value.split(",") if uuid.startswith("GPU-"))
-
-
-def nodes_of(process: int) -> tuple[str, ...]:
-    """The device nodes of GPUs that a process of a container has; none when it is over."""
-    return tuple(sorted(path.name for path in Path(f"/proc/{process}/root/dev").glob("nvidia[0-9]*")))
-
-
-def visible_devices(
-    cluster: GenuineCluster, devices_of: Callable[[int], tuple[str, ...]] = devices_of
-) -> Iterator[tuple[str, str, tuple[str, ...], int]]:
-    """(pod uid, container id, devices, process) of every running container that has any of its own."""
+def visible_devices(cluster: GenuineCluster) -> Iterator[tuple[str, str, tuple[str, ...], int]]:
+    """(pod uid, container id, uuids in its environment, process) of every running container that has any."""
     seen: set[str] = set()
     for path, process in processes_in(cluster.node.cgroup):
         pod, _, container = path.rpartition("/")
@@ -202,6 +185,16 @@ def visible_devices(
         if devices := devices_of(process):
             seen.add(container)
             yield pod.rpartition("/pod")[2], container, devices, process
+
+
+def devices_of(process: int) -> tuple[str, ...]:
+    """The uuids in a process' environment; none when it is over."""
+    try:
+        variables = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return ()
+    values = [value.removeprefix(_VARIABLE).decode() for value in variables if value.startswith(_VARIABLE)]
+    return tuple(uuid for value in values for uuid in value.split(",") if uuid.startswith("GPU-"))
 
 
 def offered(cluster: GenuineCluster) -> frozenset[Slot]:

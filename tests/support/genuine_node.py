@@ -68,12 +68,12 @@ class GenuineNode:
         self._processes.clear()
         until(lambda: remove_cgroup(self.cgroup))
 
-    def start(self, program: str, *extra: str) -> None:
-        """Start `containerd`, and wait until kubelet may, or `kubelet`, with `extra` flags."""
+    def start(self, program: str) -> None:
+        """Start `containerd`, and wait until kubelet may, or `kubelet`."""
         flags = {"containerd": ["--config", "/etc/containerd.toml"], "kubelet": kubelet_flags(NODE_NAME)}
         process = ChildProcess(
             Path("/usr/bin/nsenter"),
-            [*self._inside, str(PROGRAMS / program), *flags[program], *extra],
+            [*self._inside, str(PROGRAMS / program), *flags[program]],
             log=self._folder / f"{program}.log",
             environment=_ENVIRONMENT,
         )

@@ -50,7 +50,6 @@ class InstalledAgent:
     cluster: GenuineCluster
     helm: Helm
     driver: Driver
-    chart: Path = CHART
 
     @property
     def uuids(self) -> tuple[str, ...]:
@@ -69,9 +68,7 @@ class InstalledAgent:
         where = ("--namespace", NAMESPACE, "--create-namespace")
         waiting = ("--wait", "--timeout", patience)
         try:
-            self.helm.run(
-                "upgrade", "--install", RELEASE, self.chart, *where, *waiting, values=json.dumps(given)
-            )
+            self.helm.run("upgrade", "--install", RELEASE, CHART, *where, *waiting, values=json.dumps(given))
         except AssertionError as error:
             error.add_note(self.log(check=False))
             raise
@@ -131,7 +128,6 @@ def installed_agent(
     state: DriverState = TWO_GPUS,
     values: Mapping[str, object] | None = None,
     helm: Major = 4,
-    chart: Path = CHART,
 ) -> Iterator[InstalledAgent]:
     """The agent from the chart and an image that the node has: GPUs can be asked for, the status is there.
 
@@ -141,8 +137,8 @@ def installed_agent(
     root = cluster.node.root
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as home:
         driver = Driver(root.at(DRIVER_ROOT), state)
-        agent = InstalledAgent(cluster, Helm(helm, Path(home), cluster.kubeconfig), driver, chart)
-        nodes = make_device_nodes((root.at("/dev"), driver.root / "dev"), state)
+        agent = InstalledAgent(cluster, Helm(helm, Path(home), cluster.kubeconfig), driver)
+        nodes = _make_device_nodes((root.at("/dev"), driver.root / "dev"), state)
         try:
             agent.upgrade(version, values)
             until(lambda: cluster.allocatable(GPU) == len(state.gpus) and bool(agent.status()))
@@ -172,19 +168,15 @@ def gpu_pod(name: str, *counts: int, resource: str = GPU) -> Any:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def make_device_nodes(folders: Iterable[Path], state: DriverState) -> list[Path]:
+def _make_device_nodes(folders: Iterable[Path], state: DriverState) -> list[Path]:
     """As the driver makes them: those of the GPUs and those for all; the paths."""
     numbers = {f"nvidia{gpu.minor_number}": (MAJOR, gpu.minor_number) for gpu in state.gpus}
     made = []
     for folder in folders:
         for name, number in {**numbers, **CONTROL}.items():
-            make_node(folder / name, number)
-            made.append(folder / name)
+            node = folder / name
+            node.unlink(missing_ok=True)
+            os.mknod(node, stat.S_IFCHR | 0o666, os.makedev(*number))
+            node.chmod(0o666)  # the mask of this process counts above
+            made.append(node)
     return made
-
-
-def make_node(path: Path, number: tuple[int, int]) -> None:
-    """A device node of that major and minor number, for everybody."""
-    path.unlink(missing_ok=True)
-    os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(*number))
-    path.chmod(0o666)  # the mask of this process counts above

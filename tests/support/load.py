@@ -6,7 +6,7 @@ import asyncio
 import random
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -25,8 +25,7 @@ from tonnage.wire.objects import Pod
 GPU: Final = "nvidia.com/gpu"
 SHARED: Final = "nvidia.com/gpu.shared"
 NAMESPACE: Final = "default"
-LABEL: Final = "tonnage-test/load"
-"""Of its pods."""
+_LABEL: Final = "tonnage-test/load"
 _TICK_S: Final = 0.4
 _REST_S: Final = 240.0
 _LOOK_S: Final = 0.15
@@ -60,7 +59,7 @@ def pod_body(kind: str, name: str, *, grace_s: int = 0) -> JsonObject:
     }[kind]
     first = [_container("first", {GPU: 1}, runs_s="0.2")] if kind in ("reusing", "initial") else []
     return {
-        "metadata": {"name": name, "labels": {LABEL: kind}},
+        "metadata": {"name": name, "labels": {_LABEL: kind}},
         "spec": {
             "initContainers": [*first],
             "containers": [*containers],
@@ -78,18 +77,7 @@ KINDS: Final = ("one", "one", "two", "pair", "short", "reusing", "initial", "sha
 class Load:
     """Keeps `pods` pods alive, one of which it replaces at every turn."""
 
-    def __init__(
-        self,
-        kubeconfig: Path,
-        *,
-        pods: int,
-        seed: int,
-        kinds: Sequence[str] = KINDS,
-        body: Callable[..., JsonObject] = pod_body,
-    ) -> None:
-        """Pods of these kinds, as `body(kind, name, grace_s=seconds)` makes them, with the label LABEL."""
-        self._kinds = kinds
-        self._body = body
+    def __init__(self, kubeconfig: Path, *, pods: int, seed: int) -> None:
         self._kubeconfig = kubeconfig
         self._wanted = pods
         self._random = random.Random(seed)
@@ -153,7 +141,7 @@ class Load:
 
     async def _turn(self, api: KubernetesApi) -> None:
         living: list[Pod] = []
-        for pod in (await api.list(POD, namespace=NAMESPACE, label_selector=LABEL)).items:
+        for pod in (await api.list(POD, namespace=NAMESPACE, label_selector=_LABEL)).items:
             if pod.metadata.deletion_timestamp is not None:
                 continue
             if pod.status.phase in ("Succeeded", "Failed"):
@@ -172,13 +160,13 @@ class Load:
             await api.delete(POD, gone.metadata.name, namespace=NAMESPACE)
         if len(living) < self._wanted:
             self.made += 1
-            kind = self._random.choice(self._kinds)
+            kind = self._random.choice(KINDS)
             name = f"load-{self.made}-{kind}"
-            body = self._body(kind, name, grace_s=self._random.choice((1, 2)))
+            body = pod_body(kind, name, grace_s=self._random.choice((1, 2)))
             await api.create(POD, body, namespace=NAMESPACE)
 
     async def _calm(self, api: KubernetesApi) -> None:
-        for pod in (await api.list(POD, namespace=NAMESPACE, label_selector=LABEL)).items:
+        for pod in (await api.list(POD, namespace=NAMESPACE, label_selector=_LABEL)).items:
             # Without force: one that got a node meanwhile keeps its device until its containers have ended.
             if not pod.spec.node_name:
                 try:
@@ -188,7 +176,7 @@ class Load:
                         raise
 
     async def _clear(self, api: KubernetesApi) -> None:
-        while pods := (await api.list(POD, namespace=NAMESPACE, label_selector=LABEL)).items:
+        while pods := (await api.list(POD, namespace=NAMESPACE, label_selector=_LABEL)).items:
             for pod in pods:
                 if pod.metadata.deletion_timestamp is None:
                     await self._attempt(api.delete(POD, pod.metadata.name, namespace=NAMESPACE))
@@ -198,15 +186,9 @@ class Load:
 class Watchman:
     """Looks all the time whether two running containers see one device; its report says which did."""
 
-    def __init__(
-        self,
-        cluster: GenuineCluster,
-        replicas: Callable[[str], int],
-        devices_of: Callable[[int], tuple[str, ...]] = devices_of,
-    ) -> None:
-        """`replicas` says how many containers may see a device, `devices_of` which a process sees."""
+    def __init__(self, cluster: GenuineCluster, replicas: Callable[[str], int]) -> None:
+        """`replicas` says how many containers may see a device."""
         self._cluster = cluster
-        self._devices_of = devices_of
         self._replicas = replicas
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchman", daemon=True)
@@ -229,12 +211,12 @@ class Watchman:
     def look(self) -> None:
         """Once. What is seen twice is looked at again: the first may have ended before the second began."""
         holders: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
-        containers = list(visible_devices(self._cluster, self._devices_of))
+        containers = list(visible_devices(self._cluster))
         for pod, container, devices, process in containers:
             for uuid in devices:
                 holders[uuid].append((f"{pod}/{container[:12]}", process))
         for uuid, found in holders.items():
-            living = [owner for owner, process in found if uuid in self._devices_of(process)]
+            living = [owner for owner, process in found if uuid in devices_of(process)]
             said = f"{uuid}: {', '.join(living)}"
             if len(living) > self._replicas(uuid) and said not in self.found:
                 self.found[said] = self._cluster.kubectl("get", "pods", "-A", "-o", _COLUMNS, check=False)

@@ -15,8 +15,6 @@ from support.images import BUSYBOX
 from support.own_network import NODE_ADDRESS, POD_RANGE
 
 PROGRAMS: Final = Path("/opt/node/bin")
-BOOT_ID: Final = "/run/boot_id"
-"""A file of the node's own, new at each boot; its processes see it where the kernel has the machine's."""
 CONTAINERD_SOCKET: Final = Path("/run/containerd/containerd.sock")
 _FOLDERS: Final = """
     dev/pts dev/shm dev/mqueue etc/cdi etc/cni/net.d etc/kubernetes etc/sysctl host mnt opt/node/bin proc root
@@ -58,8 +56,6 @@ mount -t tmpfs tmpfs dev/shm
 mount -t mqueue mqueue dev/mqueue
 mount -t tmpfs -o mode=0755 tmpfs run
 ln -s /run var/run 2>/dev/null || :
-cat proc/sys/kernel/random/uuid > run/boot_id
-mount --bind run/boot_id proc/sys/kernel/random/boot_id
 pivot_root . host
 umount -l /host
 mount --make-rshared /

@@ -135,11 +135,9 @@ class ControlPlane:
         self._children.remove(child)
         await child.end(grace_s)
 
-    def start_again(self, program: str, *extra: str) -> None:
-        """Start one that was ended, as it was started before, this time with `extra` flags."""
-        flags = self._flags[program]
-        self._start(program, [*flags, *extra])
-        self._flags[program] = flags
+    def start_again(self, program: str) -> None:
+        """Start one that was ended, as it was started before."""
+        self._start(program, self._flags[program])
 
     def check(self) -> None:
         """Nothing while all processes run.

@@ -6,31 +6,76 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from support.claim_kubelet import eventually
 from support.claim_node import ALL, ClaimNode, sharing
 from tonnage.adapters.clock import SystemClock
 from tonnage.agent.claims.sharing import ClaimSharing
 from tonnage.decide.node.cdi.rules import spec_problems
 from tonnage.decide.node.claims.sharing import daemon_name
-from tonnage.model.actions.devices import SetTimeSlice
+from tonnage.model.actions.devices import DeviceAction, SetTimeSlice
 from tonnage.model.devices.claims import ClaimRef, PreparedClaim, SlicedDevice
 from tonnage.model.devices.inventory import ComputeMode, TimeSlice
+from tonnage.model.errors import HardwareError, Problem
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.mps_control import MpsProgram
+
+LONG = sharing(strategy="TimeSlicing", timeSlicingConfig={"interval": "Long"})
+_APPLY = ScenarioBackend.apply
+
+
+async def refusing_time_slices(self: ScenarioBackend, step: DeviceAction) -> None:
+    if isinstance(step, SetTimeSlice):
+        raise HardwareError(Problem("the time slice cannot be set", why="Not Supported"))
+    await _APPLY(self, step)
 
 
 async def test_a_time_slice_is_set_for_a_claim_and_taken_back_with_it(scene: ClaimNode) -> None:
     await scene.begin(ALL)
     backend = ScenarioBackend(scene.root / "hardware.yaml", SystemClock())
-    config = sharing(strategy="TimeSlicing", timeSlicingConfig={"interval": "Long"})
     async with scene.agent():
         await scene.kubelet.register()
-        claim = await scene.claim("sliced", "gpu-1", config=config)
+        claim = await scene.claim("sliced", "gpu-1", config=LONG)
         assert not (await scene.kubelet.prepare(claim))[claim.uid].error
         assert backend.settings().slices == {"GPU-1": TimeSlice.LONG}
     async with scene.agent():
         await scene.kubelet.register()
         assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
         assert backend.settings().slices == {"GPU-1": TimeSlice.DEFAULT}
+
+
+async def test_a_claim_whose_time_slice_the_driver_refuses_is_given_back(
+    scene: ClaimNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else its pod would never end: kubelet asks until the claim is given back."""
+    await scene.begin(ALL)
+    monkeypatch.setattr(ScenarioBackend, "apply", refusing_time_slices)
+    async with scene.agent():
+        await scene.kubelet.register()
+        claim = await scene.claim("sliced", "gpu-1", config=LONG)
+        assert "Not Supported" in (await scene.kubelet.prepare(claim))[claim.uid].error
+        assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
+        other = await scene.claim("other", "gpu-1")
+        assert not (await scene.kubelet.prepare(other))[other.uid].error
+
+
+async def test_a_time_slice_that_is_not_taken_back_is_tried_once_more_and_then_reported(
+    scene: ClaimNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        claim = await scene.claim("sliced", "gpu-1", config=LONG)
+        assert not (await scene.kubelet.prepare(claim))[claim.uid].error
+        monkeypatch.setattr(ScenarioBackend, "apply", refusing_time_slices)
+        assert "Not Supported" in (await scene.kubelet.unprepare(claim))[claim.uid]
+        assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
+
+        async def reported() -> list[str]:
+            return [event.reason for event in await scene.events() if event.reason == "TimeSliceLeft"]
+
+        assert await eventually(reported) == ["TimeSliceLeft"]
 
 
 async def test_a_claim_has_an_mps_daemon_of_its_own_as_long_as_it_is_prepared(scene: ClaimNode) -> None:
@@ -70,13 +115,15 @@ async def test_a_claim_that_ends_does_not_reset_the_time_slice_of_one_that_begin
                 await answered.wait()
             slices.append(action.interval)
 
-    context: Any = SimpleNamespace(clock=SystemClock(), performer=SimpleNamespace(perform=perform))
+    context: Any = SimpleNamespace(
+        node="n", events=None, clock=SystemClock(), performer=SimpleNamespace(perform=perform)
+    )
     inventory = SimpleNamespace(devices=[SimpleNamespace(uuid="GPU-1")])
     board: Any = SimpleNamespace(inventory=SimpleNamespace(value=inventory))
     book: Any = SimpleNamespace(current_claims=lambda: tuple(claims.values()))
     both = ClaimSharing(context, board, book)
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
-        group.create_task(both.end(ends))
+        group.create_task(both.end(ends, answered=True))
         await asked.wait()
         claims["begins"] = begins
         group.create_task(both.begin(begins))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.agent_additions import CHANGES, agent_with_programs, replaced
 from support.genuine_cluster import GenuineCluster
 from support.genuine_node import NODE_NAME, until
 from support.helm import NAMESPACE
-from support.installed_agent import GPU, InstalledAgent, gpu_pod
+from support.installed_agent import AGENT, GPU, InstalledAgent, gpu_pod, installed_agent
 from support.nvml.changes import compute_modes
 from tonnage.twin import mps_control
 
@@ -21,6 +21,9 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.node, pytest.mark.usefixtures(
 
 SHARED = "nvidia.com/gpu.shared"
 ROOT = "/run/nvidia/mps"
+PROGRAMS = "/opt/mps"
+"""On the node; the NVIDIA runtime would put the driver's program into the agent's container."""
+CHANGES = "/var/lib/tonnage/nvml"
 FOUR = json.dumps(
     {
         "version": "v1",
@@ -29,13 +32,54 @@ FOUR = json.dumps(
         },
     }
 )
+_SCRIPT = """\
+#!/usr/bin/python3 -IS
+import runpy, sys
+program = sys.argv[0].rpartition("/")[0] + "/mps_control.py"
+sys.argv = [program, program + ".fault", *sys.argv[1:]]
+runpy.run_path(program, run_name="__main__")
+"""
 
 
 @pytest.fixture(scope="module")
 def agent(cluster: GenuineCluster, agent_version: str) -> Iterator[InstalledAgent]:
     """With two GPUs, and a control program where its container looks for one."""
-    with agent_with_programs(cluster, agent_version, values={"mps": {"root": ROOT}}) as agent:
+    folder = cluster.node.root.at(PROGRAMS)
+    folder.mkdir(parents=True)
+    shutil.copy(mps_control.__file__, folder / "mps_control.py")
+    program = folder / mps_control.NAME
+    program.write_text(_SCRIPT)
+    program.chmod(0o755)
+    with installed_agent(cluster, agent_version, values={"mps": {"root": ROOT}}) as agent:
+        # The driver's folder is read-only in the agent's container: what the library changes goes elsewhere.
+        agent.driver.file.with_name(f"{agent.driver.file.name}.mig").symlink_to(f"{CHANGES}.mig")
+        before = agent.pod()["metadata"]["uid"]
+        cluster.kubectl("patch", "daemonset", AGENT, "-n", NAMESPACE, "-p", json.dumps(_with_program()))
+        until(lambda: _replaced(agent, before))
         yield agent
+    shutil.rmtree(folder)
+
+
+def _with_program() -> Any:
+    mount = {"name": "programs", "mountPath": "/usr/local/nvidia/bin", "readOnly": True}
+    volume = {"name": "programs", "hostPath": {"path": PROGRAMS}}
+    return {
+        "spec": {
+            "template": {
+                "spec": {"containers": [{"name": "agent", "volumeMounts": [mount]}], "volumes": [volume]}
+            }
+        }
+    }
+
+
+def _replaced(agent: InstalledAgent, before: str) -> bool:
+    """Whether another pod of the agent is there, and ready."""
+    try:
+        pod = agent.pod()
+    except ValueError:
+        return False
+    conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions", [])}
+    return pod["metadata"]["uid"] != before and conditions.get("Ready") == "True"
 
 
 def daemon(agent: InstalledAgent) -> Any:
@@ -95,7 +139,7 @@ def test_shr_4_clients_share_a_daemon_and_memory_that_outlast_its_death(
 
     uid = agent.pod()["metadata"]["uid"]
     cluster.kubectl("delete", "pod", "-n", NAMESPACE, agent.pod()["metadata"]["name"])
-    until(lambda: replaced(agent, uid))
+    until(lambda: _replaced(agent, uid))
     until(lambda: daemon(agent).get("ready") is True and cluster.allocatable(SHARED) == 4)
     assert listens(cluster, "one")
     assert cluster.inside("other", "cat", "/dev/shm/mps.shm").strip() == "hello", "mounted once"

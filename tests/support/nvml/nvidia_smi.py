@@ -16,16 +16,13 @@ _STATE = "fake-nvml.conf"
 _OPEN, _SHUT = ("nvmlInit_v2", "nvmlInitWithFlags"), "nvmlShutdown"
 
 
-def install(root: Path, python: str = sys.executable) -> Path:
-    """The program in that driver root; every call of it is a line of `resets` beside the state file.
-
-    `python` is where those who run it have an interpreter.
-    """
+def install(root: Path) -> Path:
+    """The program in that driver root; every call of it is a line of `resets` beside the state file."""
     program = root / "usr/bin/nvidia-smi"
     program.parent.mkdir(parents=True, exist_ok=True)
     text = Path(__file__).read_text(encoding="utf-8")
     made = program.with_name(".nvidia-smi.new")
-    made.write_text(f"#!{python} -S\n{text}", encoding="utf-8")
+    made.write_text(f"#!{sys.executable} -S\n{text}", encoding="utf-8")
     made.chmod(0o755)
     made.replace(program)
     return program

@@ -176,9 +176,10 @@ class ClaimPreparation:
             return ""
         try:
             async with self._ledger.answering:
+                answered = await self._specs.present(claim.uid)  # not when kubelet asks once more
                 await self._specs.remove(claim.uid)
             if noted.boot == self.book.boot:
-                await self._sharing.end(noted)
+                await self._sharing.end(noted, answered=answered)
                 await self._partitions.end(noted)
             async with self._ledger.answering:
                 await self.book.forget(claim.uid)

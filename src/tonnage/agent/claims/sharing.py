@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -16,6 +17,7 @@ from tonnage.model.devices.inventory import ComputeMode, TimeSlice
 from tonnage.model.devices.mps import MpsDaemon
 from tonnage.model.errors import HardwareError, Problem
 
+_LOG: Final = logging.getLogger(__name__)
 _PATIENCE_S: Final = 20.0
 """For a daemon to serve or to end. kubelet's patience is 45 seconds, and then it asks again."""
 _LOOK_S: Final = 0.05
@@ -28,7 +30,9 @@ class ClaimSharing:
     """
 
     def __init__(self, context: AgentContext, board: NodeBoard, book: ClaimBook) -> None:
+        self._node = context.node
         self._clock = context.clock
+        self._events = context.events
         self._performer = context.performer
         self._board = board
         self._book = book
@@ -55,12 +59,16 @@ class ClaimSharing:
                 if why := self._why_not(daemon):
                     raise HardwareError(Problem("the claim's MPS control daemon does not serve", why=why))
 
-    async def end(self, prepared: PreparedClaim) -> None:
-        """Have it as before. Raises HardwareError: it is not so yet."""
+    async def end(self, prepared: PreparedClaim, *, answered: bool) -> None:
+        """Have it as before. Raises HardwareError: it is not so yet.
+
+        A time slice that the driver does not take back is reported and left, unless the claim was `answered`:
+        maybe it was never set, and no pod may stay for ever because of it.
+        """
         async with self._slicing:
             for sliced in prepared.slices:
                 if self._exists(sliced.uuid) and not self._needed(sliced, prepared):
-                    await self._performer.perform(SetTimeSlice(sliced.uuid, TimeSlice.DEFAULT))
+                    await self._reset(sliced, prepared, insists=answered)
         if prepared.daemons:
             self._ending.add(prepared.claim.uid)
             self._publish()
@@ -68,6 +76,18 @@ class ClaimSharing:
             for daemon in prepared.daemons:
                 if daemon.resource in self._board.mps.value:
                     raise HardwareError(Problem("the claim's MPS control daemon has not ended yet"))
+
+    async def _reset(self, sliced: SlicedDevice, prepared: PreparedClaim, *, insists: bool) -> None:
+        """Raises HardwareError: it cannot be done, and somebody `insists`."""
+        try:
+            await self._performer.perform(SetTimeSlice(sliced.uuid, TimeSlice.DEFAULT))
+        except HardwareError as error:
+            if insists:
+                raise
+            _LOG.warning("time slice left: node=%s claim=%s error=%s", self._node, prepared.claim, error)
+            self._events.post(
+                "Warning", "TimeSliceLeft", f"claim {prepared.claim} is given back all the same: {error}"
+            )
 
     def _needed(self, sliced: SlicedDevice, prepared: PreparedClaim) -> bool:
         """Whether another claim with a part of the GPU has the same time slice."""
