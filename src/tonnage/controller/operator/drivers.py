@@ -126,7 +126,7 @@ class DriverLoop:
         self._queue.add_after(_ALL, _SOON_S)
 
     async def _reconcile(self, _key: str) -> float:
-        """Preflights and DaemonSets first, then a step of each node's upgrade, then the policies' statuses."""
+        """Preflights and DaemonSets first, then a step of each node, then the policies' statuses."""
         self._context.counters.turned("drivers")
         disabled = ""
         winner = self._policy()
