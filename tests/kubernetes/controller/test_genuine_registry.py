@@ -51,8 +51,8 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedRegistr
     folder = tmp_path_factory.mktemp("registry")
     certificate, key, authority = credentials(folder)
     (folder / "passwords").write_text(PASSWORDS)
-    auth = {"htpasswd": {"realm": "tests", "path": str(folder / "passwords")}}
-    tls = {"certificate": str(certificate), "key": str(key)}
+    auth: JsonObject = {"htpasswd": {"realm": "tests", "path": str(folder / "passwords")}}
+    tls: JsonObject = {"certificate": str(certificate), "key": str(key)}
     with running(folder, auth, tls=tls) as (process, port):
         trusted = ssl.create_default_context(cadata=authority)
         asyncio.run(_push(process, f"https://{ADDRESS}:{port}", f"Basic {LOGIN}", trusted))
