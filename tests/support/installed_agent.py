@@ -138,7 +138,7 @@ def installed_agent(
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as home:
         driver = Driver(root.at(DRIVER_ROOT), state)
         agent = InstalledAgent(cluster, Helm(helm, Path(home), cluster.kubeconfig), driver)
-        nodes = _make_device_nodes((root.at("/dev"), driver.root / "dev"), state)
+        nodes = make_device_nodes((root.at("/dev"), driver.root / "dev"), state)
         try:
             agent.upgrade(version, values)
             until(lambda: cluster.allocatable(GPU) == len(state.gpus) and bool(agent.status()))
@@ -168,8 +168,8 @@ def gpu_pod(name: str, *counts: int, resource: str = GPU) -> Any:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def _make_device_nodes(folders: Iterable[Path], state: DriverState) -> list[Path]:
-    """As the driver makes them: those of the GPUs and those for all; the paths."""
+def make_device_nodes(folders: Iterable[Path], state: DriverState) -> list[Path]:
+    """Device nodes as the driver makes them: those of the GPUs and those for all; the paths."""
     numbers = {f"nvidia{gpu.minor_number}": (MAJOR, gpu.minor_number) for gpu in state.gpus}
     made = []
     for folder in folders:
