@@ -124,7 +124,7 @@ class ClaimNode:
 
 
 def names(listing: list[Any]) -> list[str]:
-    return [device["name"] for each in listing for device in each.spec.get("devices", ())]
+    return [device["name"] for each in listing for device in each.spec.get("devices") or ()]
 
 
 def sharing(**how: Any) -> list[Any]:
