@@ -50,7 +50,7 @@ class ClaimNode:
         for namespace in ("tonnage-system", "ml"):
             body: Any = {"metadata": {"name": namespace}}
             await or_none(self.api.create(kinds.NAMESPACE, body), (409,))  # of the node before
-        await self.api.create(kinds.CUSTOM_RESOURCE, node_gpu_status_crd())
+        await or_none(self.api.create(kinds.CUSTOM_RESOURCE, node_gpu_status_crd()), (409,))
         await self.configure(config, create=True)
 
     async def configure(self, config: str, *, create: bool = False) -> None:

@@ -78,9 +78,10 @@ class Server:
             shutil.rmtree(root)
 
     async def _tidy(self, api: Any) -> None:
+        """The definition stays: the server takes its time to delete one."""
         made: tuple[tuple[Any, str | None], ...] = (
             *((kind, None) for kind in (kinds.RESOURCE_SLICE, kinds.NODE, kinds.NODE_GPU_STATUS)),
-            *((kinds.CUSTOM_RESOURCE, None), (kinds.CONFIG_MAP, "tonnage-system"), (kinds.EVENT, "default")),
+            *((kinds.CONFIG_MAP, "tonnage-system"), (kinds.EVENT, "default")),
         )
         for kind, space in made:
             for obj in (await api.list(kind, namespace=space)).items:
