@@ -118,7 +118,7 @@ def _node(fleet: FleetTopology, name: str | None) -> NodeTopology:
         remedy = "install the agent there, or run tonnage topo --devices nvml on the node"
         raise ConfigError(Problem("topology unknown", f"node {name}", why, remedy))
     if name in fleet.others:
-        why = f"it offers devices of drivers that report no links: {_named(fleet.others[name])}"
+        why = f"it offers devices of drivers that report no links: {_device_names(fleet.others[name])}"
         raise ConfigError(Problem("topology unknown", f"node {name}", why))
     near = get_close_matches(name, names, n=1)
     remedy = (
@@ -127,7 +127,7 @@ def _node(fleet: FleetTopology, name: str | None) -> NodeTopology:
     raise ConfigError(Problem(f'no node with GPUs is named "{name}"', remedy=remedy))
 
 
-def _named(devices: tuple[str, ...]) -> str:
+def _device_names(devices: tuple[str, ...]) -> str:
     return listed(devices, _MOST_NAMED)
 
 
@@ -209,7 +209,7 @@ def _show_node(common: Common, topology: NodeTopology, compared: Comparison | No
         if topology.others:
             rows += [
                 "",
-                f"also offered as claims, by drivers that report no links: {_named(topology.others)}",
+                f"also offered as claims, by drivers that report no links: {_device_names(topology.others)}",
             ]
         while rows and not rows[-1]:
             rows.pop()

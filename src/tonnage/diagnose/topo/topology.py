@@ -210,14 +210,14 @@ def fleet_topology(snapshot: Snapshot) -> FleetTopology:
 def _devices_of_others(snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
     """By node, in the order in which the slices of the last generation have them."""
     last: dict[tuple[str, str], int] = {}
-    for each in snapshot.slices:
-        pool = each.driver, each.pool
-        last[pool] = max(last.get(pool, 0), each.generation)
+    for part in snapshot.slices:
+        pool = part.driver, part.pool
+        last[pool] = max(last.get(pool, 0), part.generation)
     devices: dict[str, list[str]] = {}
-    for each in sorted(snapshot.slices, key=lambda each: (each.driver, each.pool, each.name)):
-        on_one_node = each.scope is not None and each.scope.name
-        if on_one_node and each.driver != DRIVER and each.generation == last[each.driver, each.pool]:
-            devices.setdefault(on_one_node, []).extend(f"{each.driver}/{d.name}" for d in each.devices)
+    for part in sorted(snapshot.slices, key=lambda part: (part.driver, part.pool, part.name)):
+        node = part.scope.name if part.scope is not None else ""
+        if node and part.driver != DRIVER and part.generation == last[part.driver, part.pool]:
+            devices.setdefault(node, []).extend(f"{part.driver}/{device.name}" for device in part.devices)
     return {node: tuple(names) for node, names in devices.items()}
 
 
