@@ -13,7 +13,7 @@ BIN := .venv/bin
 # What builds Tonnage is a part of the environment, out of uv.lock: built apart it would be the index's newest.
 SYNC = VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --no-build-isolation-package tonnage
 
-.PHONY: bench-operator help setup run test test-long test-properties test-kubernetes test-gpu preflight kubernetes-binaries image release licences fuzz fuzz-gate golden lint format bench profile bench-kubernetes pictures monitoring check check-all programs clean
+.PHONY: bench-operator help setup run test test-long test-properties test-kubernetes test-gpu test-servers preflight kubernetes-binaries image release licences fuzz fuzz-gate golden lint format bench profile bench-kubernetes pictures monitoring check check-all programs clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -62,6 +62,11 @@ programs: preflight kubernetes-binaries ## Build, once, what `make test-kubernet
 test-kubernetes: programs ## Run labs, contracts and bad days on a genuine Kubernetes
 	@$(SYNC) --group clients
 	@$(BIN)/python scripts/test_kubernetes.py -q $(SECOND_TRIES) --left-out=.pytest_cache/left-out-kubernetes.txt
+
+test-servers: preflight ## Hold what is published of claims against an API server (KUBERNETES_VERSION=1.34)
+	@$(BIN)/python -m scripts.build_kubernetes control-plane
+	@$(BIN)/pytest -q -p no:randomly -m kubernetes tests/kubernetes/apiserver/test_publishing.py \
+	  tests/kubernetes/apiserver/test_claim_admission.py
 
 fuzz: .venv/ready ## Fuzz readers and handlers: every hostile input, then atheris (FUZZ_SECONDS=30 for each, TARGET=name)
 	@$(SYNC) --group fuzz

@@ -71,9 +71,10 @@ class Kubelet:
         """
         self.stop()
         for file in self.plugins.glob("*.sock"):
-            file.unlink()
+            file.unlink(missing_ok=True)
         if folder_made_anew:
-            shutil.rmtree(self.plugins)
+            while self.plugins.exists():  # a plugin may make its socket anew meanwhile
+                shutil.rmtree(self.plugins, ignore_errors=True)
             self.plugins.mkdir()
         while not self._heard.empty():
             self._heard.get()

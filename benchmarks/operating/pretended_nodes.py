@@ -174,7 +174,7 @@ async def _answered(deed: Callable[[], Awaitable[None]]) -> bool:
 
 
 class PretendedNodes:
-    """`last` says when the last node was labelled, reported and validated, by the monotonic clock."""
+    """`first` and `last` say when a node was labelled, reported and validated, by the monotonic clock."""
 
     def __init__(self, api: KubernetesApi, clock: Clock, count: int) -> None:
         self._api = api
@@ -183,6 +183,7 @@ class PretendedNodes:
         self._some = asyncio.Semaphore(_AT_ONCE)
         self.pods = Informer(api, POD, clock, namespace=NAMESPACE)
         self.nodes = Informer(api, NODE, clock)
+        self.first: dict[str, float] = {}
         self.last: dict[str, float] = {}
         self.done: Counter[str] = Counter()
         self.running: set[str] = set()
@@ -237,6 +238,7 @@ class PretendedNodes:
 
     def _note(self, what: str) -> None:
         self.last[what] = time.monotonic()
+        self.first.setdefault(what, self.last[what])
         self.done[what] += 1
 
     def _later(self, delays: tuple[float, float], deed: Callable[[], Awaitable[None]]) -> None:

@@ -63,7 +63,12 @@ def test_the_role_of_all_commands_grants_what_each_of_them_reads(capsys: pytest.
         pytest.param(
             ["status", "-n", "ml"], "Role", {"pods", "resourceclaims"}, id="what lies in a namespace"
         ),
-        pytest.param(["topo", "-o", "json"], "ClusterRole", {"nodes", "nodegpustatuses"}, id="as JSON"),
+        pytest.param(
+            ["topo", "-o", "json"],
+            "ClusterRole",
+            {"nodes", "nodegpustatuses", "resourceslices"},
+            id="as JSON",
+        ),
     ],
 )
 def test_the_role_of_a_command_grants_no_more(

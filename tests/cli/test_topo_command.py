@@ -103,3 +103,38 @@ def test_wrong_questions_are_answered(
 ) -> None:
     assert run(["topo", *arguments, "--snapshot", cluster], "tonnage") == status
     assert told in capsys.readouterr().err
+
+
+OTHER_VENDOR = """\
+- apiVersion: resource.k8s.io/v1
+  kind: ResourceSlice
+  metadata: {{name: {node}-other-{generation}}}
+  spec:
+    driver: gpu.example.com
+    nodeName: {node}
+    pool: {{name: {node}, generation: {generation}, resourceSliceCount: 1}}
+    devices: [{{name: card-0}}, {{name: {last}}}]
+"""
+
+
+def test_devices_of_other_vendors_that_are_claimed_are_named_and_have_no_links(
+    cluster: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path(cluster).open("a") as file:
+        file.write(OTHER_VENDOR.format(node="hgx", generation=1, last="card-9"))
+        file.write(OTHER_VENDOR.format(node="hgx", generation=2, last="card-1"))
+        file.write("- {apiVersion: v1, kind: Node, metadata: {name: other}}\n")
+        file.write(OTHER_VENDOR.format(node="other", generation=1, last="card-1"))
+    assert run(["topo", "hgx", "--snapshot", cluster], "tonnage") == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == (
+        "also offered as claims, by drivers that report no links: "
+        "gpu.example.com/card-0, gpu.example.com/card-1"
+    )
+    assert run(["topo", "hgx", "--snapshot", cluster, "-o", "json"], "tonnage") == 0
+    others = json.loads(capsys.readouterr().out)["other_devices"]
+    assert others == ["gpu.example.com/card-0", "gpu.example.com/card-1"]
+    assert run(["topo", "pcie", "--snapshot", cluster], "tonnage") == 0
+    assert "offered as claims" not in capsys.readouterr().out
+    assert run(["topo", "other", "--snapshot", cluster], "tonnage") == 2
+    assert "drivers that report no links: gpu.example.com/card-0" in capsys.readouterr().err

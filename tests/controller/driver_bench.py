@@ -116,7 +116,7 @@ class DriverBench(Bench):
     async def running(self) -> dict[str, str]:
         """The driver's image by node, where it is ready."""
         pods = (await self.api.list(POD, namespace="gpu-operator")).items
-        return {pod.spec.node_name: pod.spec.containers[0].image for pod in pods if _is_ready(pod)}
+        return {pod.spec.node_name: pod.spec.containers[0].image for pod in pods if is_ready(pod)}
 
     async def until_at_rest(self, most_s: float = 4000) -> None:
         """Advance until no node is on its way."""
@@ -147,7 +147,7 @@ class DriverBench(Bench):
             fits = owner is not None and node is not None and _selects(owner, node)
             if pod.metadata.deletion_timestamp or not fits:
                 await self._delete(pod)
-            elif not _is_ready(pod):
+            elif not is_ready(pod):
                 await self._start(pod)
         for daemon_set in sets:
             for name, node in nodes.items():
@@ -170,7 +170,7 @@ class DriverBench(Bench):
         await self.api.create(POD, body, namespace="gpu-operator")
 
     async def _start(self, pod: Pod) -> None:
-        bad = any(version in pod.spec.containers[0].image for version in self.bad.get(pod.spec.node_name, ()))
+        bad = self.is_bad(pod)
         restarts = sum(status.get("restartCount", 0) for status in pod.status.container_statuses)
         state = {"waiting": {"reason": "CrashLoopBackOff"}} if bad else {"running": {}}
         status = {
@@ -189,6 +189,11 @@ class DriverBench(Bench):
                 POD, pod.metadata.name, body, namespace=pod.metadata.namespace, subresource="status"
             )
 
+    def is_bad(self, pod: Pod) -> bool:
+        """Whether its driver never starts there."""
+        versions = self.bad.get(pod.spec.node_name, ())
+        return any(version in pod.spec.containers[0].image for version in versions)
+
     async def _delete(self, pod: Pod) -> None:
         with passing_over(404):
             await self.api.delete(POD, pod.metadata.name, namespace=pod.metadata.namespace, grace_period_s=0)
@@ -199,5 +204,6 @@ def _selects(daemon_set: DaemonSet, node: Node) -> bool:
     return all(node.metadata.labels.get(key) == value for key, value in selector.items())
 
 
-def _is_ready(pod: Pod) -> bool:
+def is_ready(pod: Pod) -> bool:
+    """Whether kubelet says so."""
     return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)

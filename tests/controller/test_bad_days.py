@@ -15,10 +15,10 @@ from controller.test_operator import OPTIONS, Bench
 from tonnage.controller.main import run_controller
 from tonnage.decide.cluster.operate.drivers.states import UNDER_WAY, UpgradeState
 from tonnage.model.errors import ApiError, ClusterError, GoneError, Problem
-from tonnage.ports.kubernetes import KubernetesApi
+from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.storage.store import Store
-from tonnage.wire.kinds import CLUSTER_POLICY, LEASE, NODE, POD
+from tonnage.wire.kinds import CLUSTER_POLICY, DAEMON_SET, LEASE, NODE, POD
 
 PRESENT = "nvidia.com/gpu.present"
 PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
@@ -204,6 +204,32 @@ async def test_another_writer_of_the_same_labels(bench: DriverBench) -> None:
     await bench.api.patch(NODE, "a", opt_out)
     await bench.clock.advance(30)
     assert (await bench.labels("a"))[PLUGIN] == "false", "what a user wrote stays"
+
+
+async def test_another_writer_of_the_same_daemon_sets(bench: DriverBench) -> None:
+    """Of a driver's and of an operand's: what it writes into their pods is undone, and only that."""
+    await bench.machine("a")
+    await bench.drivers("580.95.05")
+    bench.start(replace(DRIVERS, operand_image="registry.example.com/tonnage:1"))
+    await bench.until_at_rest()
+    before = {s.metadata.name: s.spec.template for s in await bench.sets()}
+    assert len(before) == 7
+    for name, template in before.items():
+        container = template["spec"]["containers"][0]["name"]
+        theirs: Any = {"spec": {"containers": [{"name": container, "image": "theirs:1"}]}}
+        theirs["metadata"] = {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}
+        body: Any = {"spec": {"template": theirs}}
+        await bench.api.patch(
+            DAEMON_SET, name, body, namespace="gpu-operator", patch_type=PatchType.STRATEGIC
+        )
+    await bench.clock.advance(5)
+    after = {s.metadata.name: s.spec.template for s in await bench.sets()}
+    for name, template in after.items():
+        assert template["metadata"]["annotations"].pop("kubectl.kubernetes.io/restartedAt") == "now"
+        assert template["spec"] == before[name]["spec"]
+    versions = [s.metadata.resource_version for s in await bench.sets()]
+    await bench.clock.advance(60)
+    assert [s.metadata.resource_version for s in await bench.sets()] == versions
 
 
 @pytest.mark.parametrize("state", sorted(UNDER_WAY), ids=str)

@@ -38,11 +38,17 @@ class AuditLog:
 
 
 def requests_of(log: Path, user: str) -> Iterator[tuple[Right, str]]:
-    """Every request of a user that has been answered, and by which role it was allowed; empty: by none."""
+    """Every request of a user that has been answered, and by which role it was allowed; empty: by none.
+
+    What was applied and was not there took the right to create it, too.
+    """
     for line in log.read_bytes().splitlines():
         event: dict[str, Any] = json.loads(line)
         if event["user"]["username"] == user:
-            yield _right(event), event["annotations"].get("authorization.k8s.io/reason", "")
+            right, reason = _right(event), event["annotations"].get("authorization.k8s.io/reason", "")
+            yield right, reason
+            if right.verb == "patch" and event.get("responseStatus", {}).get("code") == 201:
+                yield right._replace(verb="create", name=""), reason
 
 
 def _right(event: dict[str, Any]) -> Right:

@@ -50,7 +50,7 @@ class ClaimNode:
         for namespace in ("tonnage-system", "ml"):
             body: Any = {"metadata": {"name": namespace}}
             await or_none(self.api.create(kinds.NAMESPACE, body), (409,))  # of the node before
-        await self.api.create(kinds.CUSTOM_RESOURCE, node_gpu_status_crd())
+        await or_none(self.api.create(kinds.CUSTOM_RESOURCE, node_gpu_status_crd()), (409,))
         await self.configure(config, create=True)
 
     async def configure(self, config: str, *, create: bool = False) -> None:
@@ -124,7 +124,7 @@ class ClaimNode:
 
 
 def names(listing: list[Any]) -> list[str]:
-    return [device["name"] for each in listing for device in each.spec.get("devices", ())]
+    return [device["name"] for each in listing for device in each.spec.get("devices") or ()]
 
 
 def sharing(**how: Any) -> list[Any]:

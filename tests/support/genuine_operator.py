@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from support.nvidia_operator import AGENTS, GPU, OPERATOR, OperatedFleet
+from support.nvidia_operator import AGENTS, GPU, LABELS, OPERATOR, SETS, OperatedFleet
 from tonnage.adapters.clock import SystemClock
-from tonnage.loop.refusals import passing_over
+from tonnage.loop.refusals import or_none, passing_over
 from tonnage.model.errors import ApiError
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.ports.kubernetes import KubernetesApi
-from tonnage.wire.kinds import DAEMON_SET, NODE, NODE_GPU_STATUS, POD, SERVICE_ACCOUNT
+from tonnage.wire.kinds import DAEMON_SET, DEPLOYMENT, NODE, NODE_GPU_STATUS, POD, SERVICE_ACCOUNT
 from tonnage.wire.objects import Pod
 
 _LOOK_S: Final = 0.2
@@ -30,6 +30,8 @@ class GenuineFleet(OperatedFleet):
         super().__init__()
         self.api = api
         self.clock: Any = SystemClock()
+        self.namespaces = [OPERATOR]
+        """Whose pods are moved."""
         self._judges = False
 
     async def until_plugins(self, *nodes: str) -> None:
@@ -110,16 +112,57 @@ class GenuineFleet(OperatedFleet):
 
     async def _move_pods(self) -> None:
         """As a kubelet does, with nothing to start and nothing to end."""
-        for pod in (await self.api.list(POD, namespace=OPERATOR)).items:
-            with passing_over(404):
-                if pod.metadata.deletion_timestamp is not None:
-                    await self.api.delete(POD, pod.metadata.name, namespace=OPERATOR, grace_period_s=0)
-                elif pod.spec.node_name and not _is_ready(pod):
-                    ready: Any = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-                    patch: Any = {"status": ready}
-                    await self.api.patch(
-                        POD, pod.metadata.name, patch, namespace=OPERATOR, subresource="status"
-                    )
+        for namespace in self.namespaces:
+            for pod in (await self.api.list(POD, namespace=namespace)).items:
+                with passing_over(404):
+                    await self._move_pod(pod)
+
+    async def _move_pod(self, pod: Pod) -> None:
+        name, namespace = pod.metadata.name, pod.metadata.namespace
+        if pod.metadata.deletion_timestamp is not None:
+            await self.api.delete(POD, name, namespace=namespace, grace_period_s=0)
+        elif pod.spec.node_name and not _is_ready(pod):
+            ready: Any = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+            await self.api.patch(POD, name, {"status": ready}, namespace=namespace, subresource="status")
+
+
+class HelmFleet(GenuineFleet):
+    """NVIDIA's operator is a release of Helm, and so are the agents: their charts make the objects."""
+
+    def __init__(self, api: KubernetesApi) -> None:
+        super().__init__(api)
+        self.namespaces = [OPERATOR, AGENTS]
+
+    async def begin(self, *nodes: str) -> None:
+        """Nodes, on which the operator that is installed has its plugin serve."""
+        for node in nodes:
+            labels: Any = {**LABELS, "nvidia.com/gpu.present": "true"}
+            await self.api.create(NODE, {"metadata": {"name": node, "labels": labels}})
+        self.tasks = [asyncio.create_task(self._operate()), asyncio.create_task(self._follow())]
+        await self._until_operated()
+
+    async def report(self) -> None:
+        """What agents say of their nodes, once their pods are there and their kind is served."""
+
+        async def are_there() -> bool:
+            if await or_none(self.api.list(NODE_GPU_STATUS)) is None:
+                return False
+            pods = (await self.api.list(POD, namespace=AGENTS)).items
+            return {pod.spec.node_name for pod in pods if _is_ready(pod)} == set(await self.nodes())
+
+        await self._until(are_there)
+        for node in await self.nodes():
+            await self._report(node)
+
+    async def replicas(self) -> int:
+        deployment = await or_none(self.api.get(DEPLOYMENT, "gpu-operator", OPERATOR))
+        return 0 if deployment is None else deployment.spec.replicas
+
+    async def _move_pods(self) -> None:
+        if await or_none(self.api.get(DEPLOYMENT, "gpu-operator", OPERATOR)) is None:
+            for name in SETS.values():  # their owner is gone
+                await or_none(self.api.delete(DAEMON_SET, name, namespace=OPERATOR))
+        await super()._move_pods()
 
 
 def _is_ready(pod: Pod) -> bool:

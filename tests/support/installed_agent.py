@@ -173,7 +173,7 @@ def gpu_pod(name: str, *counts: int, resource: str = GPU) -> Any:
 
 
 def make_device_nodes(folders: Iterable[Path], state: DriverState) -> list[Path]:
-    """As the driver makes them: those of the GPUs and those for all; the paths."""
+    """Device nodes as the driver makes them: those of the GPUs and those for all; the paths."""
     numbers = {f"nvidia{gpu.minor_number}": (MAJOR, gpu.minor_number) for gpu in state.gpus}
     made = []
     for folder in folders:

@@ -166,7 +166,7 @@ def make_node_root(
         root.at("dev").joinpath(name).chmod(0o666)
     for name, target in _LINKS.items():
         root.at("dev").joinpath(name).symlink_to(target)
-    for name in ("passwd", "group"):
+    for name in ("passwd", "group", "os-release"):
         shutil.copyfile(f"/etc/{name}", root.at("etc") / name)
     for name, value in _SYSCTLS.items():
         root.at("etc/sysctl").joinpath(name).write_text(f"{value}\n")

@@ -149,14 +149,17 @@ class OperatedFleet:
     async def _machine(self, name: str, agent: dict[str, Any]) -> None:
         metadata: Any = {"name": name, "labels": dict(LABELS)}
         await self.api.create(NODE, {"metadata": metadata})
-        kind = NODE_GPU_STATUS
-        report_body: Any = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
-        await self.api.create(kind, report_body)
-        report: Any = {**REPORT, "heartbeatAt": "2100-01-01T00:00:00Z"}
-        await self.api.patch(NODE_GPU_STATUS, name, {"status": report}, subresource="status")
+        await self._report(name)
         await self._pod(
             f"tonnage-agent-{name}", AGENTS, name, {"app.kubernetes.io/part-of": "tonnage"}, agent
         )
+
+    async def _report(self, node: str) -> None:
+        kind = NODE_GPU_STATUS
+        body: Any = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": node}}
+        await self.api.create(kind, body)
+        report: Any = {**REPORT, "heartbeatAt": "2100-01-01T00:00:00Z"}
+        await self.api.patch(NODE_GPU_STATUS, node, {"status": report}, subresource="status")
 
     async def _pod(self, name: str, namespace: str, node: str, labels: Any, container: Any) -> None:
         spec: Any = {"containers": [container], **({"nodeName": node} if node else {})}

@@ -80,6 +80,7 @@ async def listening(
     context: ssl.SSLContext | None = None,
     *,
     address: str = "127.0.0.1",
+    port: int = 0,
 ) -> AsyncIterator[int]:
     """The port of a server; its connections end with it."""
     tasks: set[asyncio.Task[None]] = set()
@@ -94,7 +95,7 @@ async def listening(
         finally:
             writer.transport.abort()
 
-    server = await asyncio.start_server(connected, address, 0, ssl=context)
+    server = await asyncio.start_server(connected, address, port, ssl=context)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

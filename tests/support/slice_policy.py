@@ -30,8 +30,9 @@ def keeps_to_its_own_slices(ask: Ask, rendered: Rendered) -> None:
         assert run.returncode == 0, f"{words}: {run.stderr}"
         return run.stdout
 
-    for name in (NAMESPACE, *(() if "default" in done("get", "namespaces") else ("default",))):
-        done("create", "namespace", name)
+    for name in (NAMESPACE, "default"):
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        done("apply", "-f", "-", given=space)
     objects = [found for found in rendered.without_hooks() if found["kind"] in _KINDS]
     done("apply", "-f", "-", given={"apiVersion": "v1", "kind": "List", "items": objects})
     for node in ("a", "b"):

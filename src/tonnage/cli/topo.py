@@ -16,11 +16,13 @@ from tonnage.cli.terminal.output import emit, lines, say, terminal_width
 from tonnage.cli.terminal.tables import table
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
+from tonnage.model.name_lists import listed
 
 if TYPE_CHECKING:
     from tonnage.diagnose.topo.topology import Comparison, FleetTopology, NodeTopology
 
 _MOST_GPUS = 256
+_MOST_NAMED = 8
 
 
 @click.command(
@@ -115,11 +117,18 @@ def _node(fleet: FleetTopology, name: str | None) -> NodeTopology:
         why = "no agent of Tonnage reports how its GPUs are linked (NodeGPUStatus)"
         remedy = "install the agent there, or run tonnage topo --devices nvml on the node"
         raise ConfigError(Problem("topology unknown", f"node {name}", why, remedy))
+    if name in fleet.others:
+        why = f"it offers devices of drivers that report no links: {_device_names(fleet.others[name])}"
+        raise ConfigError(Problem("topology unknown", f"node {name}", why))
     near = get_close_matches(name, names, n=1)
     remedy = (
         f"use {near[0]} if you meant that" if near else f"nodes with GPUs: {', '.join(names[:10]) or 'none'}"
     )
     raise ConfigError(Problem(f'no node with GPUs is named "{name}"', remedy=remedy))
+
+
+def _device_names(devices: tuple[str, ...]) -> str:
+    return listed(devices, _MOST_NAMED)
 
 
 async def _this_machine(devices: str, driver_root: Path | None) -> NodeTopology:
@@ -197,6 +206,11 @@ def _show_node(common: Common, topology: NodeTopology, compared: Comparison | No
         rows.append("")
         rows += [*matrix_lines(topology, terminal_width()), "", *best_lines(topology)]
         rows += ["", *comparison_lines(compared)] if compared is not None else []
+        if topology.others:
+            rows += [
+                "",
+                f"also offered as claims, by drivers that report no links: {_device_names(topology.others)}",
+            ]
         while rows and not rows[-1]:
             rows.pop()
         say(lines(rows))

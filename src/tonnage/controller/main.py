@@ -42,6 +42,7 @@ from tonnage.model.operands import NODE_POD, OPERAND_LABEL, OperandImage
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi, KubernetesReader
 from tonnage.ports.registry import ImageRegistry
+from tonnage.reading.gpu_status import with_shared_parts
 from tonnage.wire.kinds import CLUSTER_POLICY, LEAN_NODE, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER, POD
 
 if TYPE_CHECKING:
@@ -319,6 +320,7 @@ class _Controller:
         )
         copies = Informers(self._reader, self._clock)
         copies.of(LEAN_NODE)  # which all who ask for Nodes share
+        copies.of(NODE_GPU_STATUS).economise = with_shared_parts
         return ControllerContext(
             api=self._reader,
             clock=self._clock,

@@ -6,7 +6,7 @@ Source: NVIDIA/gpu-operator, assets/state-*/0*_daemonset.yaml (v26.7).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -36,12 +36,16 @@ VALIDATIONS: Final = "/run/nvidia/validations"
 
 @dataclass(frozen=True, slots=True)
 class SeenObject:
-    """An object that is there: `part` is empty where it is another's, `digest` what ours was made of."""
+    """An object that is there: `part` is empty where it is another's, `digest` what ours was made of.
+
+    `template` is that of a DaemonSet's pods, as somebody has written it last; empty: not known.
+    """
 
     name: str
     uid: str
     part: str = ""
     digest: str = ""
+    template: JsonObject = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

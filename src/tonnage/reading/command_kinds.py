@@ -13,7 +13,7 @@ STATUS_KINDS: Final[tuple[Kind[Any], ...]] = (
     *(kinds.POD, kinds.NODE, kinds.NODE_GPU_STATUS),
     *(kinds.RESOURCE_SLICE, kinds.RESOURCE_CLAIM),
 )
-TOPOLOGY_KINDS: Final[tuple[Kind[Any], ...]] = (kinds.NODE, kinds.NODE_GPU_STATUS)
+TOPOLOGY_KINDS: Final[tuple[Kind[Any], ...]] = (kinds.NODE, kinds.NODE_GPU_STATUS, kinds.RESOURCE_SLICE)
 MIG_KINDS: Final[tuple[Kind[Any], ...]] = (kinds.NODE_GPU_STATUS,)
 _OF_ADMISSION: Final = frozenset(
     {

@@ -271,4 +271,5 @@ def standing_daemon_set(daemon_set: DaemonSet) -> StandingDaemonSet:
         image=metadata.annotations.get(IMAGE_NOTE, ""),
         previous=metadata.annotations.get(PREVIOUS_NOTE, ""),
         owner=owners[0] if owners else "",
+        template=daemon_set.spec.template,
     )

@@ -115,7 +115,8 @@ def seen_object(obj: Object) -> SeenObject:
     """An object that the controller makes for a policy, or another's of its kind."""
     meta = obj.metadata
     part = meta.labels.get(OPERAND_LABEL, "")
-    return SeenObject(meta.name, meta.uid, part, meta.annotations.get(APPLIED_HASH, ""))
+    template = obj.spec.template if isinstance(obj, DaemonSet) else {}
+    return SeenObject(meta.name, meta.uid, part, meta.annotations.get(APPLIED_HASH, ""), template)
 
 
 def pods_not_made(daemons: DaemonSet) -> str:

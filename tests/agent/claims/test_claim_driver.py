@@ -137,7 +137,9 @@ async def test_after_a_boot_a_claim_is_judged_anew(scene: ClaimNode) -> None:
         pytest.param(b'{"version":2,"claims":[]}', "version 2, and this program reads version 1", id="newer"),
     ],
 )
-async def test_a_file_of_claims_that_cannot_be_read(scene: ClaimNode, content: bytes, told: str) -> None:
+async def test_a_file_of_claims_that_cannot_be_read(
+    scene: ClaimNode, caplog: pytest.LogCaptureFixture, content: bytes, told: str
+) -> None:
     await scene.begin(ALL)
     async with scene.agent():
         await scene.kubelet.register()
@@ -158,11 +160,17 @@ async def test_a_file_of_claims_that_cannot_be_read(scene: ClaimNode, content: b
             assert told in (await scene.kubelet.unprepare(claim))[claim.uid]
             assert scene.spec(claim) is not None
             assert content in file.read_bytes()
+            for _ in range(2):
+                assert told in (await scene.kubelet.prepare(claim))[claim.uid].error
+            refusals = [record for record in caplog.records if "claim refused" in record.message]
+            assert len(refusals) == 1, "the log has it once, and each answer to kubelet"
         else:
             await scene.kubelet.register()
             assert file.with_name("claims.damaged").exists()
             other = await scene.claim("other", "gpu-0")
             assert "is held as claim ml/train" in (await scene.kubelet.prepare(other))[other.uid].error
+    unread = [record for record in caplog.records if "claims not readable" in record.message]
+    assert len(unread) == 1
 
 
 async def test_where_another_driver_of_that_name_serves_ours_does_not(scene: ClaimNode) -> None:

@@ -22,15 +22,22 @@ from support.genuine import GenuinePlane, control_plane
 from support.leftovers import own_folder
 from tonnage.adapters.kubernetes.client import connect, server_version
 from tonnage.cli.locations.binaries import chosen_minor
-from tonnage.model.kubernetes.feature_gates import PARTITIONS, SHARES, TAINTS, FeatureGates, minor_of
+from tonnage.model.kubernetes.feature_gates import (
+    CONDITIONS,
+    EXTENDED,
+    HEALTH,
+    PARTITIONS,
+    SHARES,
+    TAINTS,
+    FeatureGates,
+    minor_of,
+)
 from tonnage.wire import kinds
 
 pytestmark = pytest.mark.kubernetes
 
 GATES: Final = (PARTITIONS, SHARES, TAINTS)
 MINOR: Final = minor_of(chosen_minor(os.environ))
-LOCKED: Final = {37: (TAINTS,)}
-"""Gates that cannot be switched off any more."""
 WHOLE: Final = "devices:\n" + "".join(
     f"- {{uuid: GPU-{n}, model: H100-80, numa: {n // 4}}}\n" for n in range(16)
 )
@@ -71,18 +78,18 @@ class Server:
             shutil.rmtree(root)
 
     async def _tidy(self, api: Any) -> None:
-        kind: kinds.Kind[Any]
-        for kind in (kinds.RESOURCE_SLICE, kinds.NODE, kinds.NODE_GPU_STATUS, kinds.CUSTOM_RESOURCE):
-            for obj in (await api.list(kind)).items:
-                await api.delete(kind, obj.metadata.name)
-        for kind, space in ((kinds.CONFIG_MAP, "tonnage-system"), (kinds.EVENT, "default")):
+        """The definition stays: the server takes its time to delete one."""
+        made: tuple[tuple[Any, str | None], ...] = (
+            *((kind, None) for kind in (kinds.RESOURCE_SLICE, kinds.NODE, kinds.NODE_GPU_STATUS)),
+            *((kinds.CONFIG_MAP, "tonnage-system"), (kinds.EVENT, "default")),
+        )
+        for kind, space in made:
             for obj in (await api.list(kind, namespace=space)).items:
                 await api.delete(kind, obj.metadata.name, namespace=space)
 
 
 def _gates(*, on: bool) -> FeatureGates:
-    locked = () if on else LOCKED.get(MINOR, ())
-    return FeatureGates(MINOR, tuple((gate, on) for gate in GATES if gate not in locked))
+    return FeatureGates(MINOR, tuple((gate, on) for gate in GATES))
 
 
 @pytest.fixture(scope="module", params=["default gates", "gates on", "gates off"])
@@ -107,6 +114,15 @@ def whole_pool(listing: list[Any]) -> bool:
 
 async def reasons(node: ClaimNode) -> set[str]:
     return {event.reason for event in await node.events()}
+
+
+def test_gates_are_on_and_off_as_the_table_says(server: Server) -> None:
+    page = server.plane.ask("get", "--raw", "/metrics").stdout
+    for gate in (*GATES, CONDITIONS, HEALTH, EXTENDED):
+        [line] = [
+            row for row in page.splitlines() if row.startswith(f'kubernetes_feature_enabled{{name="{gate}"')
+        ]
+        assert (line.rpartition(" ")[2] == "1") == server.gates.has(gate), line
 
 
 async def test_whole_gpus_with_all_that_is_said_of_them(server: Server) -> None:
@@ -135,10 +151,10 @@ async def test_mig_devices_that_do_not_exist_of_more_than_eight_gpus(server: Ser
     async with server.node(DYNAMIC, DIVIDED) as node:
         if not server.gates.has(PARTITIONS):
             await eventually(lambda: _said(node, "ClaimsWithoutPartitions"))
-            assert names(await node.slices(whole_pool)) == []
+            await node.slices(lambda listing: not names(listing))
             return
         listing = await node.slices(lambda listing: len(names(listing)) == 16 * 25 and whole_pool(listing))
-        sets = [entry["name"] for each in listing for entry in each.spec.get("sharedCounters", ())]
+        sets = [entry["name"] for each in listing for entry in each.spec.get("sharedCounters") or ()]
         assert sorted(sets) == sorted(f"gpu-{n}-counter-set" for n in range(16))
         together = [each for each in listing if each.spec.get("sharedCounters") and each.spec.get("devices")]
         assert bool(together) == (MINOR < 35)

@@ -93,6 +93,33 @@ async def test_a_service_leads_to_its_endpoints(server: ApiServer, hooks: dict[s
     assert await refusal(server) == 'admission webhook "one.example.org" denied the request: not today'
 
 
+async def test_a_service_leads_to_what_a_pod_serves_on_loopback(
+    server: ApiServer, hooks: dict[str, str]
+) -> None:
+    """Programs of ours that pods run have no address but the machine's."""
+    ports: JsonObject = {"ports": [{"port": 443, "targetPort": "webhook"}], "selector": {"app": "hook"}}
+    await server.local().create(SERVICE, {"metadata": {"name": "hook"}, "spec": ports}, namespace="default")
+    client: JsonObject = {
+        "service": {"namespace": "default", "name": "hook", "path": "/deny"},
+        "caBundle": hooks["ca"],
+    }
+    await configure(server, client)
+    pod: JsonObject = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "hook",
+            "namespace": "default",
+            "labels": {"app": "hook"},
+            "annotations": {"tonnage.dev/loopback-9443": f"127.0.0.1:{hooks['port']}"},
+        },
+        "spec": {"containers": [{"ports": [{"name": "webhook", "containerPort": 9443}]}]},
+        "status": {"phase": "Running", "podIP": "10.0.0.9"},
+    }
+    server.store.create(("", "pods"), ("default", "hook"), pod)
+    assert await refusal(server) == 'admission webhook "one.example.org" denied the request: not today'
+
+
 async def test_a_host_that_nobody_knows_is_told_as_one(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,7 +51,7 @@ class ClaimPartitions:
         return replace(prepared, devices=devices)
 
     async def end(self, prepared: PreparedClaim) -> None:
-        """Remove them. Raises HardwareError: one is still there, and why."""
+        """Remove the MIG devices that were made for the claim. Raises HardwareError: one stays, and why."""
         parts = [device.partition for device in prepared.devices if device.partition is not None]
         if not parts:
             return
@@ -69,6 +69,7 @@ class ClaimPartitions:
         }
 
     async def _with_part(self, device: PreparedDevice) -> PreparedDevice:
+        """The device with the UUID of its MIG device, which is made step by step. Raises HardwareError."""
         part = device.partition
         if part is None:
             return device

@@ -167,6 +167,7 @@ class ClaimPreparation:
         return ClaimGround(self._node, devices, held, book.boot, book.uids(), root, parts, book.shared())
 
     async def _unprepare(self, claim: ClaimRef) -> str:
+        """Why it is not given back; empty: it is. The note goes last: killed before, kubelet asks again."""
         if self.book.unreadable:
             return self._refused(claim, self.book.unreadable)
         noted = self.book.claims.get(claim.uid)

@@ -155,6 +155,7 @@ class SlicePublisher:
         return [body for body in bodies if is_ours(body)]
 
     def _note_dropped(self, specs: Sequence[JsonObject], dropped: tuple[str, ...]) -> None:
+        """Remember which features are off at the server, and say each once."""
         keeps_them = (
             _COUNTERS not in dropped if any(_COUNTERS in spec for spec in specs) else self.keeps_counters
         )

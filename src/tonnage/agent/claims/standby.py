@@ -91,6 +91,7 @@ class ClaimStandby:
             raise first_error(group) from None
 
     async def _stand_by(self) -> None:
+        """Answer probes, and look at each beat whether the node can be taken over, until cancelled."""
         _LOG.info("waiting for the agent before: node=%s", self._node)
         events = self._ports.events
         async with asyncio.TaskGroup() as group:

@@ -71,7 +71,7 @@ class NodeClaims:
         board.configuration.subscribe(self._wake.set)
 
     async def restore(self) -> None:
-        """Know what an earlier agent prepared, before anybody is given a device."""
+        """Read what an earlier agent prepared, before anybody is given a device."""
         from tonnage.agent.holds.claim_book import ClaimBook
 
         node = self._ports()
@@ -93,6 +93,7 @@ class NodeClaims:
         await self._driver.run()
 
     def _made(self, book: ClaimBook, node: ClaimPorts) -> ClaimDriver:
+        """The driver of claims with its parts, which are imported only where claims are served."""
         from tonnage.agent.claims.claim_specs import ClaimSpecs
         from tonnage.agent.claims.devices import ClaimableDevices
         from tonnage.agent.claims.driver import ClaimDriver

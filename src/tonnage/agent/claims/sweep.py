@@ -48,7 +48,7 @@ class ClaimSweep:
             await self._clock.sleep(EVERY_S)
             before, stale = stale, set()
             for noted in tuple(self._book.claims.values()):
-                if not await self._stale(noted):
+                if not await self._is_stale(noted):
                     continue
                 if noted.claim.uid not in before:
                     stale.add(noted.claim.uid)
@@ -56,7 +56,8 @@ class ClaimSweep:
                 _LOG.warning("stale claim given back: node=%s claim=%s", self._node, noted.claim)
                 await self._preparation.unprepare([noted.claim])
 
-    async def _stale(self, noted: PreparedClaim) -> bool:
+    async def _is_stale(self, noted: PreparedClaim) -> bool:
+        """Whether its name is another claim's now, or nobody's. Nobody asks of one that has a pod."""
         answered = noted.boot == self._book.boot and await self._specs.present(noted.claim.uid)
         if answered and self._has_pod(noted.claim):
             return False

@@ -98,7 +98,7 @@ class UsageMeter:
             await self.count()
 
     async def restore(self) -> None:
-        """What an earlier agent counted; where that cannot be used, counting begins now, and says so."""
+        """Go on from what an earlier agent counted; where that cannot be used, counting begins now."""
         try:
             payload = await self._checkpoints.load(CHECKPOINT)
             if payload is not None:

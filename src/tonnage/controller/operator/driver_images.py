@@ -54,18 +54,18 @@ class ImageBook:
         if self._registry is None:
             return {}
         now = self._clock.monotonic()
-        asked = {image: _question(group) for image, group in groups.items()}
+        questions = {image: _question(group) for image, group in groups.items()}
         self._answers = {
             image: (until, question, answer)
             for image, (until, question, answer) in self._answers.items()
-            if until > now and asked.get(image) == question
+            if until > now and questions.get(image) == question
         }
         missing = [image for image in groups if image not in self._answers]
         answers = await asyncio.gather(
             *(self._ask(self._registry, image, groups[image]) for image in missing)
         )
         for image, answer in zip(missing, answers, strict=True):
-            self._answers[image] = (now + _LASTS[answer.state], asked[image], answer)
+            self._answers[image] = (now + _LASTS[answer.state], questions[image], answer)
         return {image: answer for image, (_, _, answer) in self._answers.items()}
 
     async def _ask(self, registry: ImageRegistry, image: str, group: DriverGroup) -> ImageAnswer:
@@ -98,7 +98,7 @@ class ImageBook:
         """The certificates of a ConfigMap, one after the other; empty where there is none."""
         chosen = f"metadata.name={name}"
         maps = await self._api.list(CONFIG_MAP, namespace=self._namespace, field_selector=chosen)
-        return "\n".join(text for found in maps.items for _, text in sorted(found.data.items()))
+        return "\n".join(text for config_map in maps.items for _, text in sorted(config_map.data.items()))
 
 
 def docker_config(secret: Secret) -> str:

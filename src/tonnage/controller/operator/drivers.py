@@ -126,6 +126,7 @@ class DriverLoop:
         self._queue.add_after(_ALL, _SOON_S)
 
     async def _reconcile(self, _key: str) -> float:
+        """Preflights and DaemonSets first, then a step of each node, then the policies' statuses."""
         self._context.counters.turned("drivers")
         disabled = ""
         winner = self._policy()
@@ -200,10 +201,10 @@ class DriverLoop:
         reports: dict[str, DriverReport] = {}
         under_way = False
         labelled = {change.node for change in plan.labels}
-        for policy, bare in members_by_owner(cluster, plan):
+        for policy, nodes in members_by_owner(cluster, plan):
             upgrades = UpgradePolicy() if policy is None else policy.upgrades
-            whose = [await with_cordon(member, self._context.api) for member in bare]
-            members = [await self._leaving.of(member, upgrades) for member in whose]
+            with_cordons = [await with_cordon(node, self._context.api) for node in nodes]
+            members = [await self._leaving.of(member, upgrades) for member in with_cordons]
             disabled = "" if policy is None else policy.upgrades_disabled
             steps = upgrade_steps(members, upgrades, now, disabled=disabled)
             waits: dict[str, str] = {}

@@ -233,14 +233,15 @@ def _part_meant(site: PodSite, resources: set[str]) -> MigrationReason | None:
     """Why the resource of whole GPUs is none on the nodes that are asked for."""
     selector = mapping(site.spec.get("nodeSelector")).items()
     required = [Requirement(key, "In", (str(value),)) for key, value in selector]
-    required += [each for _, term in mappings(_at(site.spec, _TERMS)) for _, each in _requirements(term)]
+    required += [entry for _, term in mappings(_at(site.spec, _TERMS)) for _, entry in _requirements(term)]
     for requirement in required if GPU in resources else ():
         profile = part_of_gpu(requirement)
         if profile is None:
             continue
-        what = f"a MIG device; ask for {MIG}{profile.replace('+me', '.me')}" if profile else ""
-        share = "a share of a GPU, which a claim cannot ask for in numbers"
-        message = f"{GPU} is here, by {requirement.key}, {what or share}"
+        part = "a share of a GPU, which a claim cannot ask for in numbers"
+        if profile:
+            part = f"a MIG device; ask for {MIG}{profile.replace('+me', '.me')}"
+        message = f"{GPU} is here, by {requirement.key}, {part}"
         return ResourceNotClaimable(subject=site.manifest.subject, message=message, resource=GPU)
     return None
 

@@ -59,7 +59,7 @@ def clause_of(requirement: Requirement, products: Iterable[str]) -> str | None:
         return _product(operator, values, products)
     if key == _FAMILY_LABEL:
         names = [" ".join(word.title() for word in value.split("-")) for value in values]
-        return _among(f"{_ATTRIBUTES}.architecture", operator, names)
+        return _membership(f"{_ATTRIBUTES}.architecture", operator, names)
     if not all(_NUMBER.fullmatch(value) for value in values):
         return None
     if key == MEMORY_LABEL:
@@ -101,8 +101,8 @@ def _product(operator: str, values: Sequence[str], products: Iterable[str]) -> s
         by_label.setdefault(sanitised(product), []).append(product)
     name = f"{_ATTRIBUTES}.productName"
     if all(value in by_label for value in values):
-        return _among(name, operator, [product for value in values for product in by_label[value]])
-    return _among(f"{name}.replace(' ', '-')", operator, values)
+        return _membership(name, operator, [product for value in values for product in by_label[value]])
+    return _membership(f"{name}.replace(' ', '-')", operator, values)
 
 
 def _memory(operator: str, values: Sequence[str]) -> str | None:
@@ -115,7 +115,8 @@ def _memory(operator: str, values: Sequence[str]) -> str | None:
     return _joined(operator, [f"{_MEMORY}.compareTo({quantity}) == 0" for quantity in quantities])
 
 
-def _among(subject: str, operator: str, names: Sequence[str]) -> str | None:
+def _membership(subject: str, operator: str, names: Sequence[str]) -> str | None:
+    """`In` or `NotIn` as a clause of CEL; None for other operators, and for no names."""
     if operator not in ("In", "NotIn") or not names:
         return None
     quoted = ["'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'" for name in names]

@@ -105,6 +105,7 @@ def compared_devices(migration: ClaimMigration, before: Pod, after: Pod, ground:
 def _compare(
     profile: str, selectors: Sequence[str], before: Pod, after: Pod, ground: Ground, sides: _Sides
 ) -> None:
+    """Put every device of the cluster on the side of the pods that could have it: before, after, or both."""
     supply, snapshot = ground.view.supply, ground.view.snapshot
     for view in ground.view.nodes.values():
         node = view.node

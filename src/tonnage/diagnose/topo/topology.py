@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 
 from tonnage.decide.node.preference.device_sets import GpuTopology, Joined, best_set, joined
 from tonnage.diagnose.agent_silence import UNKNOWN_AGE, ReportAge, moment_of, report_age
@@ -16,6 +16,7 @@ from tonnage.diagnose.topo.families import (
     numbered,
     pools_that_differ,
 )
+from tonnage.model.devices.claims import DRIVER
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.name_lists import listed
@@ -68,6 +69,8 @@ class NodeTopology:
     family: LinkFamily
     rows: tuple[GpuRow, ...] = ()
     agent: ReportAge = UNKNOWN_AGE
+    others: tuple[str, ...] = ()
+    """Devices of other vendors' drivers that the node offers as claims, `driver/device`."""
 
     @property
     def usable(self) -> tuple[int, ...]:
@@ -121,11 +124,15 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class FleetTopology:
-    """Every node with GPUs, and what their families mean for pods. `silent`: nodes with GPUs and no agent."""
+    """Every node with GPUs, and what their families mean for pods. `silent`: nodes with GPUs and no agent.
+
+    `others`: devices of other vendors' drivers that nodes offer as claims, by node.
+    """
 
     nodes: tuple[NodeTopology, ...]
     notes: tuple[str, ...] = ()
     silent: tuple[str, ...] = field(default=())
+    others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def topology_of_status(status: GpuStatus, boards: Boards, agent: ReportAge = UNKNOWN_AGE) -> NodeTopology:
@@ -174,7 +181,13 @@ def fleet_topology(snapshot: Snapshot) -> FleetTopology:
         if node_status.devices and name not in stray
     ]
     now = moment_of(snapshot)
-    topologies = tuple(topology_of_status(status, boards, report_age(status, now)) for status in described)
+    others = _devices_of_others(snapshot)
+    topologies = tuple(
+        replace(
+            topology_of_status(status, boards, report_age(status, now)), others=others.get(status.node, ())
+        )
+        for status in described
+    )
     labels = {node.name: node.labels.get(PRODUCT_LABEL, "") for node in snapshot.nodes}
     rows = [
         (topology.node, resource, labels.get(topology.node, ""), topology.family)
@@ -191,7 +204,21 @@ def fleet_topology(snapshot: Snapshot) -> FleetTopology:
     doubts += [f"{topology.node}: {words}" for topology in topologies if (words := topology.agent.words)]
     if stray:
         doubts.append(f"NodeGPUStatus of {listed(stray, 3)}: the node does not exist, so it is left out")
-    return FleetTopology(topologies, (*pools_that_differ(rows), *doubts), silent)
+    return FleetTopology(topologies, (*pools_that_differ(rows), *doubts), silent, others)
+
+
+def _devices_of_others(snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
+    """By node, in the order in which the slices of the last generation have them."""
+    last: dict[tuple[str, str], int] = {}
+    for part in snapshot.slices:
+        pool = part.driver, part.pool
+        last[pool] = max(last.get(pool, 0), part.generation)
+    devices: dict[str, list[str]] = {}
+    for part in sorted(snapshot.slices, key=lambda part: (part.driver, part.pool, part.name)):
+        node = part.scope.name if part.scope is not None else ""
+        if node and part.driver != DRIVER and part.generation == last[part.driver, part.pool]:
+            devices.setdefault(node, []).extend(f"{part.driver}/{device.name}" for device in part.devices)
+    return {node: tuple(names) for node, names in devices.items()}
 
 
 def _is_gpu(resource: str) -> bool:
@@ -257,6 +284,7 @@ def node_json(topology: NodeTopology, compared: Comparison | None = None) -> Jso
         "gb_s": [[board.tenths(i, j) / 10 for j in places] for i in places],
         "best": {**best},
         "left_out": [{"index": row.index, "reason": row.why_unusable} for row in topology.unusable],
+        **({"other_devices": [*topology.others]} if topology.others else {}),
     }
     if compared is not None:
         body["set"] = {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+
+from tonnage.model.json import JsonObject
 
 IMAGE_NOTE: Final = "tonnage.dev/driver-image"
 """On a DaemonSet: the image fields of its policy, as JSON."""
@@ -22,3 +24,5 @@ class StandingDaemonSet:
     previous: str = ""
     owner: str = ""
     """The kind and name that it refers to."""
+    template: JsonObject = field(default_factory=dict, repr=False)
+    """Its pods' template, as somebody has written it last; empty: not known."""

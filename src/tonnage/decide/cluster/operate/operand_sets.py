@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.decide.cluster.operate.drift import has_kept
 from tonnage.decide.cluster.operate.node_pod import owner_reference
 from tonnage.model.actions.cluster import ApplyObject, DeleteObject
 from tonnage.model.gpu_policy import GpuPolicy
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import mapping
 from tonnage.model.operands import (
     APPLIED_HASH,
     DEPLOY,
@@ -59,11 +61,11 @@ def operand_sets(
     applied = tuple(
         ApplyObject.of(body)
         for name, body in bodies.items()
-        if name not in standing or standing[name].digest != _digest_in(body)
+        if name not in standing or _differs(standing[name], body)
     )
     deleted = tuple(DeleteObject(KIND, name, standing[name].uid, namespace) for name in changes.delete)
-    taken = _names_taken(sorted(changes.others), namespace) if changes.others else None
-    return OperandSets(applied, deleted, taken)
+    refusal = _names_taken(sorted(changes.others), namespace) if changes.others else None
+    return OperandSets(applied, deleted, refusal)
 
 
 def _names_taken(names: Sequence[str], namespace: str) -> OperandNamesTaken:
@@ -73,6 +75,12 @@ def _names_taken(names: Sequence[str], namespace: str) -> OperandNamesTaken:
     )
     subject = f"Namespace {namespace}"
     return OperandNamesTaken(subject=subject, message=message, daemon_sets=tuple(names), namespace=namespace)
+
+
+def _differs(standing: SeenObject, body: JsonObject) -> bool:
+    if standing.digest != _digest_in(body):
+        return True
+    return bool(standing.template) and not has_kept(standing.template, mapping(body, "spec", "template"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,8 +120,8 @@ def daemons_of_claims(claims: Iterable[tuple[MpsDaemon, ...]]) -> tuple[MpsDaemo
 
 def _stray_limit(config: DeviceConfig, uuids: Sequence[str]) -> str | None:
     """What is wrong with a limit of a device that is none of those that share it; None: nothing."""
-    known = {*uuids, *map(str, range(len(uuids)))}
-    name = next((name for name, _ in config.limits_mib if name not in known), None)
+    names = {*uuids, *map(str, range(len(uuids)))}
+    name = next((name for name, _ in config.limits_mib if name not in names), None)
     if name is None:
         return None
     places = "0" if len(uuids) == 1 else f"0 to {len(uuids) - 1}"

@@ -209,6 +209,10 @@ def _after_pods(member: UpgradingNode, limits: DrainLimits, now: datetime, *, dr
 
 
 def _after_restart(member: UpgradingNode, now: datetime) -> NodeStep:
+    """What follows once the node is drained: its group's label, the old pod's end, the new pod's start.
+
+    In this order: DaemonSets choose nodes by the label, and a pod of the group before must not be restarted.
+    """
     node, pod = member.node, member.pod
     if not member.digest:
         return NodeStep(node.name, waits=f"for DaemonSet {member.group}, which is not written yet")

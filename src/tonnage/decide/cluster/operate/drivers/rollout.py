@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tonnage.decide.cluster.operate.drift import has_kept
 from tonnage.decide.cluster.operate.drivers.daemon_set import daemon_set, group_digest, pull_secrets
 from tonnage.decide.cluster.operate.drivers.groups import DriverAssignment, DriverGroup, assignment
 from tonnage.decide.cluster.operate.drivers.node_upgrade import UpgradingNode
@@ -15,6 +16,8 @@ from tonnage.model.drivers.daemon_set import StandingDaemonSet
 from tonnage.model.drivers.images import ImageAnswer, TagState
 from tonnage.model.drivers.node import GROUP_LABEL, OWNER_LABEL, DriverNode, DriverPod
 from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy
+from tonnage.model.json import JsonObject
+from tonnage.model.json_access import mapping
 from tonnage.model.reasons.cluster.drivers import PreflightReason
 
 
@@ -86,7 +89,7 @@ def rollout(cluster: DriverCluster) -> DriverRollout:
             continue
         standing = cluster.standing.get(name)
         body = daemon_set(group, cluster.namespace, standing)
-        if standing is None or _differs(standing, group):
+        if standing is None or _differs(standing, group, body):
             apply.append(ApplyObject.of(body))
     carried = {node.group for node in cluster.nodes}
     delete = tuple(
@@ -97,9 +100,11 @@ def rollout(cluster: DriverCluster) -> DriverRollout:
     return DriverRollout(assigned, problems, tuple(apply), delete, labels)
 
 
-def _differs(standing: StandingDaemonSet, group: DriverGroup) -> bool:
+def _differs(standing: StandingDaemonSet, group: DriverGroup, body: JsonObject) -> bool:
     owner = group.policy.owner
-    return standing.digest != group_digest(group) or standing.owner != f"{owner.kind} {owner.uid}"
+    if standing.digest != group_digest(group) or standing.owner != f"{owner.kind} {owner.uid}":
+        return True
+    return bool(standing.template) and not has_kept(standing.template, mapping(body, "spec", "template"))
 
 
 def _needed_groups(cluster: DriverCluster, plan: DriverRollout) -> dict[str, DriverGroup]:

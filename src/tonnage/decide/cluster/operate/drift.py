@@ -1,0 +1,51 @@
+"""Whether an object still has what was applied to it, whoever has written it since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tonnage.model.json import JsonValue
+from tonnage.model.kubernetes.quantity import parse_quantity
+
+_KEYS: Final = ("mountPath", "name")
+"""By which items of a list are known; a list without them is one value."""
+
+
+def has_kept(standing: JsonValue, applied: JsonValue) -> bool:
+    """Whether all of `applied` stands there; what the API server or others have added does not count.
+
+    An empty value counts as an absent one, and `500m` as `0.5`: so the API server writes them.
+
+    >>> has_kept({"image": "a", "ports": [1]}, {"image": "a", "args": []}), has_kept({}, {"image": "a"})
+    (True, False)
+    """
+    if isinstance(applied, dict):
+        there = standing if isinstance(standing, dict) else {}
+        return all(has_kept(there.get(key), value) for key, value in applied.items())
+    if isinstance(applied, list):
+        return _has_items(standing if isinstance(standing, list) else [], applied)
+    if not applied and not standing:
+        return True
+    return standing == applied or _same_quantity(standing, applied)
+
+
+def _has_items(standing: Sequence[JsonValue], applied: Sequence[JsonValue]) -> bool:
+    key = next(
+        (key for key in _KEYS if all(isinstance(entry, dict) and key in entry for entry in applied)), ""
+    )
+    if key and applied:
+        there = {entry.get(key): entry for entry in standing if isinstance(entry, dict)}
+        return all(isinstance(entry, dict) and has_kept(there.get(entry[key]), entry) for entry in applied)
+    return len(standing) == len(applied) and all(map(has_kept, standing, applied))
+
+
+def _same_quantity(standing: JsonValue, applied: JsonValue) -> bool:
+    if isinstance(standing, bool) or isinstance(applied, bool):
+        return False
+    if not isinstance(standing, str | int) or not isinstance(applied, str | int):
+        return False
+    try:
+        return parse_quantity(str(standing)) == parse_quantity(str(applied))
+    except ValueError:
+        return False
