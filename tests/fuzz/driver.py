@@ -160,6 +160,7 @@ _ANSWERS: Final[dict[str, Callable[[Oracle, Any], Any]]] = {
     "NVMLVersion": _text,
     "Serial": _text,
     "Vbios": _text,
+    "ConfigurationChecksum": lambda oracle, _: oracle.wide(),
     "Inforom": _text,
     "coderUtilization": lambda oracle, _: [oracle.wide(), oracle.wide()],
     "GpmSampleAlloc": lambda _oracle, _: pynvml.c_nvmlGpmSample_t(),

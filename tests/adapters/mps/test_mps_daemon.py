@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tonnage.adapters.mps import daemon, program
 from tonnage.adapters.mps.daemon import ControlDaemons
 from tonnage.adapters.mps.files import end_left
 from tonnage.adapters.mps.program import ask_program
+from tonnage.decide.node.claims.sharing import daemon_name
 from tonnage.model.devices.mps import PIPE_VARIABLE, MpsDaemon, MpsDevice
 from tonnage.model.errors import HardwareError
 from tonnage.model.names import ResourceName
@@ -167,6 +169,17 @@ async def test_the_folder_stays_the_same_one_for_containers_that_have_it_mounted
     await node.daemons.stop(TWO)
     await node.daemons.start(TWO)
     assert node.pipe.stat().st_ino == inode
+
+
+async def test_the_folder_of_a_claims_daemon_goes_with_it(node: Node) -> None:
+    own = replace(TWO, resource=daemon_name("8a1e", 0))
+    await node.daemons.start(own)
+    await node.daemons.start(TWO)
+    assert [folder.name for folder in (node.root / "run/mps/claim").iterdir()] == ["690ca8efb4da-0"]
+    for _ in range(2):
+        await node.daemons.stop(own)
+        assert not list((node.root / "run/mps/claim").iterdir())
+    await node.daemons.ask(TWO)
 
 
 async def test_a_daemon_that_dies_says_how_at_once(node: Node) -> None:

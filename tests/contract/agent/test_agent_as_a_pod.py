@@ -17,6 +17,8 @@ from support.connections import connection
 from support.elf import answer, shared_object, store
 from support.plugin_node import PluginNode, allocate, becomes_ready, first_list, page, plugin_node
 
+pytestmark = pytest.mark.long
+
 SERVED = ("--metrics-address", "127.0.0.1:0")
 GPU = "nvidia.com/gpu"
 

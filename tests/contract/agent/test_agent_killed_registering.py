@@ -30,6 +30,8 @@ from tonnage.model.names import GPU
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet.methods import GET_OPTIONS, LIST_AND_WATCH
 
+pytestmark = pytest.mark.long
+
 SHARED = (
     "version: v1\nsharing:\n  timeSlicing:\n    renameByDefault: true\n"
     "    resources: [{name: nvidia.com/gpu, replicas: 2}]\n"

@@ -18,6 +18,8 @@ from support.plugin_node import PATIENCE_S, PluginNode, plugin_node
 from tonnage.wire.kubelet import deviceplugin_v1beta1_pb2 as plugin
 from tonnage.wire.kubelet.methods import ALLOCATE, LIST_AND_WATCH
 
+pytestmark = pytest.mark.long
+
 GPU, SMALL, LARGE = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
 ONE, TWO = FakeMig("1g", 0, gi=7, uuid="MIG-one"), FakeMig("1g", 1, gi=8, uuid="MIG-two")
 BIG = FakeMig("3g", 4, gi=2, uuid="MIG-big")

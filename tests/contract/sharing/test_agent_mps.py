@@ -22,6 +22,8 @@ from support.plugin_node import PATIENCE_S, plugin_node
 from tonnage.adapters.mps.files import end_left
 from tonnage.twin.mps_control import MpsProgram
 
+pytestmark = pytest.mark.long
+
 GPU, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
 PIPE = "run/nvidia/mps/nvidia.com/gpu.shared/pipe"
 EXCLUSIVE = 3

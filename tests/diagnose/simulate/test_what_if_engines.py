@@ -17,6 +17,8 @@ from tonnage.diagnose.simulate.what_if import what_if
 from tonnage.model.kubernetes.cluster import PodStatus, Snapshot
 from tonnage.model.kubernetes.resource_claims import AllocatedDevice, ClaimAllocation
 
+pytestmark = pytest.mark.long
+
 NUMA = "gpu.nvidia.com/numa"
 
 

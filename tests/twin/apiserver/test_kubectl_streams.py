@@ -19,6 +19,8 @@ from tonnage.twin.kubelet.programs.image_programs import Programs
 from tonnage.twin.kubelet.server import KubeletServer
 from tonnage.wire.kinds import POD
 
+pytestmark = pytest.mark.long
+
 SHELL = ["sh", "-c", "echo one; echo two; echo three; sleep 3600"]
 
 

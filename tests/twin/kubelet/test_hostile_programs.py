@@ -23,6 +23,8 @@ from tonnage.twin.kubelet.containers.runtime_port import ContainerStart, Running
 from tonnage.twin.kubelet.programs.image_programs import Programs
 from tonnage.wire.objects import Container, ObjectMeta, Pod
 
+pytestmark = pytest.mark.long
+
 TOO_LONG: Final = "Argument list too long\n"
 
 

@@ -52,7 +52,7 @@ class ControlDaemons:
 
     The daemon runs in the foreground: so its end is known at once, and this process's end is its own. One of
     an earlier agent that was killed is ended by its name, pipe folder and process id. Containers have the
-    pipe folder mounted, so it stays the same folder whatever happens to the daemon.
+    pipe folder mounted, so it stays the same folder whatever happens to the daemon. A claim's goes with it.
     """
 
     def __init__(self, root: Path) -> None:
@@ -109,7 +109,7 @@ class ControlDaemons:
                     await self._command(slot, self._program(), files, f"quit -t {_QUIT_S}")
             await self._end(slot)
             await self._run(slot, "end its remaining processes", lambda: end_left(files.pipe))
-            await self._run(slot, "clear its folder", files.clear)
+            await self._run(slot, "clear its folder", files.remove if daemon.of_claim else files.clear)
         finally:
             slot.thread.close()
             self._slots.pop(daemon.resource, None)

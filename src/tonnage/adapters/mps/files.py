@@ -91,6 +91,16 @@ class MpsFiles:
                 Problem("a folder of MPS cannot be cleared", str(self.pipe), words_of(error))
             ) from None
 
+    def remove(self) -> None:
+        """The daemon's folder is gone, with its logs."""
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(self._folder)
+        except OSError as error:
+            raise HardwareError(
+                Problem("a folder of MPS cannot be removed", str(self._folder), words_of(error))
+            ) from None
+
     def mark_started(self) -> None:
         """As NVIDIA's daemon does, for who looks at that."""
         (self._folder / _STARTED).touch()

@@ -13,6 +13,7 @@ from tonnage.decide.cluster.operate.drivers.node_upgrade import LeavingPod, Node
 from tonnage.decide.cluster.operate.drivers.states import (
     OUR_CORDON,
     PAUSED,
+    REQUESTED,
     STATE_LABEL,
     TARGET,
     TRANSITIONS,
@@ -347,3 +348,18 @@ def test_a_node_that_nobody_wants_a_driver_on_is_released(state: UpgradeState) -
     stray = member(state, wanted="", unschedulable=True, annotations={OUR_CORDON: "true"}, assigned=False)
     [step] = upgrade_steps([stray], UpgradePolicy(), NOW)
     assert step.to is (S.DONE if state is S.UNCORDON else S.UNCORDON)
+
+
+@pytest.mark.parametrize("state", [S.NONE, S.REQUIRED, S.DONE])
+def test_a_node_at_rest_that_nobody_wants_a_driver_on_keeps_nothing(state: UpgradeState) -> None:
+    notes = {TARGET: "old", REQUESTED: "true", "team": "research"}
+    [step] = upgrade_steps(
+        [member(state, wanted="", annotations=notes, assigned=False)], UpgradePolicy(), NOW
+    )
+    assert step.patch("1") == {
+        "metadata": {
+            "resourceVersion": "1",
+            "labels": {STATE_LABEL: None},
+            "annotations": {TARGET: None, REQUESTED: None},
+        }
+    }

@@ -261,6 +261,13 @@ def _released(member: UpgradingNode) -> NodeStep:
     )
 
 
+def forgotten(member: UpgradingNode) -> NodeStep:
+    """Leave nothing behind, not even the state: no policy asks for a driver on the node."""
+    node = member.node
+    notes: dict[str, str | None] = {key: None for key in (*_OWN, TARGET) if key in node.annotations}
+    return NodeStep(node.name, _S.NONE, annotations=notes)
+
+
 def _recovered(member: UpgradingNode) -> NodeStep:
     """A failed node goes on where its driver runs after all, another is wanted, or a user asks for it."""
     node, pod = member.node, member.pod

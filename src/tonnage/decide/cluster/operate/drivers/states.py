@@ -48,7 +48,7 @@ class UpgradeState(StrEnum):
 _S: Final = UpgradeState
 TRANSITIONS: Final[Mapping[UpgradeState, frozenset[UpgradeState]]] = {
     _S.NONE: frozenset({_S.REQUIRED, _S.DONE, _S.UNCORDON}),
-    _S.REQUIRED: frozenset({_S.CORDON, _S.DONE, _S.UNCORDON}),
+    _S.REQUIRED: frozenset({_S.CORDON, _S.DONE, _S.UNCORDON, _S.NONE}),
     _S.CORDON: frozenset({_S.JOBS, _S.UNCORDON}),
     _S.JOBS: frozenset({_S.POD_DELETION, _S.UNCORDON}),
     _S.POD_DELETION: frozenset({_S.DRAIN, _S.RESTART, _S.FAILED, _S.UNCORDON}),
@@ -56,13 +56,13 @@ TRANSITIONS: Final[Mapping[UpgradeState, frozenset[UpgradeState]]] = {
     _S.RESTART: frozenset({_S.VALIDATION, _S.FAILED, _S.UNCORDON}),
     _S.VALIDATION: frozenset({_S.UNCORDON, _S.RESTART, _S.FAILED}),
     _S.UNCORDON: frozenset({_S.DONE}),
-    _S.DONE: frozenset({_S.REQUIRED, _S.UNCORDON}),
+    _S.DONE: frozenset({_S.REQUIRED, _S.UNCORDON, _S.NONE}),
     _S.FAILED: frozenset({_S.REQUIRED, _S.UNCORDON}),
     _S.MAINTENANCE: frozenset(),
     _S.AFTER_MAINTENANCE: frozenset(),
 }
-"""What is under way may end in `uncordon-required` at once, where nobody wants it any more. The last two are
-those of NVIDIA's maintenance operator, and left to it.
+"""What is under way may end in `uncordon-required` at once, where nobody wants it any more, and what is at
+rest in none at all. The last two are those of NVIDIA's maintenance operator, and left to it.
 """
 
 UNDER_WAY: Final = frozenset(

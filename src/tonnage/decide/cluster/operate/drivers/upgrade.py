@@ -12,6 +12,7 @@ from tonnage.decide.cluster.operate.drivers.node_upgrade import (
     NodeStep,
     UpgradingNode,
     cordon_was_lifted,
+    forgotten,
     started,
     step_of,
 )
@@ -61,6 +62,8 @@ def _at_rest(member: UpgradingNode, policy: UpgradePolicy, disabled: str) -> Nod
     node, state = member.node, member.state
     if lifted := cordon_was_lifted(member):
         return lifted
+    if not member.assigned and OUR_CORDON not in node.annotations:
+        return forgotten(member)
     if not (member.outdated or member.waits_to_load):
         if OUR_CORDON in node.annotations:
             return NodeStep(node.name, _S.UNCORDON)
