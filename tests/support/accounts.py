@@ -186,8 +186,15 @@ def devices_of(process: int) -> tuple[str, ...]:
 
 
 def nodes_of(process: int) -> tuple[str, ...]:
-    """The device nodes of GPUs that a process of a container has; none when it is over."""
-    return tuple(sorted(path.name for path in Path(f"/proc/{process}/root/dev").glob("nvidia[0-9]*")))
+    """The device nodes of GPUs that a process of a container has; none when it is over, or not yet there.
+
+    While the runtime sets a container up, its process still sees the node's own files; and the agent, which
+    has kubelet's folder, sees every GPU.
+    """
+    root = Path(f"/proc/{process}/root")
+    if (root / "var/lib/kubelet").exists():
+        return ()
+    return tuple(sorted(path.name for path in (root / "dev").glob("nvidia[0-9]*")))
 
 
 def visible_devices(

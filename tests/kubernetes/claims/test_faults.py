@@ -24,7 +24,12 @@ from support.load import LABEL, Load, Watchman
 from support.own_cgroup import processes_in
 from tonnage.model.json import JsonObject
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.node, pytest.mark.usefixtures("tidy")]
+pytestmark = [
+    pytest.mark.kubernetes,
+    pytest.mark.node,
+    pytest.mark.usefixtures("tidy"),
+    pytest.mark.sampled("bad days of claims on a node", share="1/2"),
+]
 
 KINDS: Final = ("one", "one", "two", "pair", "short")
 NO_FINALIZERS: Final = '{"metadata":{"finalizers":null}}'

@@ -14,7 +14,7 @@ import pytest
 
 from support.agent_additions import CHANGES
 from support.bad_days import RECOVERY
-from support.claim_manifests import CLASS, MIG_CLASS, alike, claim, claiming, opaque, request, template
+from support.claim_manifests import CLASS, MIG_CLASS, alike, claiming, opaque, request, template
 from support.container_view import start
 from support.genuine_claims import ClaimNode, gates_on
 from support.genuine_node import until
@@ -146,8 +146,9 @@ def test_a_gpu_that_is_shared_by_mps_falls_ill_and_recovers(
     claims: ClaimNode, record_property: Callable[[str, object], None]
 ) -> None:
     claims.configure({"devices": "all"}, **SOON)
-    claims.cluster.apply(claim("shared", config=[opaque(strategy="MPS")]), claim("all", request(count=3)))
-    start(claims.cluster, claiming("mps", by="shared", containers=("", "")))
+    # By a template: of claims that a pod names itself, kubelet 1.35 writes no health into its status.
+    claims.cluster.apply(template("shared", config=[opaque(strategy="MPS")]))
+    start(claims.cluster, claiming("mps", of="shared", containers=("", "")))
     (gpu,) = claims.gpus("mps")
     with ill(claims, gpu, "mps", record_property):
         assert modes(claims)[gpu] == ComputeMode.EXCLUSIVE_PROCESS

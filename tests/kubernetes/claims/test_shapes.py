@@ -13,7 +13,12 @@ from support.container_view import start
 from support.genuine_claims import ClaimNode
 from support.genuine_node import until
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.node, pytest.mark.usefixtures("tidy")]
+pytestmark = [
+    pytest.mark.kubernetes,
+    pytest.mark.node,
+    pytest.mark.usefixtures("tidy"),
+    pytest.mark.sampled("shapes of claims on a node", share="1/2"),
+]
 
 Held = Mapping[str, set[int]]
 """GPUs by `pod/container`."""
