@@ -108,7 +108,8 @@ class Machine:
     def watch(self, wake: Callable[[], None]) -> None:
         self.wake = wake
 
-    async def stop(self, daemon: MpsDaemon) -> None:
+    async def stop(self, daemon: MpsDaemon, *, over: bool = False) -> None:
+        assert not over, "containers may still have the folder mounted"
         if self.hangs:
             self.stays.set()
             await asyncio.Event().wait()

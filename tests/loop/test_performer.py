@@ -103,7 +103,8 @@ FRESH = {"apiVersion": "tonnage.dev/v1alpha1", "kind": "NodeGPUStatus", "metadat
 EFFECTS: list[tuple[Action, tuple[object, ...], dict[str, object]]] = [
     *((step, ("apply", step), {}) for step in (*MIG_STEPS, SET_MODE, SET_SLICE)),
     (StartDaemon(DAEMON), ("start", DAEMON), {}),
-    (StopDaemon(DAEMON), ("stop", DAEMON), {}),
+    (StopDaemon(DAEMON), ("stop", DAEMON), {"over": False}),
+    (StopDaemon(DAEMON, over=True), ("stop", DAEMON), {"over": True}),
     (MarkReady("/mps", True), ("show_ready", "/mps"), {"ready": True}),
     (WriteSpec("gpu.json", b"{}"), ("write", "gpu.json", b"{}"), {}),
     (RemoveSpec("gpu.json"), ("remove", "gpu.json"), {}),

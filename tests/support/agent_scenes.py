@@ -148,7 +148,7 @@ class Place:
     async def start(self, daemon: MpsDaemon) -> None:
         self.daemons[daemon.resource] = daemon
 
-    async def stop(self, daemon: MpsDaemon) -> None:
+    async def stop(self, daemon: MpsDaemon, *, over: bool = False) -> None:
         self.daemons.pop(daemon.resource, None)
 
     async def show_ready(self, root: str, *, ready: bool) -> None:

@@ -151,8 +151,8 @@ async def _on_daemons(daemons: MpsDaemons, action: MpsAction) -> None:
     match action:
         case StartDaemon(daemon):
             await daemons.start(daemon)
-        case StopDaemon(daemon):
-            await daemons.stop(daemon)
+        case StopDaemon(daemon, over):
+            await daemons.stop(daemon, over=over)
         case MarkReady(root, ready):
             await daemons.show_ready(root, ready=ready)
         case _:

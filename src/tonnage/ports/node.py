@@ -250,8 +250,11 @@ class MpsDaemons(MpsView, Protocol):
         """
         ...
 
-    async def stop(self, daemon: MpsDaemon) -> None:
-        """Ask it to quit, and end what is left of it. Raises HardwareError: something is left."""
+    async def stop(self, daemon: MpsDaemon, *, over: bool = False) -> None:
+        """Ask it to quit, and end what is left of it; its folder stays unless it is `over`.
+
+        Raises HardwareError: something is left.
+        """
         ...
 
     async def show_ready(self, root: str, *, ready: bool) -> None:

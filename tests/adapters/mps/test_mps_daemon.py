@@ -171,14 +171,18 @@ async def test_the_folder_stays_the_same_one_for_containers_that_have_it_mounted
     assert node.pipe.stat().st_ino == inode
 
 
-async def test_the_folder_of_a_claims_daemon_goes_with_it(node: Node) -> None:
+async def test_the_folder_of_a_claims_daemon_stays_until_the_claim_is_over(node: Node) -> None:
     own = replace(TWO, resource=daemon_name("8a1e", 0))
     await node.daemons.start(own)
     await node.daemons.start(TWO)
-    assert [folder.name for folder in (node.root / "run/mps/claim").iterdir()] == ["690ca8efb4da-0"]
+    [folder] = (node.root / "run/mps/claim").iterdir()
+    assert folder.name == "690ca8efb4da-0"
+    inode = (folder / "pipe").stat().st_ino
+    await node.daemons.stop(own)  # as an agent does that ends: the claim's containers run on
+    assert (folder / "pipe").stat().st_ino == inode
     for _ in range(2):
-        await node.daemons.stop(own)
-        assert not list((node.root / "run/mps/claim").iterdir())
+        await node.daemons.stop(own, over=True)
+        assert not folder.exists()
     await node.daemons.ask(TWO)
 
 

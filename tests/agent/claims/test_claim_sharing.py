@@ -15,8 +15,10 @@ from tonnage.agent.claims.sharing import ClaimSharing
 from tonnage.decide.node.cdi.rules import spec_problems
 from tonnage.decide.node.claims.sharing import daemon_name
 from tonnage.model.actions.devices import DeviceAction, SetTimeSlice
+from tonnage.model.actions.mps import StopDaemon
 from tonnage.model.devices.claims import ClaimRef, PreparedClaim, SlicedDevice
 from tonnage.model.devices.inventory import ComputeMode, TimeSlice
+from tonnage.model.devices.mps import MpsDaemon
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.twin.mps_control import MpsProgram
@@ -131,3 +133,28 @@ async def test_a_claim_that_ends_does_not_reset_the_time_slice_of_one_that_begin
             await asyncio.sleep(0)
         answered.set()
     assert slices == [TimeSlice.DEFAULT, TimeSlice.LONG]
+
+
+async def test_the_folder_of_a_claims_daemon_goes_once_the_daemon_has_ended() -> None:
+    daemon = MpsDaemon(daemon_name("a", 0), "/mps", 100, ())
+    ends = PreparedClaim(ClaimRef("ml", "ends", "ends"), daemons=(daemon,))
+    standing = {daemon.resource: object()}
+    performed: list[object] = []
+
+    async def perform(action: object) -> None:
+        assert not standing
+        performed.append(action)
+
+    context: Any = SimpleNamespace(
+        node="n", events=None, clock=SystemClock(), performer=SimpleNamespace(perform=perform)
+    )
+    board: Any = SimpleNamespace(
+        mps=SimpleNamespace(value=standing), claim_daemons=SimpleNamespace(publish=lambda _: None)
+    )
+    book: Any = SimpleNamespace(current_claims=lambda: (ends,))
+    sharing = ClaimSharing(context, board, book)
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(sharing.end(ends, answered=True))
+        await asyncio.sleep(0)
+        standing.clear()
+    assert performed == [StopDaemon(daemon, over=True)]

@@ -52,7 +52,8 @@ class ControlDaemons:
 
     The daemon runs in the foreground: so its end is known at once, and this process's end is its own. One of
     an earlier agent that was killed is ended by its name, pipe folder and process id. Containers have the
-    pipe folder mounted, so it stays the same folder whatever happens to the daemon. A claim's goes with it.
+    pipe folder mounted, so it stays the same folder whatever happens to the daemon or
+    the agent. A claim's goes with the claim.
     """
 
     def __init__(self, root: Path) -> None:
@@ -99,7 +100,7 @@ class ControlDaemons:
     def watch(self, wake: Callable[[], None]) -> None:
         self._wake = wake
 
-    async def stop(self, daemon: MpsDaemon) -> None:
+    async def stop(self, daemon: MpsDaemon, *, over: bool = False) -> None:
         slot, files = self._slots.get(daemon.resource), MpsFiles(self._root, daemon)
         slot = slot or _DaemonSlot(DriverThread("mps", deadline_s=_STEP_S))
         self._mute(slot)
@@ -109,7 +110,7 @@ class ControlDaemons:
                     await self._command(slot, self._program(), files, f"quit -t {_QUIT_S}")
             await self._end(slot)
             await self._run(slot, "end its remaining processes", lambda: end_left(files.pipe))
-            await self._run(slot, "clear its folder", files.remove if daemon.of_claim else files.clear)
+            await self._run(slot, "clear its folder", files.remove if over else files.clear)
         finally:
             slot.thread.close()
             self._slots.pop(daemon.resource, None)

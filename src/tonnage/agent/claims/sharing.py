@@ -12,6 +12,7 @@ from tonnage.agent.context import AgentContext
 from tonnage.agent.holds.claim_book import ClaimBook
 from tonnage.decide.node.claims.sharing import daemons_of_claims
 from tonnage.model.actions.devices import SetComputeMode, SetTimeSlice
+from tonnage.model.actions.mps import StopDaemon
 from tonnage.model.devices.claims import PreparedClaim, SlicedDevice
 from tonnage.model.devices.inventory import ComputeMode, TimeSlice
 from tonnage.model.devices.mps import MpsDaemon
@@ -76,6 +77,7 @@ class ClaimSharing:
             for daemon in prepared.daemons:
                 if daemon.resource in self._board.mps.value:
                     raise HardwareError(Problem("the claim's MPS control daemon has not ended yet"))
+                await self._performer.perform(StopDaemon(daemon, over=True))
 
     async def _reset(self, sliced: SlicedDevice, prepared: PreparedClaim, *, insists: bool) -> None:
         """Raises HardwareError: it cannot be done, and somebody `insists`."""

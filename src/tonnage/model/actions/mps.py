@@ -20,11 +20,15 @@ class StartDaemon:
 
 @dataclass(frozen=True, slots=True)
 class StopDaemon:
-    """End it, and whatever is left of it."""
+    """End it, and whatever is left of it.
+
+    `over`: its folder goes, too, which no container has mounted any more, nor ever will.
+    """
 
     retry: ClassVar[Retry] = Retry.IDEMPOTENT
 
     daemon: MpsDaemon
+    over: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,6 @@ MOST_MPS_CLIENTS: Final = 48
 """That any device serves at a time."""
 MPS_IN_CONTAINER: Final = "/mps"
 """Where a container has the pipes of its resource's daemon."""
-CLAIM_DAEMONS: Final = "claim/"
-"""With which the name of a claim's daemon begins, in the place of a resource's."""
 SHM_IN_CONTAINER: Final = "/dev/shm"  # noqa: S108 - a mount point that CUDA knows by this name
 PIPE_VARIABLE: Final = "CUDA_MPS_PIPE_DIRECTORY"
 
@@ -41,11 +39,6 @@ class MpsDaemon:
     def folder(self) -> str:
         """Where its pipes and logs are, on the host."""
         return mps_folder(self.root, self.resource)
-
-    @property
-    def of_claim(self) -> bool:
-        """Whether it is a claim's: once it is stopped nobody has its folder mounted, nor ever will."""
-        return self.resource.startswith(CLAIM_DAEMONS)
 
     def like(self, other: MpsDaemon) -> bool:
         """Whether clients would see no difference: the order of devices is none."""

@@ -16,7 +16,7 @@ from tonnage.decide.node.claims.opaque import MIG_CONFIG, DeviceConfig, read_con
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.model.devices.claims import DRIVER, ClaimRef, Partition, PublishedDevice, SlicedDevice
 from tonnage.model.devices.inventory import TimeSlice
-from tonnage.model.devices.mps import CLAIM_DAEMONS, MpsDaemon, MpsDevice
+from tonnage.model.devices.mps import MpsDaemon, MpsDevice
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, items, mapping, text, texts
 from tonnage.model.names import ResourceName
@@ -147,7 +147,7 @@ def daemon_name(uid: str, number: int) -> ResourceName:
     >>> daemon_name("8a1e", 0)
     'claim/690ca8efb4da-0'
     """
-    return ResourceName(f"{CLAIM_DAEMONS}{hashlib.sha256(uid.encode()).hexdigest()[:_DIGITS]}-{number}")
+    return ResourceName(f"claim/{hashlib.sha256(uid.encode()).hexdigest()[:_DIGITS]}-{number}")
 
 
 def _chosen(
