@@ -8,6 +8,7 @@ import json
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -33,6 +34,7 @@ from tonnage.wire.kinds import (
     CUSTOM_RESOURCE,
     DEVICE_CLASS,
     ENDPOINTS,
+    LEASE,
     NAMESPACE,
     RESOURCE_CLAIM,
     SECRET,
@@ -106,7 +108,7 @@ class Cluster:
         self.api: KubernetesApi = ApiServer(self.clock, random=Random(7)).local()
         self.tasks: list[asyncio.Task[None]] = []
 
-    def start(self, own: ControllerOptions, listening: socket.socket, pages: Any = None) -> None:
+    def start(self, own: ControllerOptions, listening: socket.socket | None, pages: Any = None) -> None:
         host = ControllerHost(judge=judge_for(own), webhook_at=listening, served_at=pages)
         self.tasks.append(asyncio.create_task(run_controller(own, api=self.api, clock=self.clock, host=host)))
 
@@ -184,6 +186,22 @@ async def test_both_replicas_answer_and_one_keeps_the_certificate(cluster: Clust
         writer.close()
 
 
+async def test_a_replica_is_ready_while_an_older_one_without_the_webhook_leads(cluster: Cluster) -> None:
+    """Else a Deployment on which the webhook is switched on would wait for ever."""
+    listening, pages = listen(Address("127.0.0.1", 0)), listen(Address("127.0.0.1", 0))
+    await install(cluster.api, listening.getsockname()[1])
+    cluster.start(replace(options("a"), webhook=None), None)
+    await cluster.until(lambda: _leads(cluster.api))
+    cluster.start(options("b"), listening, pages)
+    await cluster.until(lambda: _contains(pages, "/readyz", "\r\n\r\nok"))
+    assert not await secret(cluster.api)
+
+
+async def _leads(api: KubernetesApi) -> bool:
+    leases = (await api.list(LEASE, namespace=SPACE)).items
+    return any(lease.spec.holder_identity for lease in leases)
+
+
 async def _is(awaitable: Awaitable[Any]) -> bool:
     return bool(await awaitable)
 
@@ -212,7 +230,7 @@ async def test_the_probe_waits_for_the_certificate_and_metrics_tell_of_reviews(c
     with pytest.raises(ApiError, match="denied"):
         await cluster.api.create(DEVICE_CLASS, device_class("wrong", share=1))
     assert await trusted(cluster.api) == ca, "the controller writes none"
-    assert await _contains(pages, "/readyz", "ok")
+    assert await _contains(pages, "/readyz", "\r\n\r\nok")
     page = await _page(pages, "/metrics")
     assert 'tonnage_controller_webhook_reviews_total{kind="DeviceClass",outcome="refused"} 1' in page
     end = next(

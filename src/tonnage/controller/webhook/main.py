@@ -43,6 +43,7 @@ class WebhookServer:
         self._judge = judge
         self._issuer = ServingCertificates()
         self._pair = ServedPair(*copies, options.secret)
+        self._issues = bool(options.configuration)
         self._serves = False
 
     async def run(self, listening: socket.socket) -> None:
@@ -58,8 +59,14 @@ class WebhookServer:
             group.create_task(HttpServer(listening, routes, accesses=self._accesses).run())
 
     def missing(self) -> tuple[str, ...]:
-        """Why nobody is answered yet, a line each."""
-        return () if self._serves else ("webhook: its Secret has no certificate that can be used",)
+        """Why nobody is answered yet, a line each; a certificate that the leader issues is not waited for.
+
+        A Deployment ends older replicas once this one is ready. Until then one of them leads, and issues
+        nothing if it was started without the webhook.
+        """
+        if self._serves or self._issues:
+            return ()
+        return ("webhook: its Secret has no certificate that can be used",)
 
     def end_s(self) -> Iterator[float]:
         """When what is served ends, in seconds since 1970."""
