@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from controller.test_operator import OPTIONS, Bench, bench
 from tonnage.controller.counters import ControllerCounters
-from tonnage.controller.operator.node_pods import MOST_PODS
+from tonnage.controller.operator.node_pods import MOST_PODS, PodPlaces
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.wire.kinds import NODE, NODE_GPU_STATUS, POD, PRIORITY_CLASS
 from tonnage.wire.objects import Pod
@@ -43,12 +45,25 @@ async def test_a_place_that_is_free_is_the_next_node_s_at_once(bench: Bench) -> 
     bench.start(OPERANDS)
     await bench.clock.advance(1)
     first = await _pods(bench)
-    assert MOST_PODS <= len(first) < NODES
+    assert len(first) == MOST_PODS
     await _end(bench, first[0])
     await bench.clock.advance(0.5)
     names = {pod.metadata.name for pod in await _pods(bench)}
     assert len(names) == len(first)
     assert len(names - {pod.metadata.name for pod in first}) == 1
+
+
+def test_a_place_is_taken_while_the_pod_is_being_made() -> None:
+    pods: Any = SimpleNamespace(subscribe=lambda _: None)
+    context: Any = None
+    looked_at: list[str] = []
+    places = PodPlaces(context, pods, "probe", looked_at.append)
+    nodes = [f"n{number}" for number in range(MOST_PODS + 1)]
+    with ExitStack() as turns:
+        for node in nodes:
+            turns.enter_context(places.turn(node))
+        assert [node for node in nodes if not places.has_place(node)] == nodes[-1:]
+    assert looked_at == nodes[-1:]
 
 
 async def test_nodes_that_wait_are_not_looked_at_again_and_again(bench: Bench) -> None:

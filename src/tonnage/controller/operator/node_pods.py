@@ -37,7 +37,7 @@ class PodPlaces:
         self._made: set[str] = set()
         """Nodes whose pod the copy does not show yet."""
         self._called: set[str] = set()
-        """Nodes that are to take a place."""
+        """Nodes that are to take a place, or are about to."""
         self._waiting: dict[str, None] = {}
         pods.subscribe(self._pod_changed)
 
@@ -57,8 +57,9 @@ class PodPlaces:
         return seen_pod(self._pods.get(pod_name(self._app, node), self._context.operator_namespace))
 
     def has_place(self, node: str) -> bool:
-        """Whether the node may make its pod now; else it is called later."""
+        """Whether the node may make its pod in this turn; else it is called later."""
         if node in self._called or self._is_room():
+            self._called.add(node)  # other nodes are looked at while its pod is made
             return True
         self._waiting[node] = None
         return False
