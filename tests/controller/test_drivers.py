@@ -10,7 +10,8 @@ import pytest
 
 from controller.driver_bench import DRIVERS, UPGRADES, DriverBench
 from controller.test_operator import POLICY
-from tonnage.wire.kinds import CLUSTER_POLICY, DAEMON_SET, NODE, NVIDIA_DRIVER, POD
+from tonnage.decide.cluster.operate.drivers.states import STATE_LABEL
+from tonnage.wire.kinds import CLUSTER_POLICY, DAEMON_SET, EVENT, NODE, NVIDIA_DRIVER, POD
 
 
 @pytest.fixture
@@ -299,7 +300,10 @@ async def test_without_the_policy_nothing_of_ours_stays(bench: DriverBench) -> N
     await bench.api.delete(CLUSTER_POLICY, "cluster-policy")
     await bench.clock.advance(10)
     assert (await bench.api.list(DAEMON_SET, namespace="gpu-operator")).items == []
-    assert "tonnage.dev/driver-group" not in await bench.labels("a")
+    labels = await bench.labels("a")
+    assert not {"tonnage.dev/driver-group", STATE_LABEL} & labels.keys()
+    messages = {event.message.strip() for event in (await bench.api.list(EVENT)).items}
+    assert "the driver's upgrade is at" not in messages
 
 
 @pytest.mark.long

@@ -263,9 +263,9 @@ class DriverLoop:
             self._refusals[node] = f"{namespace}/{name} is not evicted: {refused}"
 
     async def _tell(self, member: UpgradingNode, step: NodeStep) -> None:
-        """Say on the Node where its upgrade stands."""
+        """Say on the Node where its upgrade stands; nowhere when it is forgotten."""
         node = self._nodes.get(member.node.name)
-        if node is None or step.to is None or (step.to is UpgradeState.DONE and not member.state):
+        if node is None or not step.to or (step.to is UpgradeState.DONE and not member.state):
             return
         failed = step.to is UpgradeState.FAILED
         message = str(step.annotations.get(FAILURE) or f"the driver's upgrade is at {step.to}")
