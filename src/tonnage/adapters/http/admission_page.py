@@ -15,8 +15,9 @@ from tonnage.model.admission import AdmissionJudgement, FieldRefusal, ObjectJudg
 from tonnage.model.json import JsonObject, JsonValue, parsed_json
 from tonnage.model.json_access import mapping, text
 
-MOST_BODY: Final = 8 << 20
-"""An object before and after: the API server takes 3 MiB of each, and writes what it took longer."""
+MOST_BODY: Final = 4 << 20
+"""An object before and after: etcd keeps at most 1.5 MiB of each. With all connections that a server takes at
+once this stays below the memory that the controller may have."""
 _VERSION: Final = "admission.k8s.io/v1"
 _KIND: Final = "AdmissionReview"
 _UID: Final = re.compile(rb'"uid" *: *"([0-9a-f-]{36})"')
