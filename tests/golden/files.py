@@ -87,10 +87,10 @@ def _claims() -> Iterator[str]:
         yield f"convert {path}"
         yield f"convert {path} --diff"
         yield f"convert {path} -o json"
-    for path in _bad_files():
-        yield f"convert {path}"
-        yield f"migrate dra {path} --no-cluster"
-        yield f"claims --snapshot {path}"
+    for bad in _bad_files():
+        yield f"convert {bad}"
+        yield f"migrate dra {bad} --no-cluster"
+        yield f"claims --snapshot {bad}"
 
 
 def _cdi() -> Iterator[str]:
