@@ -7,7 +7,7 @@ what it holds (docs/reference/glossary.md).
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from scripts.law_reader import Module
@@ -45,6 +45,19 @@ _ROOMS_OF_FACTS: Final = ("tonnage.model.reasons", "tonnage.wire")
 def banned_names(name: str, module: Module) -> Iterator[tuple[int, str]]:
     """(line, what is wrong) of each banned name that the module `name` binds."""
     yield from _walk(name, module.tree, ())
+
+
+def unused_contracts(modules: Iterable[tuple[str, Module]]) -> Iterator[str]:
+    """What is wrong with each name that is permitted to a module which does not bind it."""
+    bound = {
+        (name, word)
+        for name, module in modules
+        if any(name == owner for owner, _ in _CONTRACT)
+        for node in module.nodes
+        for _, word, _ in _bound(node)
+    }
+    for name, word in sorted(_CONTRACT.keys() - bound):
+        yield f"{name} binds no {word} any more"
 
 
 def _walk(name: str, node: ast.AST, inside: tuple[ast.AST, ...]) -> Iterator[tuple[int, str]]:

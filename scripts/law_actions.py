@@ -8,7 +8,7 @@ refused here.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from scripts.hidden_imports import imports_of, texts_of
@@ -62,6 +62,19 @@ def done_by_themselves(name: str, module: Module) -> Iterator[tuple[int, str]]:
     for node in module.nodes:
         if isinstance(node, ast.Attribute) and node.attr in refused:
             yield node.lineno, f"takes a port that only the performer may have: {node.attr}"
+
+
+def missing_ports(modules: Iterable[tuple[str, Module]]) -> Iterator[str]:
+    """What is wrong with each port that is sorted here, and that is none."""
+    ports = {
+        node.name
+        for name, module in modules
+        if is_in(name, _PORTS)
+        for node in module.tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+    for port in sorted({*CHANGES, *READS, *SOCKETS} - ports):
+        yield f"there is no port {port}"
 
 
 def _unsorted(module: Module) -> Iterator[tuple[int, str]]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scripts.banned_names import banned_names
+from scripts.banned_names import banned_names, unused_contracts
 from scripts.class_names import doubled_names
 from scripts.hidden_imports import hidden_imports, imports_of, texts_of
-from scripts.law_actions import done_by_themselves
+from scripts.law_actions import done_by_themselves, missing_ports
 from scripts.law_reader import Law, Module, Package, Reader, is_in
 from scripts.module_state import changes_of_state
 
@@ -24,7 +24,7 @@ _HERE: Final = Path(__file__).resolve()
 ROOT: Final = _HERE.parents[1]
 
 _CEL: Final = frozenset({"cel_expr_python.*", "google.protobuf.*", "re2"})
-_NUMBERS: Final = frozenset({"numpy", "numpy.ma", "numpy.typing"})
+_NUMBERS: Final = frozenset({"numpy", "numpy.typing"})
 _PYDANTIC: Final = frozenset({"pydantic", "pydantic.alias_generators", "pydantic_core"})
 
 LAWS: Final = (
@@ -35,7 +35,7 @@ LAWS: Final = (
     Law("reading", frozenset({"msgspec.*"})),
     Law("decide.node"),
     Law("decide.cluster", _NUMBERS),
-    Law("decide.kubernetes", _CEL | _NUMBERS | {"msgspec.*"}),
+    Law("decide.kubernetes", _CEL | _NUMBERS | {"msgspec.*", "numpy.ma"}),
     Law("diagnose", _NUMBERS | {"pydantic"}),
     Law(
         "loop", frozenset({"asyncio", "logging", "msgspec", "uuid.NAMESPACE_OID", "uuid.uuid5"}), is_loop=True
@@ -126,8 +126,33 @@ def _vendor_of(module: str) -> str:
     return module.removeprefix(f"{_VENDORS}.").partition(".")[0].partition("_")[0]
 
 
+def unused_permissions(source: Path) -> list[str]:
+    """What the laws permit below `source`, and nothing there uses any more: else it outlives its reason."""
+    package = Package(source)
+    modules = [*package.modules()]
+    unused = [
+        f"{law.room} imports no {library} any more"
+        for law in LAWS
+        for library in sorted(law.libraries - _libraries_used(law, modules))
+    ]
+    unused += [f"there is no constructor {name}" for name in sorted(CONSTRUCTORS - package.paths.keys())]
+    return [*unused, *unused_contracts(modules), *missing_ports(modules)]
+
+
+def _libraries_used(law: Law, modules: list[tuple[str, Module]]) -> set[str]:
+    names = {
+        full
+        for name, module in modules
+        if is_in(name, f"tonnage.{law.room}") and name not in CONSTRUCTORS
+        for _, full in imports_of(module)
+    }
+    return {
+        library for library in law.libraries if any(is_in(full, library.removesuffix(".*")) for full in names)
+    }
+
+
 def main() -> None:
-    found = breaches(ROOT / "src")
+    found = [*map(str, breaches(ROOT / "src")), *unused_permissions(ROOT / "src")]
     for breach in found:
         print(breach)
     if found:

@@ -91,8 +91,9 @@ def test_the_file_is_changed_on_request_and_then_asks_for_nothing_more(
     assert manifest.read_text().startswith("apiVersion: resource.k8s.io/v1\nkind: DeviceClass\n")
     assert run(["lint", str(manifest)], "tonnage") == 0
     capsys.readouterr()
-    assert run(["migrate", "dra", str(manifest), "--no-cluster"], "tonnage") == 1
-    assert "No manifest asks for GPUs by number." in capsys.readouterr().err
+    for form in ("text", "patch"):
+        assert run(["migrate", "dra", str(manifest), "--no-cluster", "-o", form], "tonnage") == 1
+        assert "No manifest asks for GPUs by number." in capsys.readouterr().err
 
 
 def test_json_has_objects_a_patch_and_the_devices(

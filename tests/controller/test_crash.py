@@ -101,14 +101,16 @@ async def _life(at: int | None, *, after: bool = False) -> tuple[list[str], dict
     """The writes of a controller that is killed at one, and what the cluster comes to by the next one."""
     bench = Bench()
     await bench.install()
-    await bench.node("a")
+    capable: Any = {"nvidia.com/mig.capable": "true"}
+    await bench.node("a", **capable)
     await bench.node("b", gpus=0)
     await bench.report("a")
     await bench.configs("sharing", any="version: v1")
     off = {"enabled": False}
-    sections: Any = {"gfd": off, "dcgmExporter": off, "migManager": off, "toolkit": off}
+    sections: Any = {"gfd": off, "dcgmExporter": off, "toolkit": off}
     plugin = {"config": {"name": "sharing", "default": "any"}}
-    await bench.policy(devicePlugin=plugin, mig={"strategy": "none"}, **sections)
+    layouts = {"config": {"default": "all-disabled"}}
+    await bench.policy(devicePlugin=plugin, migManager=layouts, mig={"strategy": "none"}, **sections)
     await bench.api.create(DAEMON_SET, _BEFORE, namespace="gpu-operator")
     await bench.api.create(GPU_CLUSTER, {"metadata": {"name": "gpu-cluster"}, "spec": {"draDriver": {}}})
     fuse = Fuse(bench.api, at, after=after)
@@ -149,7 +151,12 @@ async def test_killed_at_any_write_the_next_controller_ends_it() -> None:
     writes, whole = await _life(None)
     policies = {"ClusterPolicy", "GPUCluster"}
     assert {"Lease", "Node", "ConfigMap", *policies, "DaemonSet", "Event", "NodeGPUStatus"} == set(writes)
-    assert whole["sets"] == ["nvidia-device-plugin-daemonset", "nvidia-operator-validator"]
+    assert whole["sets"] == [
+        "nvidia-device-plugin-daemonset",
+        "nvidia-mig-manager",
+        "nvidia-operator-validator",
+    ]
+    assert whole["labels"][0]["nvidia.com/mig.config"] == "all-disabled"
     assert whole["state"] == "ready"
     assert whole["configs"]["default"] == "version: v1"
     for at in range(len(writes)):

@@ -41,6 +41,7 @@ def session_on(cluster: str) -> Session:
         "status -o json",
         *_about_pods(objects),
         *_about_workloads(objects),
+        *_about_claims(objects),
         *_about_nodes(objects),
         *(line for path in manifests if path.name != "lab.yaml" for line in _about_file(path)),
     ]
@@ -71,6 +72,12 @@ def _about_workloads(objects: list[Body]) -> Iterator[str]:
         meta = one["metadata"]
         if one["kind"] in _CONTROLLED and not meta["namespace"].endswith("-system"):
             yield f"explain {one['kind'].lower()} {meta['name']} -n {meta['namespace']}"
+
+
+def _about_claims(objects: list[Body]) -> Iterator[str]:
+    """Of a cluster that has any."""
+    if any(one["kind"] == "ResourceClaim" for one in objects):
+        yield from (f"claims -o {form}" for form in ("text", "wide", "json"))
 
 
 def _about_nodes(objects: list[Body]) -> Iterator[str]:

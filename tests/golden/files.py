@@ -27,6 +27,7 @@ def file_sessions() -> Iterator[Session]:
     yield replace(_session("simulate/trace", list(_trace())), hidden=_DURATIONS)
     yield _session("simulate/alternatives", list(_alternatives()))
     yield _session("cdi", list(_cdi()))
+    yield _session("claims", list(_claims()))
     yield _session("bad-input", [line for path in _bad_files() for line in _asked_of(path)])
 
 
@@ -72,6 +73,24 @@ def _alternatives() -> Iterator[str]:
     for cluster in ("tests/diagnose/lint/devices/cluster.yaml", "tests/diagnose/lint/sharing/cluster.yaml"):
         yield f"simulate -f docs/how-to/layouts/alternatives.yaml --snapshot {cluster}"
         yield f"status -o yaml --snapshot {cluster}"
+
+
+def _claims() -> Iterator[str]:
+    """What brings manifests to claims, and older claims to today's version."""
+    cluster = f"--snapshot {_LINT}/devices/cluster.yaml"
+    for path in ("docs/how-to/counts-gpus.yaml", "labs/dra-migrate/train.yaml", f"{_LINT}/devices/bad.yaml"):
+        yield f"migrate dra {path} --no-cluster"
+        yield f"migrate dra {path} --diff {cluster}"
+        yield f"migrate dra {path} -o json {cluster}"
+        yield f"migrate dra {path} -o patch --no-cluster"
+    for path in (f"{_LINT}/claims/bad.yaml", "tests/diagnose/matrix/12-no-such-version.yaml"):
+        yield f"convert {path}"
+        yield f"convert {path} --diff"
+        yield f"convert {path} -o json"
+    for bad in _bad_files():
+        yield f"convert {bad}"
+        yield f"migrate dra {bad} --no-cluster"
+        yield f"claims --snapshot {bad}"
 
 
 def _cdi() -> Iterator[str]:

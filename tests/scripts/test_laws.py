@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.laws import breaches
+from scripts.laws import breaches, unused_permissions
 from support.planted_code import breaches_of
 
 BREACHES = [
@@ -185,7 +185,6 @@ BREACHES = [
     ("agent.mig", "from pathlib import Path as P\nplace = P('x') / 'y'\nplace.replace('z')", "pathlib.Path.replace", "a file that is put elsewhere"),
     ("agent.mig", "from pathlib import Path\ntexts = map(Path.read_bytes, [])", ".read_bytes", "files by a method of their class"),
     ("agent.mig", "import logging.handlers", "logging.handlers", "logs that are sent"),
-    # actions
     # rooms of the controller and of claims
     ("controller.operator", "from datetime import UTC, datetime\ndef f(policy, at=datetime.now(UTC)): ...", ".now", "the clock as a loop's default"),
     ("controller.operator", "import asyncio\nasync def f(queue):\n    async with asyncio.timeout(30): await queue.get()", "asyncio.timeout", "a wait by the machine's clock"),
@@ -201,6 +200,7 @@ BREACHES = [
     ("decide.cluster.operate.drivers", "def f(image): return open(f'/etc/{image}').read()", "uses open", "a file of images"),
     ("diagnose.migrate", "from pathlib import Path as p\ndef f(text): p('out').write_text(text)", "pathlib.Path", "a migrated file"),
     ("model.reasons.cluster", "from os import getenv", "imports os.getenv", "a reason of the environment"),
+    # actions
     ("agent.mig", "from tonnage.ports.kubernetes import KubernetesApi", "only the performer may have", "an API that changes objects"),
     ("agent.mig", "from tonnage.ports.node import Checkpoints as C", "only the performer may have", "checkpoints under another name"),
     ("agent.mig", "from tonnage.ports import node\ndef f(x: node.DeviceBackend): ...", "DeviceBackend", "a driver by its module"),
@@ -325,3 +325,24 @@ def test_data_of_its_own_that_no_package_reads_are_refused(tmp_path: Path) -> No
     breaches_of(tmp_path, "decide.node", "")
     told = {breach.what for breach in breaches(tmp_path)}
     assert "tonnage.wire.schema reads no data of its own any more" in told
+
+
+def test_a_permission_that_nothing_uses_is_refused(tmp_path: Path) -> None:
+    ports = tmp_path / "tonnage/ports/clock.py"
+    breaches_of(tmp_path, "documents", "import yaml")
+    ports.parent.mkdir(parents=True)
+    ports.write_text("from typing import Protocol\nclass Clock(Protocol): ...\n")
+    breaches_of(tmp_path, "agent", "", name="main")
+    unused = unused_permissions(tmp_path)
+    assert {
+        "documents imports no re2 any more",
+        "there is no constructor tonnage.controller.main",
+        "tonnage.cli.lab.checks binds no seen any more",
+        "there is no port KubernetesApi",
+    } <= {*unused}
+    used = (
+        "documents imports no yaml",
+        "there is no constructor tonnage.agent.main",
+        "there is no port Clock",
+    )
+    assert [text for text in unused if text.removesuffix(" any more") in used] == []

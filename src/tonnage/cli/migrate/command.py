@@ -149,13 +149,13 @@ def _show(
         ]
         emit({"items": items}, common.output)
         return
+    if not any(text.migrations for text in migrated):
+        say("No manifest asks for GPUs by number.", err=True)
     if common.output == "patch":
         _show_patches(migrated)
         return
     from tonnage.diagnose.migrate.migrated_texts import yaml_of
 
-    if not any(text.migrations for text in migrated):
-        say("No manifest asks for GPUs by number.", err=True)
     for text in migrated:
         for migration in text.migrations:
             for sentence in _lines(migration, compared.get(id(migration))):
