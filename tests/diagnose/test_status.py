@@ -60,6 +60,17 @@ def test_mig_devices_are_counted_not_the_gpus_that_they_are_part_of() -> None:
     assert (row.resource, row.mode, row.advertised, row.capacity) == (small, "mig", 14, 14)
 
 
+def test_tel_8_mig_devices_under_the_name_of_whole_gpus_are_no_whole_gpus() -> None:
+    product = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"}
+    [row, other] = rows(
+        node("a", {GPU: "7", "example.com/fpga": "1"}, **product), pod("p", "a", "example.com/fpga", 1)
+    )
+    assert {row.resource: row.mode, other.resource: other.mode} == {
+        GPU: "mig",
+        "example.com/fpga": "exclusive",
+    }
+
+
 def test_a_shared_resource_by_the_agents_word() -> None:
     device = {"uuid": "GPU-1", "index": 0, "product": "Tesla T4", "resource": SHARED, "replicas": 4}
     device |= {"memoryMiB": 15360, "memoryUsedMiB": 4000, "health": "Healthy"}

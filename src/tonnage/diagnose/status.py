@@ -12,12 +12,12 @@ from tonnage.decide.kubernetes.view import NodeView, view_of
 from tonnage.diagnose.agent_silence import UNKNOWN_AGE, ReportAge, moment_of, report_age
 from tonnage.diagnose.explain.nodes.verdicts import holders
 from tonnage.diagnose.fleet.claim_pools import ClaimPool, claim_pools
-from tonnage.diagnose.fleet.label_claims import product_of
+from tonnage.diagnose.fleet.label_claims import divided, product_of
 from tonnage.diagnose.fleet.troubles import Trouble, claim_troubles, device_word, is_former, troubles_of
 from tonnage.diagnose.unseen_kinds import unseen_kinds
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Node, Snapshot
-from tonnage.model.names import PRODUCT_LABEL
+from tonnage.model.names import GPU, PRODUCT_LABEL
 from tonnage.model.node.device_counts import DeviceCount, device_count
 from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
 
@@ -253,6 +253,8 @@ def _mode(node: Node, count: DeviceCount, *, is_seen: bool) -> str:
     only pods are seen, whose resource does not tell.
     """
     if "/mig-" in count.resource:
+        return "mig"
+    if not count.shared and count.resource == GPU and divided(node):
         return "mig"
     if not count.shared:
         return "exclusive" if is_seen else "-"

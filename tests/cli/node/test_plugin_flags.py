@@ -244,12 +244,30 @@ def test_what_would_have_no_effect_is_refused_with_what_to_do(refused: RefusedFl
         ways.append(([], {refused.variable: "1"}))
     if refused.flag:
         ways += [([f"{refused.flag}=1"], {}), ([refused.flag, "1"], {})]
+    if refused.short:
+        ways.append(([refused.short, "1"], {}))
     for words, environment in ways:
         with pytest.raises(click.UsageError) as caught:
             told(*words, **environment)
         assert refused.remedy in caught.value.format_message()
     for value in refused.harmless:
         assert told(**{refused.variable: value})
+
+
+def test_dcgm_exporters_short_flags_are_its_long_ones() -> None:
+    pairs = {
+        "-a": ("--exporter-address", ":9401"),
+        "-f": ("--collectors", "/counters.csv"),
+        "-c": ("--collect-interval", "5000"),
+        "-d": ("--exporter-devices", "g:0"),
+        "-k": ("--kubernetes", "false"),
+        "-x": ("--xid-count-window-size", "60000"),
+    }
+    short = [word for flag, (_, value) in pairs.items() for word in (flag, value)]
+    named = [f"{name}={value}" for name, value in pairs.values()]
+    exporter = told(*short, "-n")["exporter"]
+    assert exporter == told(*named, "--no-hostname")["exporter"]
+    assert (exporter.address, exporter.interval_s, exporter.hostname) == (":9401", 5.0, "")
 
 
 def test_a_choice_of_devices_that_is_none_is_refused() -> None:

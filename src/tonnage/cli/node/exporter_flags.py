@@ -45,6 +45,7 @@ def _option(*names: str, variable: str, **settings: Any) -> Callable[[F], F]:
 
 _OPTIONS: Final = (
     _option(
+        "-a",
         "--exporter-address",
         variable="DCGM_EXPORTER_LISTEN",
         default="",
@@ -52,6 +53,7 @@ _OPTIONS: Final = (
         help="Serve device metrics under dcgm-exporter's names at this address; empty: do not serve",
     ),
     _option(
+        "-f",
         "--collectors",
         variable="DCGM_EXPORTER_COLLECTORS",
         type=click.Path(dir_okay=False, path_type=Path),
@@ -59,6 +61,7 @@ _OPTIONS: Final = (
         help="CSV of counters as for dcgm-exporter, reread on change [default: those of dcgm-exporter]",
     ),
     _option(
+        "-c",
         "--collect-interval",
         variable="DCGM_EXPORTER_INTERVAL",
         type=click.IntRange(_SHORTEST_MS, _LONGEST_MS),
@@ -68,6 +71,7 @@ _OPTIONS: Final = (
         help="How often devices are read",
     ),
     _option(
+        "-d",
         "--exporter-devices",
         variable="DCGM_EXPORTER_DEVICES_STR",
         callback=_chosen,
@@ -78,6 +82,7 @@ _OPTIONS: Final = (
         " g:0,2-3 only these",
     ),
     _option(
+        "-k",
         "--kubernetes",
         variable="DCGM_EXPORTER_KUBERNETES",
         type=bool,
@@ -151,6 +156,7 @@ _OPTIONS: Final = (
         help="The label of the node's name: Hostname in releases of dcgm-exporter up to 4.5",
     ),
     _option(
+        "-n",
         "--no-hostname",
         variable="DCGM_EXPORTER_NO_HOSTNAME",
         is_flag=True,
@@ -176,6 +182,7 @@ _OPTIONS: Final = (
         help="Folder of files named after GPUs, one HPC job in each line",
     ),
     _option(
+        "-x",
         "--xid-count-window-size",
         variable="DCGM_EXPORTER_XID_COUNT_WINDOW_SIZE",
         type=click.IntRange(_SHORTEST_MS, 24 * _LONGEST_MS),

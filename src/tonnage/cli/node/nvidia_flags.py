@@ -295,13 +295,19 @@ PLUGIN_FLAGS: Final = (
 class RefusedFlag:
     """One that would have no effect here, and what to do instead.
 
-    `harmless` values of its variable ask for what is so anyway.
+    `harmless` values of its variable ask for what is so anyway. `short`: another name of the flag.
     """
 
     flag: str
     variable: str
     remedy: str
     harmless: frozenset[str] = frozenset()
+    short: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The flag's names; none where there is a variable alone."""
+        return tuple(name for name in (self.short, self.flag) if name)
 
 
 _BY_API: Final = "configurations are read from the API server: name their ConfigMap with --config-map"
@@ -325,23 +331,25 @@ _NO_CPUS: Final = "CPUs are not read without DCGM; remove it"
 _SCENARIO: Final = "use --devices scenario:FILE for simulated devices"
 _MOUNTED: Final = "mount the ConfigMap, name its file with --collectors"
 _DUMPS: Final = "tonnage node --dump prints what the agent knows; remove it"
+_CLAIMS: Final = "devices of claims have their pods anyway; remove it"
+_CUT_OFF: Final = "slow clients are cut off anyway; remove it"
 _FLEXIBLE: Final = frozenset({"f"})
 REFUSED_EXPORTER_FLAGS: Final = (
     RefusedFlag("--address", "", "write --exporter-address"),
-    RefusedFlag("--remote-hostengine-info", "DCGM_REMOTE_HOSTENGINE_INFO", _NO_DCGM),
+    RefusedFlag("--remote-hostengine-info", "DCGM_REMOTE_HOSTENGINE_INFO", _NO_DCGM, short="-r"),
     RefusedFlag("--enable-dcgm-log", "DCGM_EXPORTER_ENABLE_DCGM_LOG", _NO_DCGM, FALSE),
     RefusedFlag("--dcgm-log-level", "DCGM_EXPORTER_DCGM_LOG_LEVEL", _NO_DCGM, frozenset({"NONE"})),
-    RefusedFlag("--switch-devices", "DCGM_EXPORTER_OTHER_DEVICES_STR", _NO_SWITCHES, _FLEXIBLE),
-    RefusedFlag("--cpu-devices", "DCGM_EXPORTER_CPU_DEVICES_STR", _NO_CPUS, _FLEXIBLE),
+    RefusedFlag("--switch-devices", "DCGM_EXPORTER_OTHER_DEVICES_STR", _NO_SWITCHES, _FLEXIBLE, "-s"),
+    RefusedFlag("--cpu-devices", "DCGM_EXPORTER_CPU_DEVICES_STR", _NO_CPUS, _FLEXIBLE, "-p"),
     RefusedFlag("--fake-gpus", "DCGM_EXPORTER_USE_FAKE_GPUS", _SCENARIO, FALSE),
-    RefusedFlag("--configmap-data", "DCGM_EXPORTER_CONFIGMAP_DATA", _MOUNTED, frozenset({"none"})),
+    RefusedFlag("--configmap-data", "DCGM_EXPORTER_CONFIGMAP_DATA", _MOUNTED, frozenset({"none"}), "-m"),
     RefusedFlag(
         "--kubernetes-gpu-id-type",
         "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE",
         "ids of both types are understood; remove it",
         frozenset({"uid", "device-name"}),
     ),
-    RefusedFlag("--kubernetes-enable-dra", "KUBERNETES_ENABLE_DRA", "rows name no claims; remove it", FALSE),
+    RefusedFlag("--kubernetes-enable-dra", "KUBERNETES_ENABLE_DRA", _CLAIMS, FALSE),
     RefusedFlag(
         "--pod-resources-kubelet-socket",
         "DCGM_POD_RESOURCES_KUBELET_SOCKET",
@@ -370,6 +378,8 @@ REFUSED_EXPORTER_FLAGS: Final = (
         "GPUs that come and go are always followed; remove it",
         TRUE | FALSE,
     ),
+    RefusedFlag("--web-read-timeout", "", _CUT_OFF),
+    RefusedFlag("--web-write-timeout", "", _CUT_OFF),
     RefusedFlag("", "DCGM_EXPORTER_CONFIG_FILE", "give its settings as flags or variables"),
     RefusedFlag("--container-labels", "DCGM_EXPORTER_CONTAINER_LABELS", "rows name pods; remove it", FALSE),
     RefusedFlag("--container-runtime-socket", "DCGM_CONTAINER_RUNTIME_SOCKET", "rows name pods; remove it"),

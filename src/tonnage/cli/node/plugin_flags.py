@@ -44,7 +44,7 @@ def plugin_options(command: F) -> F:
     """Give a command the flags; `overrides_of` says what they said. Unset flags and variables say nothing."""
     for refused in reversed((*REFUSED_FLAGS, *REFUSED_EXPORTER_FLAGS)):
         if refused.flag:
-            command = click.option(refused.flag, hidden=True, is_flag=False, flag_value="")(command)
+            command = click.option(*refused.names, hidden=True, is_flag=False, flag_value="")(command)
     for flag in reversed(PLUGIN_FLAGS):
         command = click.option(
             *flag.names,

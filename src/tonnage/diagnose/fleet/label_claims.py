@@ -25,6 +25,11 @@ def product_of(node: Node, devices: Sequence[GpuDevice]) -> str:
     return label if label and is_product(label, devices) else ", ".join(_products(devices)) or label
 
 
+def divided(node: Node) -> bool:
+    """Whether the product label says that MIG devices go by the name of whole GPUs."""
+    return _MIG in node.labels.get(PRODUCT_LABEL, "")
+
+
 def is_product(label: str, devices: Sequence[GpuDevice]) -> bool:
     """Whether a product label is of one of these devices, whatever it says of how they are shared or divided.
 
