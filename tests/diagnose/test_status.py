@@ -61,7 +61,7 @@ def test_mig_devices_are_counted_not_the_gpus_that_they_are_part_of() -> None:
 
 
 def test_tel_8_mig_devices_under_the_name_of_whole_gpus_are_no_whole_gpus() -> None:
-    product = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"}
+    product: dict[str, Any] = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"}
     [row, other] = rows(
         node("a", {GPU: "7", "example.com/fpga": "1"}, **product), pod("p", "a", "example.com/fpga", 1)
     )
