@@ -29,6 +29,8 @@ OURS: Final[Mapping[str, str]] = {
     "a100-0": NODE_NAME,
 }
 """What a page says of the fleet that the embedded cluster has, and what is so here."""
+LABELS: Final = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "nvidia.com/gpu.memory": "81920"}
+"""As node feature discovery sets them, which does not run here."""
 OF_THE_TWIN: Final = ("export PATH=", 'eval "$(tonnage up')
 LIMIT_S: Final = 300.0
 
@@ -46,8 +48,10 @@ def counting(claims: ClaimNode, tmp_path_factory: pytest.TempPathFactory) -> Ite
     kubeconfig.write_bytes(claims.cluster.kubeconfig.read_bytes())
     claims.agent.configure()
     until(lambda: claims.cluster.allocatable(GPU) == 4)
+    claims.cluster.kubectl("label", "node", NODE_NAME, *(f"{key}={value}" for key, value in LABELS.items()))
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("KUBE", "TONNAGE"))}
     yield {**clean, "PATH": f"{folder}:{os.environ['PATH']}", "KUBECONFIG": str(kubeconfig)}
+    claims.cluster.kubectl("label", "node", NODE_NAME, *(f"{key}-" for key in LABELS))
     claims.clear()
     claims.offer(*WHOLE)
 

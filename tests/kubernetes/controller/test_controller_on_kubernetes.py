@@ -90,9 +90,13 @@ class Controlled:
 
     async def is_left_as_it_was(self, *, cordoned: set[str]) -> None:
         """No label paused, and no cordon but the users'."""
+
+        async def is_unpaused() -> bool:
+            nodes = await self.machines.nodes()
+            return not any("paused" in value for node in nodes for value in node.metadata.labels.values())
+
+        await self.machines.until(is_unpaused)
         nodes = await self.machines.nodes()
-        paused = {n.metadata.name for n in nodes if any("paused" in v for v in n.metadata.labels.values())}
-        assert paused == set()
         assert {node.metadata.name for node in nodes if node.spec.unschedulable} == cordoned
 
 
