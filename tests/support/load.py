@@ -6,7 +6,7 @@ import asyncio
 import random
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -203,8 +203,13 @@ class Watchman:
         cluster: GenuineCluster,
         replicas: Callable[[str], int],
         devices_of: Callable[[int], tuple[str, ...]] = devices_of,
+        keepers: Callable[[], Collection[str]] = tuple,
     ) -> None:
-        """`replicas` says how many containers may see a device, `devices_of` which a process sees."""
+        """`replicas` says how many containers may see a device, `devices_of` which a process sees.
+
+        `keepers` are pods, by uid, that see every device and use none.
+        """
+        self._keepers = keepers
         self._cluster = cluster
         self._devices_of = devices_of
         self._replicas = replicas
@@ -235,6 +240,9 @@ class Watchman:
                 holders[uuid].append((f"{pod}/{container[:12]}", process))
         for uuid, found in holders.items():
             living = [owner for owner, process in found if uuid in self._devices_of(process)]
+            if len(living) > self._replicas(uuid):
+                keepers = self._keepers()
+                living = [owner for owner in living if owner.partition("/")[0] not in keepers]
             said = f"{uuid}: {', '.join(living)}"
             if len(living) > self._replicas(uuid) and said not in self.found:
                 self.found[said] = self._cluster.kubectl("get", "pods", "-A", "-o", _COLUMNS, check=False)

@@ -64,7 +64,9 @@ def delete_by_force(claims: ClaimNode, name: str) -> None:
 @contextmanager
 def watched(claims: ClaimNode) -> Iterator[None]:
     """Somebody looks all the time; AssertionError if a GPU was in two containers at once."""
-    watch = Watchman(claims.cluster, lambda _: 1, nodes_of)
+    uids = ("get", "pods", "-n", NAMESPACE, "-o", "jsonpath={.items[*].metadata.uid}")
+    agents = lambda: claims.cluster.kubectl(*uids, check=False).split()  # noqa: E731
+    watch = Watchman(claims.cluster, lambda _: 1, nodes_of, agents)
     watch.start()
     try:
         yield
