@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pytest
 from hypothesis import given, settings
@@ -37,6 +37,7 @@ class FlakyApi:
     watched_from: list[str] = field(default_factory=list)
     grown: asyncio.Event = field(default_factory=asyncio.Event)
     silent: bool = False
+    type: type[ConfigMap] = ConfigMap
 
     def tell(self, change: ChangeType, obj: ConfigMap) -> None:
         obj.metadata.resource_version = str(len(self.history) + 1)
@@ -47,7 +48,7 @@ class FlakyApi:
     def put(self, name: str, value: str, uid: str = "") -> None:
         old = self.objects.get(name)
         uid = old.metadata.uid if old else uid or f"uid-{len(self.history)}"
-        new = ConfigMap(metadata=ObjectMeta(name=name, namespace="ns", uid=uid), data={"value": value})
+        new = self.type(metadata=ObjectMeta(name=name, namespace="ns", uid=uid), data={"value": value})
         self.objects[name] = new
         self.tell(ChangeType.MODIFIED if old else ChangeType.ADDED, new)
 
@@ -91,8 +92,8 @@ class FlakyApi:
 class Fixture:
     """An informer over a flaky API, with what it told."""
 
-    def __init__(self, field_selector: str = "") -> None:
-        self.api = FlakyApi()
+    def __init__(self, field_selector: str = "", type_: type[ConfigMap] = ConfigMap) -> None:
+        self.api = FlakyApi(type=type_)
         self.clock = VirtualClock(settle_passes=24)
         self.keys: list[Key] = []
         self.deltas: list[Delta[ConfigMap]] = []
@@ -134,14 +135,16 @@ async def test_changes_after_the_first_list_arrive_by_watch() -> None:
         assert fixture.api.lists == 1
 
 
-async def test_what_is_kept_of_an_object_s_next_state_may_be_made_of_both() -> None:
-    fixture = Fixture()
+class JoinedConfigMap(ConfigMap):
+    """Keeps its value beside the one before."""
 
-    def joined(before: ConfigMap, after: ConfigMap) -> ConfigMap:
-        value = f"{before.data['value']}-{after.data['value']}"
-        return ConfigMap(metadata=after.metadata, data={"value": value})
+    def sharing_with(self, before: Self) -> Self:
+        value = f"{before.data['value']}-{self.data['value']}"
+        return type(self)(metadata=self.metadata, data={"value": value})
 
-    fixture.informer.economise = joined
+
+async def test_an_object_s_next_state_may_share_with_the_one_before() -> None:
+    fixture = Fixture(type_=JoinedConfigMap)
     async with fixture:
         for value in ("1", "2", "3"):
             fixture.api.put("a", value)

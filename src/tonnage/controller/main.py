@@ -23,6 +23,7 @@ from tonnage.controller.operator.gpu_clusters import GpuClusterLoop
 from tonnage.controller.operator.node_labels import NodeLabelLoop
 from tonnage.controller.operator.node_status_metrics import NodeStatusMetrics
 from tonnage.controller.operator.policies import PolicyLoop
+from tonnage.controller.operator.policy_turns import PolicyTurns
 from tonnage.controller.operator.probes import ProbeLoop
 from tonnage.controller.operator.readiness_book import ReadinessBook
 from tonnage.controller.operator.validations import ValidationLoop
@@ -42,7 +43,6 @@ from tonnage.model.operands import NODE_POD, OPERAND_LABEL, OperandImage
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi, KubernetesReader
 from tonnage.ports.registry import ImageRegistry
-from tonnage.reading.gpu_status import with_shared_parts
 from tonnage.wire.kinds import CLUSTER_POLICY, LEAN_NODE, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER, POD
 
 if TYPE_CHECKING:
@@ -311,7 +311,8 @@ class _Controller:
     def context(self) -> ControllerContext:
         """What every loop is given, new at each turn of leading."""
         options, leadership = self._options, self._leadership
-        refused = RefusedWrites(self._clock)
+        turns = PolicyTurns(self._clock)
+        refused = RefusedWrites(self._clock, on_change=turns.soon)
         performer = Performer(
             ActionPorts(api=self._api),
             dry_run=options.dry_run,
@@ -320,7 +321,6 @@ class _Controller:
         )
         copies = Informers(self._reader, self._clock)
         copies.of(LEAN_NODE)  # which all who ask for Nodes share
-        copies.of(NODE_GPU_STATUS).economise = with_shared_parts
         return ControllerContext(
             api=self._reader,
             clock=self._clock,
@@ -330,6 +330,7 @@ class _Controller:
             counters=self._counters,
             readiness=ReadinessBook(copies),
             refused=refused,
+            policy_turns=turns,
             namespace=options.namespace,
             operator_namespace=options.operator_namespace,
             operand_image=(

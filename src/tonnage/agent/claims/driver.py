@@ -51,6 +51,7 @@ class ClaimDriver:
         self._devices = devices
         self._book = preparation.book
         self._preparation = preparation
+        self.metrics = preparation.metrics
         self._sweep = sweep
         self._health = ClaimHealth(context, board, devices)
         self._wake = asyncio.Event()
