@@ -34,6 +34,9 @@ _LOG: Final = logging.getLogger(__name__)
 _BACK_OFF_S: Final = (0.2, 1.0, 5.0, 15.0)
 _COUNTERS: Final = "sharedCounters"
 _SHARES: Final = "allowMultipleAllocations"
+_TOO_OLD: Final = "this server does not have resource.k8s.io/v1"
+_SINCE: Final = "Kubernetes 1.34 was the first with it; the beta versions before are not published"
+_WITHOUT: Final = "upgrade the cluster, or leave the section claims out of the node's configuration"
 _MOST_STEPS: Final = 64
 """In a row: a server that takes what it then does not show must not be written to for ever."""
 
@@ -145,7 +148,12 @@ class SlicePublisher:
 
     async def _standing(self) -> list[JsonObject]:
         """Our slices as they are; notes whether another driver has some. Raises ClusterError."""
-        listing = await self._api.list(RESOURCE_SLICE, field_selector=self._selector)
+        try:
+            listing = await self._api.list(RESOURCE_SLICE, field_selector=self._selector)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            raise ClusterError(Problem(_TOO_OLD, self._node, _SINCE, _WITHOUT)) from None
         bodies: list[JsonObject] = [msgspec.to_builtins(obj) for obj in listing.items]
         pairs = zip(listing.items, bodies, strict=True)
         foreign = min((obj.metadata.name for obj, body in pairs if not is_ours(body)), default="")

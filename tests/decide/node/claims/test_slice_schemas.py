@@ -56,7 +56,7 @@ def slices(shape: str) -> list[Any]:
 
 def flat(body: Any, version: str) -> Any:
     """The same slice in an older version's form."""
-    older = copied(body)
+    older: Any = copied(body)
     older["apiVersion"] = f"resource.k8s.io/{version}"
     if version == "v1beta1":
         named = older["spec"].get("devices", ())
