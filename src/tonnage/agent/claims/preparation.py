@@ -175,7 +175,8 @@ class ClaimPreparation:
             return ""
         try:
             async with self._ledger.answering:
-                answered = await self._specs.present(claim.uid)  # not when kubelet asks once more
+                # Not when kubelet asks once more; nobody but time slices wants to know.
+                answered = bool(noted.slices) and await self._specs.present(claim.uid)
                 await self._specs.remove(claim.uid)
             if noted.boot == self.book.boot:
                 await self._sharing.end(noted, answered=answered)

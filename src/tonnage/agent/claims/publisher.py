@@ -27,6 +27,7 @@ from tonnage.model.actions.subjects import SLICES
 from tonnage.model.devices.claims import DRIVER
 from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.json import JsonObject
+from tonnage.model.json_access import items
 from tonnage.wire.claims import ResourceSlice
 from tonnage.wire.kinds import RESOURCE_SLICE
 
@@ -116,6 +117,11 @@ class SlicePublisher:
         owner = NodeOwner(self._node, node.metadata.uid)
         for _ in range(_MOST_STEPS):
             standing, sight = await self._performer.look(SLICES, self._standing())
+            if self.keeps_counters is None and any(items(body, "spec", _COUNTERS) for body in standing):
+                # The agent before saw that it does; its devices stay published until others are shown.
+                self.keeps_counters, self._specs = True, None
+                self._on_news()
+                return
             specs = () if self.foreign else self._specs
             step = next_step(specs, standing, owner)
             if step is None:
@@ -143,8 +149,8 @@ class SlicePublisher:
         return False
 
     def ask_again(self) -> None:
-        """Forget what the server drops: with another release it may keep more."""
-        self.keeps_taints, self.keeps_counters, self.dropped = True, None, ()
+        """Forget what the server drops: with another release it may keep more. What it kept it still may."""
+        self.keeps_taints, self.keeps_counters, self.dropped = True, self.keeps_counters or None, ()
 
     async def _standing(self) -> list[JsonObject]:
         """Our slices as they are; notes whether another driver has some. Raises ClusterError."""
