@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.exporter.kept import NOTHING, Kept, PageText
+from tonnage.agent.exporter.derived import NOTHING, Derived, PageText
 from tonnage.agent.exporter.sampling import DeviceSampler
 from tonnage.decide.node.exporter.facts import (
     NodeAmounts,
@@ -25,7 +25,7 @@ class OwnFacts:
     def __init__(self, board: NodeBoard, sampler: DeviceSampler) -> None:
         self._board = board
         self._sampler = sampler
-        self._node_facts = Kept[PageText]()
+        self._node_facts = Derived[PageText]()
 
     def text(self, series: int, errors: int) -> str:
         """The families now, for a page with so many series; `errors` are the scrapes that failed."""

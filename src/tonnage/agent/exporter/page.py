@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.exporter.kept import NOTHING, Kept, PageText
+from tonnage.agent.exporter.derived import NOTHING, Derived, PageText
 from tonnage.agent.exporter.own_facts import OwnFacts
 from tonnage.agent.exporter.pod_page import PodPage
 from tonnage.agent.exporter.pod_usage import UsageMeter
@@ -84,9 +84,9 @@ class ExporterPage:
         self._replicas = meter.replicas
         self._labels_of = label_choice(settings)
         self._pods = PodPage(settings, board, meter, jobs, self._labels_of)
-        self._attributions = Kept[Attribution]()
-        self._rows = Kept[Rows]()
-        self._devices = Kept[_DeviceMetrics]()
+        self._attributions = Derived[Attribution]()
+        self._rows = Derived[Rows]()
+        self._devices = Derived[_DeviceMetrics]()
 
     async def refresh(self) -> None:
         """Have the devices read first, where they are read on demand."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.exporter.kept import NOTHING, Kept, PageText
+from tonnage.agent.exporter.derived import NOTHING, Derived, PageText
 from tonnage.agent.exporter.pod_usage import UsageMeter
 from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.exporter.holders import DeviceKey
@@ -50,7 +50,7 @@ class PodPage:
         self._jobs = jobs
         self._labels_of = labels_of
         self._logged = ("", "")
-        self._page = Kept[PageText]()
+        self._page = Derived[PageText]()
 
     def text(self, series: int) -> PageText:
         """The families; `series` stand on the page before them. Made anew where something changed."""

@@ -11,7 +11,7 @@ from tonnage.decide.node.exporter.metric_text import series_in
 T = TypeVar("T")
 
 
-class Kept(Generic[T]):
+class Derived(Generic[T]):
     """The last value, and what it was made of."""
 
     def __init__(self) -> None:
