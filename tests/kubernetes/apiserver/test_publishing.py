@@ -37,6 +37,8 @@ from tonnage.wire import kinds
 pytestmark = pytest.mark.kubernetes
 
 GATES: Final = (PARTITIONS, SHARES, TAINTS)
+DEPENDENTS: Final = ("DRADeviceTaintRules", "DRAFractionalCapacityRange")
+"""On in 1.37, which does not start with them while what they depend on is off."""
 MINOR: Final = minor_of(chosen_minor(os.environ))
 WHOLE: Final = "devices:\n" + "".join(
     f"- {{uuid: GPU-{n}, model: H100-80, numa: {n // 4}}}\n" for n in range(16)
@@ -89,7 +91,8 @@ class Server:
 
 
 def _gates(*, on: bool) -> FeatureGates:
-    return FeatureGates(MINOR, tuple((gate, on) for gate in GATES))
+    dependents = () if on or MINOR < 37 else DEPENDENTS
+    return FeatureGates(MINOR, tuple((gate, on) for gate in (*GATES, *dependents)))
 
 
 @pytest.fixture(scope="module", params=["default gates", "gates on", "gates off"])
