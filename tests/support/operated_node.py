@@ -27,16 +27,18 @@ PCI: Final = "feature.node.kubernetes.io/pci-10de.present"
 NAMESPACES: Final = ("tonnage-system", "gpu-operator")
 _PUBLISHED: Final = "registry.example.com/platform/tonnage"
 """What the page calls the image."""
-_STATE: Final = DriverState((FakeGpu(0, "A100-40"),))
+ITS_GPU: Final = FakeGpu(0, "A100-40")
+_STATE: Final = DriverState((ITS_GPU,))
 _OURS: Final = ("nvidia.com/", "tonnage.dev/", "feature.node.kubernetes.io/")
 
 
 class OperatedNode:
     """The cluster, and somebody who types what the page says."""
 
-    def __init__(self, cluster: GenuineCluster, shell: PageShell) -> None:
+    def __init__(self, cluster: GenuineCluster, shell: PageShell, driver: Driver) -> None:
         self.cluster = cluster
         self.shell = shell
+        self.driver = driver
 
     def policy(self) -> Any:
         return self.cluster.get("clusterpolicy", "cluster-policy").get("status", {})
@@ -52,6 +54,12 @@ class OperatedNode:
 
     def node_metadata(self) -> Any:
         return self.cluster.get("node", NODE_NAME)["metadata"]
+
+    def passed(self) -> list[str]:
+        """The stages of validation that the node has passed."""
+        status = self.cluster.get("nodegpustatus", NODE_NAME).get("status", {})
+        stages = status.get("validation", {}).get("stages", [])
+        return [stage["stage"] for stage in stages if stage["outcome"] == "passed"]
 
     def marks(self) -> dict[str, str]:
         """What programs of Tonnage's have written on the node."""
@@ -99,16 +107,16 @@ def operated_node(
         shell = PageShell(PAGE, Path(folder), cluster.kubeconfig, values=json.dumps(site))
         for file in files:
             shutil.copy(file, folder)
-        operated = OperatedNode(cluster, shell)
+        operated = OperatedNode(cluster, shell, driver)
         try:
             yield operated
         except AssertionError as error:
             error.add_note(operated.account())
             raise
         finally:
-            for namespace in NAMESPACES:
-                where = f"--namespace {namespace} --ignore-not-found --no-hooks"
-                shell.type(f"helm uninstall tonnage {where}")
+            for namespace in NAMESPACES:  # of a test that failed
+                where = f"--namespace {namespace} --ignore-not-found --wait --timeout 240s"
+                shell.type(f"helm uninstall tonnage {where}", ends=range(256))
             operated.forget_definitions()
             for namespace in NAMESPACES:
                 cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found")
