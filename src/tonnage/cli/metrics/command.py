@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tonnage.cli.awaited import awaited
 from tonnage.cli.cluster import connected, snapshot_of
 from tonnage.cli.metrics.query import command as query
 from tonnage.cli.options import Common, common_options, examples
@@ -82,7 +83,7 @@ def cluster(common: Common, address: Address | None, once: bool, interval: int) 
 
     if address is not None:
         return asyncio.run(serve_cluster(common, address, interval))
-    snapshot = asyncio.run(snapshot_of(common, "metrics cluster"))
+    snapshot = awaited(snapshot_of(common, "metrics cluster"))
     version = common.server_version or ""
     text = families_text(cluster_families(snapshot, version=version))
     say(lines(text.removesuffix("\n").split("\n")))
