@@ -114,7 +114,7 @@ class Rendered:
 
 def assert_valid(found: Manifest, version: str) -> None:
     """By upstream's own schemas of that minor version."""
-    modules: dict[str, Any] = sys.modules  # type: ignore[assignment]
+    modules: dict[str, Any] = sys.modules
     modules.setdefault("rfc3987_syntax", None)  # grammars of a format that no kind has: two seconds to read
     import kubernetes_validate
 
