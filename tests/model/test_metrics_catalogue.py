@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from tonnage.model.catalog.metrics import DeviceField, FieldKind, FieldOrigin, device_fields
+from tonnage.model.catalog.metrics import DeviceField, FieldKind, FieldOrigin, device_fields, fields_named
+from tonnage.model.errors import Bug
 
 RECORD = json.loads(
     (Path(__file__).resolve().parents[1] / "data/dcgm-exporter-d5e5f51-counters.json").read_text("utf-8")
@@ -46,3 +48,22 @@ def test_a_field_says_how_it_is_read_and_whence_that_is_known(field: DeviceField
 def test_no_two_fields_are_one_of_dcgm() -> None:
     numbers = [field.dcgm_id for field in device_fields().values() if field.dcgm_id is not None]
     assert len(numbers) == len(set(numbers))
+
+
+def test_a_field_that_is_read_alone_is_the_same() -> None:
+    assert {field.name: field for field in fields_named([*device_fields()])} == device_fields()
+    alone = [name for name in device_fields() if not re.search(r"nvlink\d", name)]
+    assert len(alone) > 250
+    for name in alone:
+        assert fields_named([name]) == (device_fields()[name],), name
+
+
+def test_few_fields_do_not_bring_all() -> None:
+    device_fields.cache_clear()
+    fields_named(["power_w", "clock_sm_mhz"])
+    assert device_fields.cache_info().currsize == 0
+
+
+def test_a_name_of_no_field_is_refused() -> None:
+    with pytest.raises(Bug, match="no device has a field power_kw"):
+        fields_named(["power_w", "power_kw"])

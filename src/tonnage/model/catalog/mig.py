@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from types import MappingProxyType
 from typing import Any
@@ -96,16 +96,20 @@ def mig_model(product: str, profiles: Iterable[str] = ()) -> MigModel | None:
     >>> mig_model("NVIDIA GB200").name, mig_model("NVIDIA GB200", ["3g.95gb"]).name
     ('GB200', 'GB200 of 189 GB')
     """
-    product_words, profile_names = _words(product), {*profiles}
-    fitting = {
-        model.name: [len(some) for some in model.words if some <= product_words] for model in mig_models()
-    }
-    able = [model for model in mig_models() if fitting[model.name]]
+    fitting, profile_names = _fitting(product), {*profiles}
     return max(
-        able,
-        key=lambda model: (len(profile_names & model.profiles.keys()), max(fitting[model.name])),
+        fitting,
+        key=lambda model: (len(profile_names & model.profiles.keys()), fitting[model]),
         default=None,
     )
+
+
+@lru_cache(maxsize=64)
+def _fitting(product: str) -> Mapping[MigModel, int]:
+    """Models that a product may be -> how many words of its name say so. A fleet has few products."""
+    product_words = _words(product)
+    words = {model: [len(some) for some in model.words if some <= product_words] for model in mig_models()}
+    return MappingProxyType({model: max(lengths) for model, lengths in words.items() if lengths})
 
 
 def reported_model(product: str, catalogued: MigModel | None, reported: Iterable[MigProfile]) -> MigModel:
