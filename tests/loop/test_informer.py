@@ -137,7 +137,9 @@ async def test_changes_after_the_first_list_arrive_by_watch() -> None:
 async def test_what_is_kept_of_an_object_s_next_state_may_be_made_of_both() -> None:
     fixture = Fixture()
 
-    def joined(before: ConfigMap, after: ConfigMap) -> ConfigMap:
+    def joined(before: ConfigMap | None, after: ConfigMap) -> ConfigMap:
+        if before is None:
+            return ConfigMap(metadata=after.metadata, data={"value": f"({after.data['value']})"})
         value = f"{before.data['value']}-{after.data['value']}"
         return ConfigMap(metadata=after.metadata, data={"value": value})
 
@@ -146,8 +148,12 @@ async def test_what_is_kept_of_an_object_s_next_state_may_be_made_of_both() -> N
         for value in ("1", "2", "3"):
             fixture.api.put("a", value)
             await fixture.clock.settle()
-        assert fixture.values() == {"a": "1-2-3"}
-        assert [delta.after.data["value"] for delta in fixture.deltas if delta.after] == ["1", "1-2", "1-2-3"]
+        assert fixture.values() == {"a": "(1)-2-3"}
+        assert [delta.after.data["value"] for delta in fixture.deltas if delta.after] == [
+            "(1)",
+            "(1)-2",
+            "(1)-2-3",
+        ]
 
 
 async def test_a_cut_watch_resumes_from_the_last_version_without_a_list() -> None:

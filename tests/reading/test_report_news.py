@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tonnage.model.kubernetes.timestamps import timestamp
-from tonnage.reading.gpu_status import is_news, with_shared_parts
+from tonnage.reading.gpu_status import is_news
 from tonnage.wire.objects import NodeGPUStatus
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -34,13 +34,3 @@ def report(after_s: float = 0.0, **status: Any) -> NodeGPUStatus:
 )
 def test_what_is_news(before: NodeGPUStatus | None, after: NodeGPUStatus | None, news: bool) -> None:
     assert is_news(before, after) is news
-
-
-def test_a_heartbeat_has_its_parts_in_common_with_the_report_before() -> None:
-    before, after = report(claims={"driver": "a"}), report(60, claims={"driver": "b"}, problems=["x"])
-    kept = with_shared_parts(before, after)
-    assert kept == after
-    assert kept.status["devices"] is before.status["devices"]
-    assert kept.status["claims"] is after.status["claims"]
-    gone = with_shared_parts(after, report(120))
-    assert "problems" not in gone.status

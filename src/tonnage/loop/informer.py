@@ -100,8 +100,8 @@ class Informer(Generic[T]):
         self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
         self._on_change = [] if on_change is None else [on_change]
         self.stall_s = 300.0
-        self.economise: Callable[[T, T], T] | None = None
-        """Makes of an object and its next state what is kept of the latter; None: it is kept as it came."""
+        self.economise: Callable[[T | None, T], T] | None = None
+        """Makes what is kept of an object from its last state, if it had one, and the next; None: all of it."""
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self._handlers: list[Callable[[Delta[T]], None]] = []
@@ -287,7 +287,7 @@ class Informer(Generic[T]):
                 before = None
         if before is None and after is None:
             return
-        if before is not None and after is not None and self.economise is not None:
+        if after is not None and self.economise is not None:
             after = self.economise(before, after)
         if after is None:
             del self._objects[key]

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-import msgspec
-
 from tonnage.model.devices.links import PCI_WORDS
 from tonnage.model.node.gpu_status import (
     SILENT_AFTER,
@@ -72,15 +70,6 @@ def is_news(before: w.NodeGPUStatus | None, after: w.NodeGPUStatus | None) -> bo
     if last is None or now is None or now - last > SILENT_AFTER:
         return True
     return _without_beats(before.status) != _without_beats(after.status)
-
-
-def with_shared_parts(before: w.NodeGPUStatus, after: w.NodeGPUStatus) -> w.NodeGPUStatus:
-    """The report, with what has not changed in common with the one before: nearly all are heartbeats."""
-    status = {
-        name: before.status[name] if before.status.get(name) == value else value
-        for name, value in after.status.items()
-    }
-    return msgspec.structs.replace(after, status=status)
 
 
 def _without_beats(status: Mapping[str, object]) -> dict[str, object]:
