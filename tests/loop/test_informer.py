@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -59,9 +59,14 @@ class FlakyApi:
     def bookmark(self) -> None:
         self.tell(ChangeType.BOOKMARK, ConfigMap())
 
-    async def list(self, kind: Kind[ConfigMap], **_scope: Any) -> Listing[ConfigMap]:
+    async def list(
+        self,
+        kind: Kind[ConfigMap],
+        keep: Callable[[ConfigMap], ConfigMap] = lambda listed: listed,
+        **_scope: Any,
+    ) -> Listing[ConfigMap]:
         self.lists += 1
-        return Listing(list(self.objects.values()), str(len(self.history)))
+        return Listing([keep(obj) for obj in self.objects.values()], str(len(self.history)))
 
     async def watch(
         self, kind: Kind[ConfigMap], *, resource_version: str, **_scope: Any
@@ -144,12 +149,14 @@ async def test_what_is_kept_of_an_object_s_next_state_may_be_made_of_both() -> N
         return ConfigMap(metadata=after.metadata, data={"value": value})
 
     fixture.informer.economise = joined
+    fixture.api.put("listed", "0")
     async with fixture:
         for value in ("1", "2", "3"):
             fixture.api.put("a", value)
             await fixture.clock.settle()
-        assert fixture.values() == {"a": "(1)-2-3"}
+        assert fixture.values() == {"a": "(1)-2-3", "listed": "(0)"}
         assert [delta.after.data["value"] for delta in fixture.deltas if delta.after] == [
+            "(0)",
             "(1)",
             "(1)-2",
             "(1)-2-3",

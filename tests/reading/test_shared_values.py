@@ -28,7 +28,18 @@ def test_alike_values_become_the_same_one() -> None:
 
 def test_values_that_are_equal_in_python_alone_stay_apart() -> None:
     values = SharedValues()
-    texts = ("[1]", "[true]", "[1.0]", '["1"]', "[[]]", "[{}]", '{"a": 1}', '{"a": true}', '["a", 1]', "[null]")
+    texts = (
+        "[1]",
+        "[true]",
+        "[1.0]",
+        '["1"]',
+        "[[]]",
+        "[{}]",
+        '{"a": 1}',
+        '{"a": true}',
+        '["a", 1]',
+        "[null]",
+    )
     kept = [msgspec.json.encode(values.of(from_json(text))).decode() for text in texts]
     assert kept == [text.replace(" ", "") for text in texts]
 
@@ -51,8 +62,12 @@ def test_reports_have_in_common_what_they_say_alike() -> None:
 
 def test_a_heartbeat_has_its_parts_in_common_with_the_report_before() -> None:
     economise = SharedReports()
-    before = economise(None, NodeGPUStatus(status=from_json(f'{{"heartbeatAt": "1", "devices": [{DEVICE}]}}')))
-    after = NodeGPUStatus(status=from_json(f'{{"heartbeatAt": "2", "devices": [{DEVICE}], "problems": ["x"]}}'))
+    before = economise(
+        None, NodeGPUStatus(status=from_json(f'{{"heartbeatAt": "1", "devices": [{DEVICE}]}}'))
+    )
+    after = NodeGPUStatus(
+        status=from_json(f'{{"heartbeatAt": "2", "devices": [{DEVICE}], "problems": ["x"]}}')
+    )
     kept = economise(before, after)
     assert kept == after
     assert kept.status["devices"] is before.status["devices"]

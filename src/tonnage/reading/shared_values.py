@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from tonnage.wire import objects as w
 
+N = TypeVar("N", bound=w.Node)
 _MOST: Final = 4_096
 """Values remembered at a time: those of one node alone, its uuids, would be remembered for ever."""
 
@@ -50,7 +51,7 @@ class SharedNodes:
     def __init__(self) -> None:
         self._values = SharedValues()
 
-    def __call__(self, before: w.Node | None, after: w.Node) -> w.Node:
+    def __call__(self, before: N | None, after: N) -> N:
         """The Node, with the texts that other Nodes have, too, in common with them."""
         shared, meta, status = self._values.of, after.metadata, after.status
         return msgspec.structs.replace(
