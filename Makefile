@@ -9,11 +9,12 @@ WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 # So many tests may fail among others if they pass alone afterwards; the summary names them (docs/decisions/0033).
 SECOND_TRIES ?= --second-tries 3
 FUZZ_SECONDS ?= 30
+CLAIM_TESTS ?= tests/kubernetes/claims
 BIN := .venv/bin
 # What builds Tonnage is a part of the environment, out of uv.lock: built apart it would be the index's newest.
 SYNC = VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv sync --quiet --active --frozen --inexact --no-build-isolation-package tonnage
 
-.PHONY: bench-operator help setup run test test-long test-properties test-kubernetes test-gpu test-servers preflight kubernetes-binaries image release licences fuzz fuzz-gate golden lint format bench profile bench-kubernetes pictures monitoring check check-all programs clean
+.PHONY: bench-operator help setup run test test-long test-properties test-kubernetes test-gpu test-servers test-claims preflight kubernetes-binaries image release licences fuzz fuzz-gate golden lint format bench profile bench-kubernetes pictures monitoring check check-all programs clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -67,6 +68,10 @@ test-servers: preflight ## Hold what is published of claims against an API serve
 	@$(BIN)/python -m scripts.build_kubernetes control-plane
 	@$(BIN)/pytest -q -p no:randomly -m kubernetes tests/kubernetes/apiserver/test_publishing.py \
 	  tests/kubernetes/apiserver/test_claim_admission.py
+
+test-claims: programs ## Have a genuine node prepare claims, as root (KUBERNETES_VERSION=1.34, CLAIM_TESTS=file)
+	@$(SYNC) --group clients
+	@$(BIN)/python scripts/test_kubernetes.py -q $(CLAIM_TESTS)
 
 fuzz: .venv/ready ## Fuzz readers and handlers: every hostile input, then atheris (FUZZ_SECONDS=30 for each, TARGET=name)
 	@$(SYNC) --group fuzz

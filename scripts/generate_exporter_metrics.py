@@ -71,7 +71,7 @@ _OWN: Final = """
 
 On the page whatever the CSV says. They follow from what the agent knows, and cost no call to the driver.
 Those of pods are described in
-[Device metrics](exporter.md).
+[Device metrics](exporter.md). A `flag` is 0 or 1; where the unit is `none`, the labels say it all.
 
 | metric | type | unit | labels | is | from | series for each |
 |---|---|---|---|---|---|---|
@@ -115,6 +115,10 @@ On the same page where the agent serves claims, under the names of NVIDIA's DRA 
 """
 _BUILD: Final = {"version": "", "python": ""}
 _COUNT: Final = "count"
+_FLAG: Final = "flag"
+_NO_UNIT: Final = "none"
+_OF_FLAGS: Final = ("Whether ", "1 if ", "1; ")
+"""How the help of a metric begins that is 0 or 1."""
 _UNITS: Final = ("seconds", "bytes", "joules", "ratio")
 _SOURCES: Final = {
     "tonnage_gpu_resource_capacity": ("the Node object", "resource"),
@@ -231,9 +235,26 @@ def _own_line(family: MetricFamily) -> str:
     name = name_of(family)
     by_prefix = (source for prefix, source in _PREFIXES.items() if name.startswith(prefix))
     source, each = _SOURCES.get(name) or next(by_prefix)
-    unit = next((unit for unit in _UNITS if unit in name.removesuffix("_total").split("_")[-1:]), _COUNT)
-    cells = (f"`{name}`", kind_of(family), unit, _code(family.labels), family.help.rstrip("."), source, each)
+    cells = (
+        f"`{name}`",
+        kind_of(family),
+        _unit(name, family.help),
+        _code(family.labels),
+        family.help.rstrip("."),
+        source,
+        each,
+    )
     return f"| {' | '.join(cells)} |\n"
+
+
+def _unit(name: str, text: str) -> str:
+    """By the ending of the name. An `_info` has none: its labels say it all, and its value is 1."""
+    if name.endswith("_info"):
+        return _NO_UNIT
+    if text.startswith(_OF_FLAGS):
+        return _FLAG
+    last = name.removesuffix("_total").rpartition("_")[2]
+    return last if last in _UNITS else _COUNT
 
 
 def _in_order() -> list[DeviceField]:

@@ -26,7 +26,9 @@ PAGE: Final = ROOT / "docs" / "reference" / "alerts.md"
 _PAGE_HEAD: Final = """\
 # Alerts
 
-For people whom an alert woke: what it means and what to do. Its annotation `runbook` names its section.
+For people whom an alert woke: what it means and what to do. Its annotation `runbook` names its section, and
+`runbook_url` links to it where the rules were
+[made with an address](../how-to/metrics-on-a-cluster.md#rules-and-alerts).
 Written by `make monitoring` out of [`alerts.toml`](../../src/tonnage/model/catalog/alerts.toml);
 [Metrics on a cluster](../how-to/metrics-on-a-cluster.md) sets the alerts up.
 

@@ -18,6 +18,7 @@ from scripts.class_names import doubled_names
 from scripts.hidden_imports import hidden_imports, imports_of, texts_of
 from scripts.law_actions import done_by_themselves, missing_ports
 from scripts.law_reader import Law, Module, Package, Reader, is_in
+from scripts.law_wiring import hooked_in
 from scripts.module_state import changes_of_state
 
 _HERE: Final = Path(__file__).resolve()
@@ -79,7 +80,7 @@ def breaches(source: Path) -> list[Breach]:
     taken: set[str] = set()
     for name, module in package.modules():
         wrong = [*_of_room(name, module, package, taken), *hidden_imports(name, module, package)]
-        wrong += done_by_themselves(name, module)
+        wrong += [*done_by_themselves(name, module), *hooked_in(name, module)]
         wrong += [] if name.endswith("_pb2") else banned_names(name, module)
         if module.path.name == "__init__.py":
             wrong += _without_law(module)

@@ -22,25 +22,48 @@ settings.register_profile("suite", _PATIENT, max_examples=50, derandomize="CI" i
 settings.register_profile("deep", _PATIENT, max_examples=1500)
 settings.load_profile("suite")
 
-EARLY: Final = frozenset(
+EARLY: Final = tuple(
     f"tests/{path}.py"
     for path in (
-        "agent/mig/test_mig_killed",
-        "agent/test_crash_run",
-        "cli/test_bad_days",
-        "cli/up/test_up",
-        "contract/agent/test_agent_bad_gpu",
-        "decide/kubernetes/scheduler/test_fleet",
-        "deploy/chart/test_chart_on_the_twin",
-        "docs/test_examples",
-        "golden/test_golden",
         "labs/test_lab_runs",
+        "agent/test_crash_run",
+        "golden/test_golden",
+        "fuzz/test_targets",
+        "contract/agent/test_agent_as_a_pod",
+        "contract/agent/test_agent_bad_gpu",
+        "contract/sharing/test_agent_mps",
+        "contract/sharing/test_agent_mig",
+        "contract/agent/test_agent_killed_registering",
+        "cli/up/test_up",
+        "docs/test_examples",
+        "deploy/chart/test_chart_on_the_twin",
         "twin/cluster/test_bad_days",
+        "agent/plugin/test_holders",
+        "contract/devices/test_device_health",
+        "twin/apiserver/test_kubectl_writing",
+        "twin/apiserver/serving/test_http",
+        "adapters/mps/test_mps_daemon",
+        "deploy/chart/test_chart_webhook",
+        "deploy/chart/test_chart_values",
+        "deploy/chart/test_chart",
+        "fuzz/test_readers",
+        "cli/operator/test_handover",
+        "controller/test_drivers",
+        "controller/test_withdrawal",
+        "controller/test_bad_days",
+        "controller/test_bad_input",
+        "controller/test_crash",
+        "agent/mig/test_mig_killed",
+        "decide/kubernetes/scheduler/test_fleet",
+        "decide/node/health/test_health_properties",
+        "diagnose/explain/test_claims_of_alike_nodes",
         "twin/cluster/test_snapshot_of_labs",
+        "twin/kubelet/test_hostile_programs",
         "twin/kubectl/test_first_hour",
+        "cli/test_bad_days",
     )
 )
-"""Files that take more than five seconds: begun first, so that no worker is left alone with one."""
+"""Files that take four seconds or more, the longest first: so no worker is left alone with one."""
 
 
 _SAMPLING: Final = pytest.StashKey[SamplingPlugin]()
@@ -110,4 +133,5 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what the sample does; put what takes long first."""
     config.stash[_SAMPLING].sampler.deselect(config, items)
-    items.sort(key=lambda item: item.nodeid.partition("::")[0] not in EARLY)
+    turns = {file: turn for turn, file in enumerate(EARLY)}
+    items.sort(key=lambda item: turns.get(item.nodeid.partition("::")[0], len(turns)))

@@ -1,7 +1,7 @@
 """The crash run: an agent is killed at any moment, and the next one brings the change to its end.
 
 A scene is run once, and what stands before and after each action is noted, and within those that write a
-file. From each of these an agent starts. In scenes of MIG layouts the moments within files are sampled.
+file. From each of these an agent starts. The moments within files are sampled.
 """
 
 from __future__ import annotations
@@ -380,9 +380,8 @@ async def test_killed_at_any_moment_the_next_agent_ends_what_was_begun(
     with in_one_thread():
         moments, kinds = await moments_of(scene, place())
         assert {(kind, over) for kind in scene.kinds for over in (False, True)} <= kinds
-        within = [moment for moment in moments if moment.of_file]
-        if scene.options.keys() & MIG.keys():
-            within = sample.items(f"moments of files: {scene.name}", within)
+        of_files = [moment for moment in moments if moment.of_file]
+        within = sample.items(f"moments of files: {scene.name}", of_files)
         for moment in moments:
             if moment.of_file and moment not in within:
                 continue

@@ -328,7 +328,7 @@ async def test_rights_that_are_taken_away_at_run_time(bench: DriverBench) -> Non
 
 def test_a_kind_that_is_not_served_any_more_is_no_lack_of_rights() -> None:
     clock, api = VirtualClock(), cast(KubernetesApi, None)
-    refused = RefusedWrites(clock)
+    refused = RefusedWrites(clock, on_change=lambda: None)
     nodes = Informer(api, NODE, clock)
     refused.watch([nodes])
     assert refused.current() == []

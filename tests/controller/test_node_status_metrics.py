@@ -37,8 +37,10 @@ async def lines_of(bench: Bench) -> dict[str, float]:
         clock=bench.clock,
         copies=copied,
         readiness=ReadinessBook(copied),
-        refused=RefusedWrites(bench.clock),
-        **dict.fromkeys(("performer", "events", "counters", "namespace", "operator_namespace")),  # type: ignore[arg-type]
+        refused=RefusedWrites(bench.clock, on_change=lambda: None),
+        **dict.fromkeys(
+            ("policy_turns", "performer", "events", "counters", "namespace", "operator_namespace")
+        ),  # type: ignore[arg-type]
     )
     metrics = NodeStatusMetrics(context)
     copies = [context.copies.of(kind) for kind in (NODE, NODE_GPU_STATUS, CLUSTER_POLICY)]

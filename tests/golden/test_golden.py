@@ -17,9 +17,12 @@ def current() -> Iterator[Callable[[str], str]]:
 
 
 def _case(name: str) -> object:
-    """The labs' clusters are asked much the same, at length: a run takes some of them."""
-    sampled = [pytest.mark.sampled("golden records of labs' clusters")] if name.startswith("labs/") else []
-    return pytest.param(name, marks=sampled)
+    """The labs' clusters are asked much the same, at length, and those of the matrix: a run takes some."""
+    sampled = {
+        "labs": [pytest.mark.sampled("golden records of labs' clusters")],
+        "matrix": [pytest.mark.sampled("golden records of the matrix", share="1/3")],
+    }
+    return pytest.param(name, marks=sampled.get(name.partition("/")[0], []))
 
 
 @pytest.mark.parametrize("name", [_case(name) for name in NAMES])

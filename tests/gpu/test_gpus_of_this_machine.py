@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import date
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from support.device_contract import CHECKS, Check, agent_gives_every_device
 from support.gpu_figures import record_of_gpus, write_record
 from support.plugin_node import plugin_node
+from support.smi_comparison import compared_with_nvidia_smi
 from tonnage.adapters.vendors.nvml import NvmlBackend
 from tonnage.decide.node.share import share
 from tonnage.model.devices.sharing import PluginConfig
@@ -29,6 +31,16 @@ async def test_the_agent_gives_every_gpu(backend: NvmlBackend) -> None:
         pytest.skip("every GPU here has MIG enabled and no MIG devices")
     async with plugin_node() as node:
         await agent_gives_every_device(node, {slot.uuid for slot in resource.slots})
+
+
+async def test_fields_are_those_of_nvidia_smi(backend: NvmlBackend) -> None:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        pytest.skip("no nvidia-smi in PATH: no field was compared with it")
+    seen = await compared_with_nvidia_smi(backend, Path(program))
+    print(f"compared with nvidia-smi: {len(seen.compared)} fields; it does not know: {seen.unknown}")
+    assert seen.differences == ()
+    assert "temperature_c" in seen.compared
 
 
 async def test_figures_are_written(gpu_results: Path | None, request: pytest.FixtureRequest) -> None:

@@ -41,8 +41,17 @@ LONGEST = frozenset(
     }
 )
 """Two thirds of what all labs need."""
+
+
+def _turn(name: str) -> pytest.MarkDecorator:
+    """A lab takes five seconds of a processor: a run has some of them. On Kubernetes each runs always."""
+    if name in LONGEST:
+        return pytest.mark.long
+    return pytest.mark.sampled("labs")
+
+
 RUNS = [
-    pytest.param(name, VERSIONS[number % len(VERSIONS)], marks=[pytest.mark.long] if name in LONGEST else [])
+    pytest.param(name, VERSIONS[number % len(VERSIONS)], marks=[_turn(name)])
     for number, name in enumerate(lab_names())
 ]
 

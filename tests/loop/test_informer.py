@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pytest
 from hypothesis import given, settings
@@ -37,6 +37,7 @@ class FlakyApi:
     watched_from: list[str] = field(default_factory=list)
     grown: asyncio.Event = field(default_factory=asyncio.Event)
     silent: bool = False
+    type: type[ConfigMap] = ConfigMap
 
     def tell(self, change: ChangeType, obj: ConfigMap) -> None:
         obj.metadata.resource_version = str(len(self.history) + 1)
@@ -47,7 +48,7 @@ class FlakyApi:
     def put(self, name: str, value: str, uid: str = "") -> None:
         old = self.objects.get(name)
         uid = old.metadata.uid if old else uid or f"uid-{len(self.history)}"
-        new = ConfigMap(metadata=ObjectMeta(name=name, namespace="ns", uid=uid), data={"value": value})
+        new = self.type(metadata=ObjectMeta(name=name, namespace="ns", uid=uid), data={"value": value})
         self.objects[name] = new
         self.tell(ChangeType.MODIFIED if old else ChangeType.ADDED, new)
 
@@ -96,8 +97,8 @@ class FlakyApi:
 class Fixture:
     """An informer over a flaky API, with what it told."""
 
-    def __init__(self, field_selector: str = "") -> None:
-        self.api = FlakyApi()
+    def __init__(self, field_selector: str = "", type_: type[ConfigMap] = ConfigMap) -> None:
+        self.api = FlakyApi(type=type_)
         self.clock = VirtualClock(settle_passes=24)
         self.keys: list[Key] = []
         self.deltas: list[Delta[ConfigMap]] = []
@@ -139,28 +140,40 @@ async def test_changes_after_the_first_list_arrive_by_watch() -> None:
         assert fixture.api.lists == 1
 
 
-async def test_what_is_kept_of_an_object_s_next_state_may_be_made_of_both() -> None:
-    fixture = Fixture()
+class JoinedConfigMap(ConfigMap):
+    """Keeps its value beside the one before."""
 
-    def joined(before: ConfigMap | None, after: ConfigMap) -> ConfigMap:
-        if before is None:
-            return ConfigMap(metadata=after.metadata, data={"value": f"({after.data['value']})"})
-        value = f"{before.data['value']}-{after.data['value']}"
-        return ConfigMap(metadata=after.metadata, data={"value": value})
+    def sharing_with(self, before: Self) -> Self:
+        value = f"{before.data['value']}-{self.data['value']}"
+        return type(self)(metadata=self.metadata, data={"value": value})
 
-    fixture.informer.economise = joined
-    fixture.api.put("listed", "0")
+
+async def test_an_object_s_next_state_may_share_with_the_one_before() -> None:
+    fixture = Fixture(type_=JoinedConfigMap)
     async with fixture:
         for value in ("1", "2", "3"):
             fixture.api.put("a", value)
             await fixture.clock.settle()
-        assert fixture.values() == {"a": "(1)-2-3", "listed": "(0)"}
-        assert [delta.after.data["value"] for delta in fixture.deltas if delta.after] == [
-            "(0)",
-            "(1)",
-            "(1)-2",
-            "(1)-2-3",
-        ]
+        assert fixture.values() == {"a": "1-2-3"}
+        assert [delta.after.data["value"] for delta in fixture.deltas if delta.after] == ["1", "1-2", "1-2-3"]
+
+
+async def test_what_is_kept_of_an_object_may_be_made_of_its_last_state() -> None:
+    fixture = Fixture()
+
+    def kept(before: ConfigMap | None, after: ConfigMap) -> ConfigMap:
+        last = "nothing" if before is None else before.data["value"]
+        return ConfigMap(metadata=after.metadata, data={"value": f"{after.data['value']} after {last}"})
+
+    fixture.informer.economise = kept
+    fixture.api.put("listed", "0")
+    async with fixture:
+        await fixture.informer.synced()
+        fixture.api.put("a", "1")
+        await fixture.clock.settle()
+        fixture.api.put("a", "2")
+        await fixture.clock.settle()
+        assert fixture.values() == {"listed": "0 after nothing", "a": "2 after 1 after nothing"}
 
 
 async def test_a_cut_watch_resumes_from_the_last_version_without_a_list() -> None:

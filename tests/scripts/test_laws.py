@@ -213,6 +213,10 @@ BREACHES = [
     ("agent", "from tonnage.loop.events import recorder_over", "without the performer", "Events without the performer"),
     ("ports", "from typing import Protocol\nclass Fans(Protocol):\n    async def spin(self): ...", "neither to read nor", "a port that nobody sorted"),
     ("ports", "class HostPrograms(HostView, Protocol):\n    async def kill(self): ...", "other methods than is said", "a change that is not said"),
+    # wiring
+    ("agent", "def run(loop, plugin): loop.on_change = plugin.wake", "hooks on_change in", "a hook that is set from outside"),
+    ("controller.operator", "class Loop:\n    def __init__(self, other): other.on_report = self.look", "hooks on_report in", "a hook that one loop sets in another"),
+    ("loop", "def f(loops):\n    for loop in loops: loop.queue, loop.wake = 1, 2", "hooks wake in", "several at once"),
     # vendors
     ("adapters.vendors", "from tonnage.adapters.vendors.nvml_session import Session", "another", "one vendor of another"),
     ("adapters.vendors", "from tonnage.adapters.vendors import nvml as n", "another", "the same by the package"),
@@ -282,6 +286,8 @@ PERMITTED = [
     ("agent.mig", "import asyncio\nasync def f(x): await asyncio.to_thread(x)", "what takes long, beside the loop"),
     ("agent.mig", "from pathlib import Path\nPLACE = Path('/var/lib') / 'x'", "a place that is passed on"),
     ("loop", "import logging\nlogging.getLogger(__name__)", "a loop's log"),
+    ("agent", "class _Entry:\n    work: int = 0\ndef f(entry: _Entry): entry.work = 1", "a field of a module's own record"),
+    ("twin", "def f(store): store.on_write = print", "a hook where nothing is a loop"),
     ("adapters", "import time, os, subprocess\nopen('x')", "the real world"),
     ("adapters.vendors", "from tonnage.adapters.vendors.driver_thread import X", "what vendors share"),
 ]  # fmt: skip

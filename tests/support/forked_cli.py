@@ -58,23 +58,21 @@ def warm_tonnage() -> Iterator[Path]:
             program = Path(folder) / name
             program.write_text(_PROGRAM.format(python=sys.executable, address=address))
             program.chmod(0o755)
-        command = [sys.executable, "-P", __file__, address]
-        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(address)
+            listener.listen()  # who comes before the server has imported all waits here
+            command = [sys.executable, "-P", __file__, address, str(listener.fileno())]
+            server = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()])
         with server:
-            assert server.stdout is not None
-            assert server.stdout.readline() == b"ready\n"
             yield program
 
 
-def _serve(address: str) -> None:
+def _serve(address: str, listening: int) -> None:
     """Fork for each that connects, until stdin is closed."""
     for name in _IMPORTED:
         import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a fork
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
-        listener.listen()
-        print("ready", flush=True)
+    with socket.socket(fileno=listening) as listener:
         while True:
             ready, _, _ = select.select([listener, sys.stdin], [], [])
             if sys.stdin in ready:
@@ -117,4 +115,4 @@ def _become(connection: socket.socket) -> NoReturn:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    _serve(sys.argv[1], int(sys.argv[2]))

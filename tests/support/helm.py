@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -113,6 +114,8 @@ class Rendered:
 
 def assert_valid(found: Manifest, version: str) -> None:
     """By upstream's own schemas of that minor version."""
-    import kubernetes_validate  # takes a second to read grammars, which each worker that collects would spend
+    modules: dict[str, Any] = sys.modules
+    modules.setdefault("rfc3987_syntax", None)  # grammars of a format that no kind has: two seconds to read
+    import kubernetes_validate
 
     kubernetes_validate.validate(found, version, strict=True)

@@ -35,6 +35,7 @@ class PageShell:
     def __init__(self, page: str, folder: Path, kubeconfig: Path, *, values: str = "{}") -> None:
         self._text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")
         self.folder = folder
+        self._followed: set[tuple[str, int]] = set()
         tools = folder / "bin"
         tools.mkdir()
         (folder / "deploy").symlink_to(ROOT / "deploy")
@@ -71,10 +72,21 @@ class PageShell:
         AssertionError when a command fails, but for the last one where it `ends` so.
         """
         text = self.blocks(heading)[number]
+        self._followed.add((heading, number))
         for word, meaning in (words or {}).items():
             assert word in text, f"{heading} does not say {word}"
             text = text.replace(word, meaning)
         return self.type(text, ends=ends)
+
+    def left(self) -> list[str]:
+        """The headings of blocks that nobody has followed, each as often as it has some."""
+        headings = dict.fromkeys(_HEADING.findall(self._text))
+        return [
+            heading
+            for heading in headings
+            for number, _ in enumerate(self.blocks(heading))
+            if (heading, number) not in self._followed
+        ]
 
     def type(self, text: str, *, ends: Container[int] = (0,)) -> str:
         """What commands print; AssertionError when one fails."""

@@ -86,10 +86,10 @@ class Sampler:
             if marker := test.get_closest_marker(MARKER):
                 groups.setdefault(_group(marker), set()).add(test.nodeid)
         chosen = {key for (name, share), keys in groups.items() for key in self.keys(keys, name, share)}
-        marked = set().union(*groups.values())
-        gone = [test for test in tests if test.nodeid in marked - chosen]
+        left_out = set().union(*groups.values()) - chosen
+        gone = [test for test in tests if test.nodeid in left_out]
         if gone:
-            tests[:] = [test for test in tests if test.nodeid not in marked - chosen]
+            tests[:] = [test for test in tests if test.nodeid not in left_out]
             config.hook.pytest_deselected(items=gone)
 
     def report(self) -> dict[str, tuple[list[str], list[str]]]:

@@ -13,16 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tonnage.adapters.cuda_driver import CUDA_LIBRARY, CudaDriver, first_device
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.validation import FAILED, INJECTED, PASSED
 
-_LIBRARY: Final = "libcuda.so.1"
-_SYSTEM_NOT_READY: Final = 802
-"""CUDA_ERROR_SYSTEM_NOT_READY: so a board with NVSwitches answers while its fabric is not set up."""
-_NO_FABRIC: Final = (
-    "the driver waits for Fabric Manager, which sets up the NVSwitches of a board",
-    "see on the node: systemctl status nvidia-fabricmanager",
-)
 _MESSAGE: Final = "/dev/termination-log"
 _COUNT: Final = 50_000
 _THREADS: Final = 256
@@ -62,22 +56,6 @@ DONE:
 """PTX, which the driver compiles for the device."""
 
 
-class _Cuda:
-    """The driver's library. Every call raises HardwareError with the driver's own word for what failed."""
-
-    def __init__(self, library: ctypes.CDLL) -> None:
-        self._library = library
-
-    def __call__(self, function: str, *arguments: object) -> None:
-        code = getattr(self._library, function)(*arguments)
-        if code:
-            name = ctypes.c_char_p()
-            self._library.cuGetErrorName(code, ctypes.byref(name))
-            word = name.value.decode() if name.value else f"error {code}"
-            why, remedy = _NO_FABRIC if code == _SYSTEM_NOT_READY else ("", "")
-            raise HardwareError(Problem(f"{function}: {word}", why=why, remedy=remedy))
-
-
 def device_nodes(dev: Path = Path("/dev")) -> list[str]:
     """The driver's device nodes that the container has."""
     return sorted(node.name for node in dev.glob("nvidia[0-9]*"))
@@ -85,25 +63,13 @@ def device_nodes(dev: Path = Path("/dev")) -> list[str]:
 
 def add_vectors(library: ctypes.CDLL) -> str:
     """Add two vectors on the first device; its name. Raises HardwareError: what does not work."""
-    cuda = _Cuda(library)
-    cuda("cuInit", 0)
-    count, device, context = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
-    cuda("cuDeviceGetCount", ctypes.byref(count))
-    if not count.value:
-        raise HardwareError(Problem("the driver shows no device to this container"))
-    cuda("cuDeviceGet", ctypes.byref(device), 0)
-    name = ctypes.create_string_buffer(256)
-    cuda("cuDeviceGetName", name, len(name), device)
-    cuda("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-    try:
-        cuda("cuCtxSetCurrent", context)
+    cuda = CudaDriver(library)
+    with first_device(cuda) as device:
         _run_kernel(cuda)
-    finally:
-        cuda("cuDevicePrimaryCtxRelease_v2", device)
-    return name.value.decode(errors="replace")
+        return device.name
 
 
-def _run_kernel(cuda: _Cuda) -> None:
+def _run_kernel(cuda: CudaDriver) -> None:
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     cuda("cuModuleLoadData", ctypes.byref(module), _KERNEL)
     cuda("cuModuleGetFunction", ctypes.byref(function), module, b"add")
@@ -131,14 +97,14 @@ def _run_kernel(cuda: _Cuda) -> None:
 def judged(nodes: Sequence[str], visible: str) -> tuple[int, str]:
     """(exit status, what came of it) in this container."""
     try:
-        library = ctypes.CDLL(_LIBRARY)
+        library = ctypes.CDLL(CUDA_LIBRARY)
     except OSError as error:
         if nodes or visible:
             return (
                 INJECTED,
-                f"injection only: {', '.join(nodes) or visible}; {_LIBRARY} is not usable: {error}",
+                f"injection only: {', '.join(nodes) or visible}; {CUDA_LIBRARY} is not usable: {error}",
             )
-        return FAILED, f"the container got no device: no device node, no {_LIBRARY}"
+        return FAILED, f"the container got no device: no device node, no {CUDA_LIBRARY}"
     try:
         return PASSED, f"vectorAdd passed on {add_vectors(library)}"
     except HardwareError as error:

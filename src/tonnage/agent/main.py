@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +18,6 @@ from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.adapters.http.address import Address, listen, parse_address, somebody_connects
 from tonnage.agent.options import STATE, AgentOptions, wrong_options, wrong_overrides
 from tonnage.model.errors import ConfigError, Problem, first_error
-from tonnage.model.names import ResourceName
 from tonnage.ports.claims import ClaimSockets
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from tonnage.adapters.cdi.files import FolderCdi
     from tonnage.adapters.http.server import HttpServer
     from tonnage.agent.board import NodeBoard
+    from tonnage.agent.claims.start import NodeClaims
     from tonnage.agent.config.selection import NodeConfig
     from tonnage.agent.context import AgentContext, MigPermits
     from tonnage.agent.events import NodeEvents
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tonnage.agent.metrics.probes import Probes
     from tonnage.agent.status.node_software import SoftwareWatch
     from tonnage.loop.effects import ActionPorts
+    from tonnage.model.metric_families import MetricFamily
 
 _LOG: Final = logging.getLogger(__name__)
 _SERVE_S: Final = 2.0
@@ -229,8 +230,8 @@ async def _run(options: AgentOptions, ports: ActionPorts, context: AgentContext,
             group.create_task(end_without_devices(context.clock, board, options.overrides))
             group.create_task(_begin(context))
             group.create_task(_serve_dumps(options, context, board))
-            probes = Probes(context.metrics, board, backend, plugin.unregistered)
-            group.create_task(_answer(opened.metrics, context, probes, sockets.streams))
+            probes = Probes(context.metrics, board, backend, plugin.unregistered, sockets.streams)
+            group.create_task(_answer(opened.metrics, context, probes, claims))
             group.create_task(_export(options, context, board, backend, opened.device_metrics))
     finally:
         # The driver last: kubelet gets no answer out of a closed one.
@@ -301,10 +302,7 @@ def _software(options: AgentOptions, context: AgentContext, board: NodeBoard) ->
 
 
 async def _answer(
-    listening: socket.socket | None,
-    context: AgentContext,
-    probes: Probes,
-    streams: Callable[[], Mapping[ResourceName, int]],
+    listening: socket.socket | None, context: AgentContext, probes: Probes, claims: NodeClaims | None
 ) -> None:
     """Answer probes and show metrics, from the first registration on: nothing may make that one late."""
     if listening is None:
@@ -312,7 +310,7 @@ async def _answer(
     until = context.clock.monotonic() + _SERVE_S
     while not context.metrics.last_registration and context.clock.monotonic() < until:
         await context.clock.sleep(_LOOK_S)
-    server = await asyncio.to_thread(_server, listening, context.metrics, probes, streams)
+    server = await asyncio.to_thread(_server, listening, context.metrics, probes, claims)
     host, port = listening.getsockname()[:2]
     _LOG.info("metrics served: node=%s address=%s", context.node, Address(host, port))
     await server.run()
@@ -344,10 +342,7 @@ def _exporter(root: Path, board: NodeBoard) -> tuple[Callable[..., Awaitable[Non
 
 
 def _server(
-    listening: socket.socket,
-    metrics: AgentMetrics,
-    probes: Probes,
-    streams: Callable[[], Mapping[ResourceName, int]],
+    listening: socket.socket, metrics: AgentMetrics, probes: Probes, claims: NodeClaims | None
 ) -> HttpServer:
     import platform
 
@@ -357,7 +352,12 @@ def _server(
     from tonnage.agent.metrics.families import agent_families
 
     build = {"version": __version__, "python": platform.python_version()}
-    page = MetricsPage(lambda: agent_families(metrics, probes.facts(streams()), build))
+
+    def families() -> Iterator[MetricFamily]:
+        yield from agent_families(metrics, probes.facts(), build)
+        yield from claims.families() if claims is not None else ()
+
+    page = MetricsPage(families)
     routes = {
         "/metrics": Route(page),
         "/healthz": probe_page(probes.hanging),

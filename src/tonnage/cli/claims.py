@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from tonnage.cli.awaited import awaited
 from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, lines, say
@@ -40,7 +40,7 @@ def command(common: Common, names: tuple[str, ...]) -> int:
     """Exit status 1 when a claim waits, or keeps devices that nobody uses."""
     from tonnage.diagnose.claims import claim_rows
 
-    snapshot = asyncio.run(snapshot_of(common, "claims"))
+    snapshot = awaited(snapshot_of(common, "claims"))
     rows = _chosen(claim_rows(snapshot, common.namespace), names)
     unread = unread_of(snapshot, "claims", "ResourceClaim", "ResourceSlice", "Pod", "NodeGPUStatus")
     _show(rows, common, unread)

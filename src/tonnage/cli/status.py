@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from tonnage.cli.awaited import awaited
 from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import SafeText, emit, lines, redraw, say, terminal_width
@@ -53,7 +54,7 @@ def command(common: Common, nodes: tuple[str, ...], selector: str, watched: bool
                 lambda: asyncio.sleep(_WATCH_S),
             )
         )
-    snapshot = asyncio.run(snapshot_of(common, "status"))
+    snapshot = awaited(snapshot_of(common, "status"))
     rows = _rows(snapshot, common, nodes, selector)
     listed = not (snapshot.complete or snapshot.forbidden or snapshot.scopes)  # by hand: the answer says it
     unread = () if listed else unread_of(snapshot, "status", "Node", "Pod", "NodeGPUStatus")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli.awaited import awaited
 from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, lines, say, terminal_width
@@ -60,7 +61,7 @@ def command(
     if devices is not None:
         topology = asyncio.run(_this_machine(devices, driver_root))
         return _show_node(common, topology, comparison(topology, _on(topology, indices)) if indices else None)
-    snapshot = asyncio.run(snapshot_of(common, "topo"))
+    snapshot = awaited(snapshot_of(common, "topo"))
     unread = unread_of(snapshot, "topo", "NodeGPUStatus", "Node")
     fleet = fleet_topology(snapshot)
     if node is None and indices is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tonnage.controller.counters import ControllerCounters
+from tonnage.controller.operator.policy_turns import PolicyTurns
 from tonnage.controller.operator.readiness_book import ReadinessBook
 from tonnage.controller.refused_writes import RefusedWrites
 from tonnage.loop.events import EventRecorder
@@ -27,6 +28,7 @@ class ControllerContext:
     counters: ControllerCounters
     readiness: ReadinessBook
     refused: RefusedWrites
+    policy_turns: PolicyTurns
     namespace: str
     operator_namespace: str
     operand_image: OperandImage | None = None

@@ -24,6 +24,7 @@ from tonnage.controller.operator.gpu_clusters import GpuClusterLoop
 from tonnage.controller.operator.node_labels import NodeLabelLoop
 from tonnage.controller.operator.node_status_metrics import NodeStatusMetrics
 from tonnage.controller.operator.policies import PolicyLoop
+from tonnage.controller.operator.policy_turns import PolicyTurns
 from tonnage.controller.operator.probes import ProbeLoop
 from tonnage.controller.operator.readiness_book import ReadinessBook
 from tonnage.controller.operator.validations import ValidationLoop
@@ -314,7 +315,8 @@ class _Controller:
     def context(self) -> ControllerContext:
         """What every loop is given, new at each turn of leading."""
         options, leadership = self._options, self._leadership
-        refused = RefusedWrites(self._clock)
+        turns = PolicyTurns(self._clock)
+        refused = RefusedWrites(self._clock, on_change=turns.soon)
         performer = Performer(
             ActionPorts(api=self._api),
             dry_run=options.dry_run,
@@ -333,6 +335,7 @@ class _Controller:
             counters=self._counters,
             readiness=ReadinessBook(copies),
             refused=refused,
+            policy_turns=turns,
             namespace=options.namespace,
             operator_namespace=options.operator_namespace,
             operand_image=(

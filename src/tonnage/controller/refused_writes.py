@@ -28,11 +28,11 @@ _LASTS_S: Final = 180.0
 class RefusedWrites:
     """Takes the performer's records. `on_change` is called when a subject is refused, or not any more."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, on_change: Callable[[], None]) -> None:
         self._clock = clock
+        self._on_change = on_change
         self._refused: dict[str, tuple[RefusedRequest, float]] = {}
         self._copies: list[Informer[Any]] = []
-        self.on_change: Callable[[], None] = lambda: None
 
     def watch(self, copies: Iterable[Informer[Any]]) -> None:
         """Speak also of these copies, where the API server does not let them be read."""
@@ -51,7 +51,7 @@ class RefusedWrites:
             request = RefusedRequest(subject, record.why, record.code, field=field)
             self._refused[subject] = request, self._clock.monotonic()
         if (subject in self._refused) != (before is not None):
-            self.on_change()
+            self._on_change()
 
     def current(self) -> list[RefusedRequest]:
         """What is refused now, by subject."""

@@ -31,6 +31,10 @@ class EventSighting:
     combined: bool
     count: int = 0
 
+    def rename(self, name: str) -> None:
+        """Stand for the Event of that name: another component's has the one before."""
+        self.name = name
+
 
 @dataclass(slots=True)
 class _Alike:

@@ -113,7 +113,7 @@ class EventRecorder:
             except ApiError as error:
                 if error.reason != "AlreadyExists" or attempt == _NAME_ATTEMPTS - 1:
                     raise
-                sighting.name = self._name(subject, now)
+                sighting.rename(self._name(subject, now))
                 continue
             return
 

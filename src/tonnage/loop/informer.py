@@ -294,6 +294,8 @@ class Informer(Generic[T]):
                 before = None
         if before is None and after is None:
             return
+        if before is not None and after is not None:
+            after = after.sharing_with(before)
         if after is None:
             del self._objects[key]
         else:

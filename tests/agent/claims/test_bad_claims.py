@@ -10,7 +10,9 @@ import pytest
 
 from support.claim_kubelet import eventually
 from support.claim_node import ALL, NODE, ClaimNode, names
+from support.deadlines import LIMIT_S
 from tonnage.model.devices.claims import DRIVER, ClaimRef
+from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
 from tonnage.wire import kinds
 
@@ -128,6 +130,31 @@ async def test_a_field_that_the_server_drops_is_told_once_and_the_rest_is_publis
         await scene.slices(lambda listing: names(listing) == ["gpu-1", "gpu-2"])
         dropped = [record for record in caplog.records if "drops fields of slices" in record.message]
         assert [record.args for record in dropped] == [(NODE, "sharedCounters")]
+
+
+async def test_a_server_that_is_too_old_for_claims_is_told_once(
+    scene: ClaimNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1.32 and 1.33 have `v1beta1` and `v1beta2` alone."""
+    asked, listed = asyncio.Semaphore(0), scene.api.list
+
+    async def older(kind: Any, *arguments: Any, **options: Any) -> Any:
+        if kind is kinds.RESOURCE_SLICE:
+            asked.release()
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        return await listed(kind, *arguments, **options)
+
+    monkeypatch.setattr(scene.api, "list", older)
+    monkeypatch.setattr("tonnage.agent.claims.publisher._BACK_OFF_S", (0.0,))
+    await scene.begin(ALL)
+    async with scene.agent(), asyncio.timeout(LIMIT_S):
+        await scene.kubelet.register()
+        events = await eventually(scene.events)
+        for _ in range(5):
+            await asked.acquire()
+        [told] = [event.message for event in events if event.reason == "ClaimsNotPublished"]
+    assert "Kubernetes 1.34 was the first with it" in told
+    assert len([record for record in caplog.records if "slices not published" in record.message]) == 1
 
 
 async def test_an_api_server_that_is_silent_is_named_before_kubelet_gives_up(

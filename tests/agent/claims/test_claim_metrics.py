@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import urllib.request
 
+from support.claim_kubelet import eventually
+from support.claim_node import ALL, ClaimNode
+from support.prometheus import free_port
 from tonnage.adapters.http.metrics_page import families_text
 from tonnage.agent.metrics.claim_counters import PREPARE, UNPREPARE, ClaimMetrics
 from tonnage.model.devices.claims import ClaimRef, PreparedClaim, PreparedDevice
@@ -45,3 +49,24 @@ async def test_requests_devices_and_failures_have_the_names_of_nvidias_driver() 
         f'nvidia_dra_node_unprepare_errors_total{{{driver},error_type="HardwareError"}} 1.0',
     ):
         assert line in shown
+
+
+async def test_the_agents_page_has_them_from_when_there_is_a_driver(scene: ClaimNode) -> None:
+    await scene.begin(ALL)
+    port = free_port()
+
+    def page() -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+                return str(answer.read(), "utf-8")
+        except OSError:
+            return ""
+
+    async def shows(line: str) -> bool:
+        return line in await asyncio.to_thread(page)
+
+    async with scene.agent(port=port):
+        await scene.kubelet.register()
+        assert await scene.kubelet.prepare(await scene.claim("train", "gpu-0"))
+        line = 'nvidia_dra_requests_total{driver="gpu.nvidia.com",operation="prepare"} 1.0'
+        await eventually(lambda: shows(line))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from typing import Any
+
 from support.api_stores import new_store
 from support.claim_kubelet import eventually
 from support.claim_node import NODE, ClaimNode, names
 from tonnage.adapters.clock import SystemClock
-from tonnage.model.kubernetes.feature_gates import PARTITIONS, FeatureGates
+from tonnage.model.kubernetes.feature_gates import PARTITIONS, TAINTS, FeatureGates
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.wire import kinds
 
 PARTITIONED = "version: v1\nclaims: {devices: all, dynamicMig: true}\n"
+HARDWARE = "devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n- {uuid: GPU-1, model: T4}\n"
 
 
 async def test_a_mig_device_is_made_for_a_claim_at_its_place_and_removed_with_it(gated: ClaimNode) -> None:
@@ -63,8 +67,7 @@ async def test_without_counters_on_the_server_no_mig_device_is_offered_that_does
 ) -> None:
     """In 1.35 the gate DRAPartitionableDevices is off."""
     await scene.begin(PARTITIONED)
-    hardware = "devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n- {uuid: GPU-1, model: T4}\n"
-    (scene.root / "hardware.yaml").write_text(hardware)
+    (scene.root / "hardware.yaml").write_text(HARDWARE)
     async with scene.agent():
         await scene.kubelet.register()
         await scene.slices(lambda listing: names(listing) == ["gpu-1"])
@@ -85,16 +88,82 @@ async def test_a_server_that_is_newer_than_kubelet_gets_counters_in_slices_of_th
         assert "ClaimsNotPublished" not in {event.reason for event in await gated.events()}
 
 
-async def test_after_an_upgrade_the_server_is_asked_again_what_it_keeps(scene: ClaimNode) -> None:
+class ToldWrites:
+    """An API server that keeps the names of all devices after each write of a slice that completes a pool."""
+
+    def __init__(self, api: Any) -> None:
+        self._api = api
+        self.published: list[list[str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    async def create(self, kind: Any, *arguments: Any, **options: Any) -> Any:
+        return await self._told(kind, self._api.create(kind, *arguments, **options))
+
+    async def replace(self, kind: Any, *arguments: Any, **options: Any) -> Any:
+        return await self._told(kind, self._api.replace(kind, *arguments, **options))
+
+    async def delete(self, kind: Any, *arguments: Any, **options: Any) -> Any:
+        return await self._told(kind, self._api.delete(kind, *arguments, **options))
+
+    async def _told(self, kind: Any, write: Awaitable[Any]) -> Any:
+        answer = await write
+        if kind is kinds.RESOURCE_SLICE:
+            listing = (await self._api.list(kinds.RESOURCE_SLICE)).items
+            newest = max(obj.spec["pool"]["generation"] for obj in listing)
+            pool = [obj for obj in listing if obj.spec["pool"]["generation"] == newest]
+            if len(pool) == pool[0].spec["pool"]["resourceSliceCount"]:
+                self.published.append(names(pool))
+        return answer
+
+
+async def test_after_an_upgrade_the_server_is_asked_again_what_it_keeps_and_no_device_vanishes(
+    scene: ClaimNode,
+) -> None:
     gates = FeatureGates()
-    server = ApiServer(SystemClock(), gates=gates, store=new_store())
-    node = ClaimNode(scene.root, api=server.local())
-    await node.begin(PARTITIONED, "devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n")
+    api = ToldWrites(ApiServer(SystemClock(), gates=gates, store=new_store()).local())
+    node = ClaimNode(scene.root, api=api)
+    await node.begin(PARTITIONED, HARDWARE)
     async with node.agent():
         await node.kubelet.register()
         await eventually(node.events)
-        await node.slices(lambda listing: not names(listing))
-        object.__setattr__(gates, "chosen", ((PARTITIONS, True),))  # the server is of another release now
+        await node.slices(lambda listing: len(listing) == 1 and names(listing) == ["gpu-1"])
+        # The server is of another release now.
+        object.__setattr__(gates, "chosen", ((PARTITIONS, True), (TAINTS, True)))
+        api.published.clear()
         software = {"status": {"nodeInfo": {"kubeletVersion": "v1.36.0"}}}
         await node.api.patch(kinds.NODE, NODE, software, subresource="status")
-        await node.slices(lambda listing: len(names(listing)) == 25)
+        await node.slices(lambda listing: len(names(listing)) == 26)
+        software = {"status": {"nodeInfo": {"kubeletVersion": "v1.36.1"}}}
+        await node.api.patch(kinds.NODE, NODE, software, subresource="status")
+        await smoke_is_seen(node, "gpu-1")
+    assert api.published
+    assert all("gpu-1" in seen for seen in api.published), api.published
+
+
+async def test_an_agent_that_starts_again_leaves_published_what_it_finds(gated: ClaimNode) -> None:
+    api = ToldWrites(gated.api)
+    node = ClaimNode(gated.root, api=api)
+    await node.begin(PARTITIONED, HARDWARE)
+    async with node.agent():
+        await node.kubelet.register()
+        await node.slices(lambda listing: len(names(listing)) == 26)
+    api.published.clear()
+    async with node.agent():
+        await node.kubelet.register()
+        await smoke_is_seen(node, "gpu-1")
+    assert api.published
+    assert all(len(seen) == 26 for seen in api.published), api.published
+
+
+async def smoke_is_seen(node: ClaimNode, device: str) -> None:
+    """A change that the agent publishes after all that it had to say before."""
+    sick = HARDWARE.replace("model: T4", "model: T4, health: unhealthy, reason: smoke")
+    (node.root / "hardware.yaml").write_text(sick)
+
+    def seen(listing: list[Any]) -> bool:
+        devices = [each for obj in listing for each in obj.spec.get("devices") or ()]
+        return all(each["name"] != device or "taints" in each for each in devices)
+
+    await node.slices(seen)

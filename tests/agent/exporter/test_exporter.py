@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -22,6 +23,7 @@ from tonnage.agent.exporter.pod_usage import UsageMeter
 from tonnage.agent.exporter.sampling import DeviceSampler
 from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.device_holds import DeviceHolds
+from tonnage.decide.node.exporter.page import exporter_page
 from tonnage.decide.node.exporter.readings import CLOCK_REASONS
 from tonnage.model.devices.health import SeenXid
 from tonnage.model.devices.inventory import Sample
@@ -331,3 +333,43 @@ async def test_jobs_of_an_hpc_scheduler_stand_on_rows(tmp_path: Path, clock: Vir
     await exporter.read()
     rows = exporter.rows("DCGM_FI_DEV_GPU_UTIL")
     assert [row.partition('hpc_job="')[2].partition('"')[0] for row in rows] == ["4711", "4712"]
+
+
+async def test_a_page_is_written_anew_where_something_changed(
+    exporter: Exporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+
+    def counted(*given: Any) -> str:
+        written.append("page")
+        return exporter_page(*given)
+
+    monkeypatch.setattr("tonnage.agent.exporter.page.exporter_page", counted)
+    exporter.text()
+    first = len(written)
+
+    def writes() -> bool:
+        written.clear()
+        exporter.text()
+        return len(written) == first
+
+    assert not writes()
+    assert not written
+    await exporter.read()
+    assert writes()
+    exporter.hold(TRAIN)
+    assert writes()
+    exporter.board.pods.publish({"ml/train": PodIdentity("7")})
+    assert writes()
+    exporter.board.xids.publish((SeenXid("GPU-a", 79, 1.0),))
+    assert writes()
+    assert 'err_code="79"' in exporter.text()
+    assert not written[first:]
+
+
+async def test_a_page_shows_what_is_read_after_a_scrape(exporter: Exporter) -> None:
+    before = exporter.rows("DCGM_FI_DEV_GPU_UTIL")
+    exporter.rewrite(TWO.replace("utilizationPercent: 40", "utilizationPercent: 60"))
+    await exporter.read()
+    after = exporter.rows("DCGM_FI_DEV_GPU_UTIL")
+    assert [row.replace("} 40", "} 60") for row in before] == after != before

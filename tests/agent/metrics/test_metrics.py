@@ -263,7 +263,7 @@ class Loops:
         board.holds.publish(DeviceHolds(settled=self.known))
         board.offer.publish(self.offer)
         backend = cast(DeviceBackend, SimpleNamespace(stuck_s=lambda: self.stuck_s))
-        return Probes(self.metrics, board, backend, lambda: self.unregistered)
+        return Probes(self.metrics, board, backend, lambda: self.unregistered, dict)
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def loops(metrics: AgentMetrics) -> Loops:
 def test_all_is_well(loops: Loops) -> None:
     assert loops.probes().hanging() == ()
     assert loops.probes().missing() == ()
-    assert loops.probes().facts({}).ready
+    assert loops.probes().facts().ready
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -326,7 +326,7 @@ def test_a_driver_that_owes_an_answer_is_no_reason_to_start_anew(
     loops.error, loops.stuck_s = error, stuck_s
     assert loops.probes().hanging() == ()
     assert loops.probes().missing() == lines
-    assert samples(loops.metrics, loops.probes().facts({}))["driver_stuck_seconds{}"] == stuck_s
+    assert samples(loops.metrics, loops.probes().facts())["driver_stuck_seconds{}"] == stuck_s
 
 
 def _missing() -> Iterator[Any]:
@@ -349,10 +349,10 @@ def _missing() -> Iterator[Any]:
 def test_what_is_missing_is_a_line_each(metrics: AgentMetrics, now: dict[str, Any], line: str) -> None:
     probes = Loops(metrics, **now).probes()
     assert probes.missing() == (line,)
-    assert not probes.facts({}).ready
+    assert not probes.facts().ready
 
 
 def test_devices_that_cannot_be_read_any_more_stay_registered(metrics: AgentMetrics) -> None:
     probes = Loops(metrics, error="the driver does not answer").probes()
     assert probes.missing() == ()
-    assert not probes.facts({}).readable
+    assert not probes.facts().readable

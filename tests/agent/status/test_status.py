@@ -114,6 +114,13 @@ def schemas(node: Any) -> Any:
         yield from schemas(child)
 
 
+def test_what_somebody_changes_in_a_definition_is_in_no_other() -> None:
+    changed: Any = node_gpu_status_crd()
+    schema = changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["status"]["properties"].clear()
+    assert node_gpu_status_crd() != changed
+
+
 def test_the_definition_has_a_structural_schema() -> None:
     spec: Any = node_gpu_status_crd()["spec"]
     (version,) = spec["versions"]

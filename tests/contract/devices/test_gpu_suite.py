@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.driver_root import LIBRARIES, Driver
+from support.nvml.nvidia_smi import install
 from support.nvml.state import h100_node
 
 pytestmark = pytest.mark.long
@@ -44,9 +45,10 @@ def suite(results: Path, **environment: str) -> subprocess.CompletedProcess[str]
 
 def test_it_passes_and_writes_figures(tmp_path: Path) -> None:
     driver = Driver(tmp_path / "driver", h100_node(4))
-    done = suite(tmp_path / "results", LD_LIBRARY_PATH=str(driver.root / LIBRARIES))
+    programs = f"{install(driver.root).parent}:{os.environ['PATH']}"
+    done = suite(tmp_path / "results", LD_LIBRARY_PATH=str(driver.root / LIBRARIES), PATH=programs)
     assert done.returncode == 0, done.stdout
-    assert "14 passed" in done.stdout
+    assert "15 passed" in done.stdout
     (file,) = (tmp_path / "results").iterdir()
     assert file.name == "pretended-4-nvidia-h100-80gb-hbm3-570-124-06.json", (
         "no kernel module: no GPU's figures"

@@ -136,6 +136,12 @@ def test_a_prometheus_rule_has_the_rules_but_those_left_out(helm4: Helm) -> None
     assert names == ["tonnage-recordings", "tonnage-devices", "tonnage-health", "tonnage-sharing"]
 
 
+def test_a_prometheus_rule_links_to_the_runbook_where_it_is_published(helm4: Helm) -> None:
+    url = "https://docs.example.com/alerts.html"
+    values = f"prometheusRule: {{enabled: true, runbookUrl: '{url}'}}"
+    assert helm4.rendered(values).one("PrometheusRule")["spec"] == rules_file(url)
+
+
 def test_dashboards_are_a_config_map_for_grafanas_sidecar(helm4: Helm) -> None:
     found = next(
         found

@@ -86,6 +86,20 @@ def unit_test(alert: Alert, title: str, case: Mapping[str, Any]) -> dict[str, An
     }
 
 
+def test_alerts_link_to_their_runbook_where_that_is_published() -> None:
+    url = "https://docs.example.com/alerts.html"
+    page = (Path(__file__).parents[3] / "docs/reference/alerts.md").read_text()
+    written: Any = rules_file(url)
+    alerts = [rule for group in written["groups"] for rule in group["rules"] if "alert" in rule]
+    assert len(alerts) == len(rule_table().alerts)
+    for rule in alerts:
+        section = f"#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook_url"] == url + section
+        assert rule["annotations"]["runbook"] == f"docs/reference/alerts.md{section}"
+        assert f"\n### {rule['alert']}\n" in page
+    assert prometheus_rule("tonnage", runbooks=url)["spec"] == written
+
+
 @pytest.mark.parametrize("name", [pytest.param(name, id=f"TEL-3: {name}") for name in DOCUMENTS])
 def test_the_rules_of_the_documents_stand_as_they_are(name: str) -> None:
     alert = ALERTS[name]

@@ -37,6 +37,8 @@ from tonnage.wire import kinds
 pytestmark = pytest.mark.kubernetes
 
 GATES: Final = (PARTITIONS, SHARES, TAINTS)
+DEPENDENTS: Final = ("DRADeviceTaintRules", "DRAFractionalCapacityRange")
+"""On in 1.37, which does not start with them while what they depend on is off."""
 MINOR: Final = minor_of(chosen_minor(os.environ))
 WHOLE: Final = "devices:\n" + "".join(
     f"- {{uuid: GPU-{n}, model: H100-80, numa: {n // 4}}}\n" for n in range(16)
@@ -61,13 +63,13 @@ class Server:
     gates: FeatureGates
 
     @asynccontextmanager
-    async def node(self, config: str, hardware: str) -> AsyncIterator[ClaimNode]:
-        """A node with its agent; all of it is gone afterwards."""
+    async def node(self, config: str, hardware: str, kubelet: str = "") -> AsyncIterator[ClaimNode]:
+        """A node with its agent; all of it is gone afterwards. Its kubelet is of the server's release."""
         root = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
         try:
             async with connect(self.plane.kubeconfig, program="test") as api:
                 node = ClaimNode(root, api=api)
-                await node.begin(config, hardware, await server_version(api))
+                await node.begin(config, hardware, kubelet or await server_version(api))
                 try:
                     async with node.agent():
                         await node.kubelet.register()
@@ -89,7 +91,8 @@ class Server:
 
 
 def _gates(*, on: bool) -> FeatureGates:
-    return FeatureGates(MINOR, tuple((gate, on) for gate in GATES))
+    dependents = () if on or MINOR < 37 else DEPENDENTS
+    return FeatureGates(MINOR, tuple((gate, on) for gate in (*GATES, *dependents)))
 
 
 @pytest.fixture(scope="module", params=["default gates", "gates on", "gates off"])
@@ -161,6 +164,16 @@ async def test_mig_devices_that_do_not_exist_of_more_than_eight_gpus(server: Ser
         consumed = listing[-1].spec["devices"][-1]["consumesCounters"][0]
         assert consumed["counterSet"] in sets
         assert not {"ClaimsNotPublished", "ClaimsWithoutPartitions"} & await reasons(node)
+
+
+async def test_a_server_that_is_newer_than_the_kubelet_has_counters_in_its_own_shape(server: Server) -> None:
+    if not server.gates.has(PARTITIONS):
+        pytest.skip("nothing is published with counters")
+    async with server.node(DYNAMIC, DIVIDED, kubelet="v1.34.4") as node:
+        listing = await node.slices(lambda listing: len(names(listing)) == 16 * 25 and whole_pool(listing))
+        together = [each for each in listing if each.spec.get("sharedCounters") and each.spec.get("devices")]
+        assert bool(together) == (MINOR < 35)
+        assert "ClaimsNotPublished" not in await reasons(node)
 
 
 @pytest.mark.parametrize("how", ["memory", "4", "unlimited"])

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from http.client import HTTPException
+from http import HTTPStatus
+from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -23,7 +24,7 @@ import msgspec
 
 from support.churn.account import Line, faults_of, terms_of
 from support.churn.churned_servers import Side, program_environment
-from support.churn.writers import MAPS, Writer, asked, connection
+from support.churn.writers import MAPS, Writer, asked, changed, connection
 from support.deadlines import join
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint
@@ -35,6 +36,8 @@ _PATIENCE_S: Final = 150.0
 _KILL_EVERY_S: Final = 90.0
 """Or informers, which wait the longer the more often they failed, would wait most of the time."""
 _LEASES: Final = 2
+_LOOK_S: Final = 5.0
+"""Leases are renewed more often than that, while there is a server."""
 _AWAY_S: Final = 6.0
 """Longer than a lease lasts, and than the server remembers."""
 
@@ -105,32 +108,47 @@ class Watcher:
 
 @dataclass
 class Leases:
-    """What each Lease has been, version by version."""
+    """What each Lease has been, version by version: a watch misses none, and a look now and then would miss
+    that one was given back.
+    """
 
     endpoint: Endpoint
     over: threading.Event
     held: dict[str, list[tuple[str, float, float, float]]] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Look often; between two looks a lease is renewed twice at most."""
+        version = ""
         while not self.over.is_set():
-            on = connection(self.endpoint)
+            on = connection(self.endpoint, _LOOK_S)
             try:
-                while not self.over.wait(0.1):
-                    self._look(asked(on, self.endpoint.token, "GET", LEASES)[1].get("items", []))
+                version = version or self._list(on)
+                for change in changed(on, self.endpoint.token, LEASES, version):
+                    if change["type"] == "ERROR":
+                        version = ""
+                        break
+                    version = self._note(change["object"])
             except (OSError, HTTPException, ValueError):
                 self.over.wait(0.1)
             finally:
                 on.close()
 
-    def _look(self, leases: list[dict[str, dict[str, str]]]) -> None:
-        for lease in leases:
-            spec = lease["spec"]
-            times = [datetime.fromisoformat(spec[key]).timestamp() for key in ("acquireTime", "renewTime")]
-            now = (spec.get("holderIdentity", ""), times[0], times[1], float(spec["leaseDurationSeconds"]))
-            told = self.held.setdefault(lease["metadata"]["name"], [])
-            if not told or told[-1] != now:
-                told.append(now)
+    def _list(self, on: HTTPSConnection) -> str:
+        """What the server forgot meanwhile nobody can judge: an empty holder stands for it."""
+        code, listed = asked(on, self.endpoint.token, "GET", LEASES)
+        if code != HTTPStatus.OK:
+            raise ValueError(code)
+        for versions in self.held.values():
+            versions.append(("", 0.0, 0.0, 0.0))
+        for lease in listed["items"]:
+            self._note(lease)
+        return str(listed["metadata"]["resourceVersion"])
+
+    def _note(self, lease: dict[str, dict[str, str]]) -> str:
+        spec = lease["spec"]
+        times = [datetime.fromisoformat(spec[key]).timestamp() for key in ("acquireTime", "renewTime")]
+        now = (spec.get("holderIdentity", ""), times[0], times[1], float(spec["leaseDurationSeconds"]))
+        self.held.setdefault(lease["metadata"]["name"], []).append(now)
+        return lease["metadata"]["resourceVersion"]
 
 
 @dataclass(frozen=True)

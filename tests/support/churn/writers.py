@@ -7,7 +7,9 @@ import json
 import ssl
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from random import Random
 from typing import Any, Final
 
@@ -23,10 +25,10 @@ _NOT_YET: Final = "not yet ready to handle request"
 """What a server says whose admission does not know all objects yet."""
 
 
-def connection(endpoint: Endpoint) -> http.client.HTTPSConnection:
+def connection(endpoint: Endpoint, timeout_s: float = 30) -> http.client.HTTPSConnection:
     context = ssl.create_default_context(cadata=endpoint.ca_pem.decode())
     port = int(endpoint.url.rpartition(":")[2])
-    return http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=30)
+    return http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=timeout_s)
 
 
 def asked(
@@ -38,6 +40,17 @@ def asked(
     on.request(method, path, json.dumps(body) if body is not None else None, head)
     with on.getresponse() as response:
         return response.status, json.loads(response.read())
+
+
+def changed(on: http.client.HTTPSConnection, token: str, path: str, version: str) -> Iterator[Any]:
+    """The events of a watch, until it ends; one of type ERROR where the server does not grant it."""
+    head = {"authorization": f"Bearer {token}"}
+    on.request("GET", f"{path}?watch=true&resourceVersion={version}", headers=head)
+    with on.getresponse() as response:
+        if response.status == HTTPStatus.OK:
+            yield from map(json.loads, response)
+        else:
+            yield {"type": "ERROR"}
 
 
 @dataclass

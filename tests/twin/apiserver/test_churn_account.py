@@ -88,11 +88,11 @@ def test_two_leaders_at_once_are_found() -> None:
     fair = [
         ("a", 0.0, 1.0, 4.0),
         ("a", 0.0, 3.0, 4.0),
-        ("b", 7.5, 7.5, 4.0),
+        ("b", 6.95, 7.5, 4.0),
         ("", 7.5, 8.0, 1.0),
         ("a", 8.1, 8.1, 4.0),
     ]
     assert terms_of(fair) == []
-    assert terms_of([("a", 0.0, 3.0, 4.0), ("b", 6.0, 6.0, 4.0)]) == [
-        "b took the lease at 6.0, a had it until 7.0"
+    assert terms_of([("a", 0.0, 3.0, 4.0), ("b", 6.8, 6.8, 4.0)]) == [
+        "b took the lease at 6.8, a had it until 7.0"
     ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tonnage.model.devices.pretended_load import LoadKind, PretendedLoad
-from tonnage.twin.devices.load.sharing import SharingWay, advice, service_levels
+from tonnage.model.devices.service_levels import SharingWay
+from tonnage.twin.devices.load.sharing import advice, service_levels
 
 SMALL = PretendedLoad(LoadKind.INFERENCE, rate=40, service_s=0.010, width=0.2)
 """Many requests whose kernels fill a fifth of the GPU."""

@@ -44,9 +44,12 @@ async def passes(bench: KubeletBench, condition: Callable[[], Any]) -> None:
             await asyncio.sleep(0.005)
 
 
-def claim(bench: KubeletBench, name: str, *pods: str, uid: str = "") -> None:
+def claim(bench: KubeletBench, name: str, *pods: str, uid: str = "", owner: str = "") -> None:
     status = {"allocation": {"devices": _DEVICES}, "reservedFor": [{"uid": f"uid-{pod}"} for pod in pods]}
-    meta = {"name": name, "namespace": "default", "uid": uid or f"uid-of-{name}"}
+    meta: dict[str, Any] = {"name": name, "namespace": "default", "uid": uid or f"uid-of-{name}"}
+    if owner:
+        entry = {"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": f"uid-{owner}", "controller": True}
+        meta["ownerReferences"] = [entry]
     bench.api.put(kinds.RESOURCE_CLAIM, {"metadata": meta, "status": status})
 
 
@@ -57,7 +60,8 @@ def bind(bench: KubeletBench, pod: str, name: str, **more: Any) -> None:
         "command": ["sleep", "3600"],
         "resources": {"claims": [{"name": "x"}]},
     }
-    bench.bind(pod, resourceClaims=[{"name": "x", "resourceClaimName": name}], containers=[container], **more)
+    own = {"resourceClaimName": name} if name else {"resourceClaimTemplateName": "each"}
+    bench.bind(pod, resourceClaims=[{"name": "x", **own}], containers=[container], **more)
 
 
 def running(bench: KubeletBench, pod: str) -> bool:
@@ -218,9 +222,12 @@ async def test_a_pod_says_how_the_devices_of_its_claims_are_where_the_gate_is_on
         await driver.start()
         try:
             await passes(bench, lambda: driver.told)
-            claim(bench, "mine", "web")
-            bind(bench, "web", "mine")
-            await passes(bench, lambda: running(bench, "web"))
+            claim(bench, "mine", "api")
+            claim(bench, "made", "web", owner="web")
+            made = [{"name": "x", "resourceClaimName": "made"}]
+            bind(bench, "web", "", status={"phase": "Pending", "resourceClaimStatuses": made})
+            bind(bench, "api", "mine")
+            await passes(bench, lambda: running(bench, "web") and running(bench, "api"))
 
             def shown() -> Any:
                 [status] = bench.api.pod("web")["status"]["containerStatuses"]
@@ -235,7 +242,9 @@ async def test_a_pod_says_how_the_devices_of_its_claims_are_where_the_gate_is_on
                 await passes(bench, partial(shows, health))
             [status] = bench.api.pod("web")["status"]["containerStatuses"]
             [entry] = status["allocatedResourcesStatus"][0]["resources"]
-            assert entry["resourceID"] == "d.example.com/claim=uid-of-mine-g0"
+            assert entry["resourceID"] == "d.example.com/claim=uid-of-made-g0"
+            [status] = bench.api.pod("api")["status"]["containerStatuses"]
+            assert "allocatedResourcesStatus" not in status, "1.35 knows those of templates' claims alone"
         finally:
             await driver.stop()
 

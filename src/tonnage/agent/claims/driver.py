@@ -51,6 +51,7 @@ class ClaimDriver:
         self._devices = devices
         self._book = preparation.book
         self._preparation = preparation
+        self.metrics = preparation.metrics
         self._sweep = sweep
         self._health = ClaimHealth(context, board, devices)
         self._wake = asyncio.Event()
@@ -58,8 +59,15 @@ class ClaimDriver:
         self._complaint = ""
         self._kubelet = ""
         """The release of the node's kubelet when slices were made last."""
-        for topic in (board.inventory, board.configuration, board.config_confirmed, board.holds, board.node):
+        for topic in (board.inventory, board.configuration, board.config_confirmed, board.node):
             topic.subscribe(self._wake.set)
+        board.holds.subscribe(self._look_at_holds)
+
+    def _look_at_holds(self) -> None:
+        """Look anew if other devices are offered, or if only claims keep the sockets."""
+        devices, offer = self._devices.current(), self._board.claims.value
+        if not devices or offer is None or devices != offer.devices:
+            self._wake.set()
 
     async def run(self) -> None:
         """Serve and publish until cancelled. Slices stay: kubelet removes them when nobody serves them."""

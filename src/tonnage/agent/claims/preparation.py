@@ -70,26 +70,25 @@ class ClaimPreparation:
         self._sharing = ways.sharing
         self._partitions = ways.partitions
         self._complaints: dict[str, str] = {}
-        self._metrics = ClaimMetrics(context.node, context.clock, book.current_claims)
-        context.metrics.claims = self._metrics
+        self.metrics = ClaimMetrics(context.node, context.clock, book.current_claims)
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimAnswer]:
-        with self._metrics.request(PREPARE):
+        with self.metrics.request(PREPARE):
             answers = await asyncio.gather(*map(self._answer, claims))
         return {claim.uid: answer for claim, answer in zip(claims, answers, strict=True)}
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
-        with self._metrics.request(UNPREPARE):
+        with self.metrics.request(UNPREPARE):
             return {claim.uid: await self._unprepare(claim) for claim in claims}
 
     async def _answer(self, claim: ClaimRef) -> ClaimAnswer:
         try:
             decided = await self._decided(claim)
         except TonnageError as error:
-            self._metrics.failed(PREPARE, type(error).__name__)
+            self.metrics.failed(PREPARE, type(error).__name__)
             return self._refused(claim, str(error))
         if isinstance(decided, Reason):
-            self._metrics.failed(PREPARE, decided.code)
+            self.metrics.failed(PREPARE, decided.code)
             return self._refused(claim, decided.message)
         self._complaints.pop(claim.uid, None)
         names = [cdi_name(decided, device) for device in decided.devices]
@@ -176,7 +175,8 @@ class ClaimPreparation:
             return ""
         try:
             async with self._ledger.answering:
-                answered = await self._specs.present(claim.uid)  # not when kubelet asks once more
+                # Not when kubelet asks once more; nobody but time slices wants to know.
+                answered = bool(noted.slices) and await self._specs.present(claim.uid)
                 await self._specs.remove(claim.uid)
             if noted.boot == self.book.boot:
                 await self._sharing.end(noted, answered=answered)
@@ -185,7 +185,7 @@ class ClaimPreparation:
                 await self.book.forget(claim.uid)
             self._sharing.over(claim.uid)
         except HardwareError as error:
-            self._metrics.failed(UNPREPARE, type(error).__name__)
+            self.metrics.failed(UNPREPARE, type(error).__name__)
             return self._refused(claim, str(error))
         _LOG.info("claim unprepared: node=%s claim=%s", self._node, claim)
         return ""

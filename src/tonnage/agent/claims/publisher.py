@@ -27,6 +27,7 @@ from tonnage.model.actions.subjects import SLICES
 from tonnage.model.devices.claims import DRIVER
 from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.json import JsonObject
+from tonnage.model.json_access import items
 from tonnage.wire.claims import ResourceSlice
 from tonnage.wire.kinds import RESOURCE_SLICE
 
@@ -34,6 +35,9 @@ _LOG: Final = logging.getLogger(__name__)
 _BACK_OFF_S: Final = (0.2, 1.0, 5.0, 15.0)
 _COUNTERS: Final = "sharedCounters"
 _SHARES: Final = "allowMultipleAllocations"
+_TOO_OLD: Final = "this server does not have resource.k8s.io/v1"
+_SINCE: Final = "Kubernetes 1.34 was the first with it; the beta versions before are not published"
+_WITHOUT: Final = "upgrade the cluster, or leave the section claims out of the node's configuration"
 _MOST_STEPS: Final = 64
 """In a row: a server that takes what it then does not show must not be written to for ever."""
 
@@ -113,6 +117,11 @@ class SlicePublisher:
         owner = NodeOwner(self._node, node.metadata.uid)
         for _ in range(_MOST_STEPS):
             standing, sight = await self._performer.look(SLICES, self._standing())
+            if self.keeps_counters is None and any(items(body, "spec", _COUNTERS) for body in standing):
+                # The agent before saw that it does; its devices stay published until others are shown.
+                self.keeps_counters, self._specs = True, None
+                self._on_news()
+                return
             specs = () if self.foreign else self._specs
             step = next_step(specs, standing, owner)
             if step is None:
@@ -140,12 +149,17 @@ class SlicePublisher:
         return False
 
     def ask_again(self) -> None:
-        """Forget what the server drops: with another release it may keep more."""
-        self.keeps_taints, self.keeps_counters, self.dropped = True, None, ()
+        """Forget what the server drops: with another release it may keep more. What it kept it still may."""
+        self.keeps_taints, self.keeps_counters, self.dropped = True, self.keeps_counters or None, ()
 
     async def _standing(self) -> list[JsonObject]:
         """Our slices as they are; notes whether another driver has some. Raises ClusterError."""
-        listing = await self._api.list(RESOURCE_SLICE, field_selector=self._selector)
+        try:
+            listing = await self._api.list(RESOURCE_SLICE, field_selector=self._selector)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            raise ClusterError(Problem(_TOO_OLD, self._node, _SINCE, _WITHOUT)) from None
         bodies: list[JsonObject] = [msgspec.to_builtins(obj) for obj in listing.items]
         pairs = zip(listing.items, bodies, strict=True)
         foreign = min((obj.metadata.name for obj, body in pairs if not is_ours(body)), default="")

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from tonnage.agent.board import NodeBoard
     from tonnage.agent.claims.driver import ClaimDriver
     from tonnage.agent.context import AgentContext
     from tonnage.agent.holds.claim_book import ClaimBook
     from tonnage.agent.holds.hold_ledger import HoldLedger
+    from tonnage.model.metric_families import MetricFamily
     from tonnage.ports.claims import ClaimSockets
     from tonnage.ports.node import CdiView, DeviceReader
 
@@ -91,6 +92,10 @@ class NodeClaims:
                 node = self._ports()
                 self._driver = self._made(ClaimBook(self._context, self._ledger, boot=node.boot), node)
         await self._driver.run()
+
+    def families(self) -> Iterable[MetricFamily]:
+        """What the driver counts; nothing before there is one."""
+        return () if self._driver is None else self._driver.metrics.families()
 
     def _made(self, book: ClaimBook, node: ClaimPorts) -> ClaimDriver:
         """The driver of claims with its parts, which are imported only where claims are served."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import is_not
 
 from tonnage.agent.board import NodeBoard
+from tonnage.agent.exporter.derived import NOTHING, Derived, PageText
 from tonnage.agent.exporter.sampling import DeviceSampler
 from tonnage.decide.node.exporter.facts import (
     NodeAmounts,
@@ -14,7 +14,7 @@ from tonnage.decide.node.exporter.facts import (
     exporter_facts,
     node_facts,
 )
-from tonnage.decide.node.exporter.metric_text import metrics_text, series_in
+from tonnage.decide.node.exporter.metric_text import metrics_text
 from tonnage.model.kubernetes.quantity import integer_value
 from tonnage.wire.objects import Node
 
@@ -25,31 +25,36 @@ class OwnFacts:
     def __init__(self, board: NodeBoard, sampler: DeviceSampler) -> None:
         self._board = board
         self._sampler = sampler
-        self._sources: tuple[object, ...] = ()
-        """What the text follows from."""
-        self._text = ""
+        self._node_facts = Derived[PageText]()
 
-    def text(self, page: str, errors: int) -> str:
-        """The families now, for the end of this page; `errors` are the scrapes that failed."""
+    def text(self, series: int, errors: int) -> str:
+        """The families now, for a page with so many series; `errors` are the scrapes that failed."""
         inventory = self._board.inventory.value
         ages = self._sampler.ages(inventory) if inventory is not None else ()
-        of_node = self._node_text()
-        counts = PageCounts(series_in(page) + series_in(of_node), errors, ages)
-        return of_node + metrics_text(exporter_facts(counts))
+        of_node = self._of_node()
+        counts = PageCounts(series + of_node.series, errors, ages)
+        return of_node.text + metrics_text(exporter_facts(counts))
 
-    def _node_text(self) -> str:
+    def _of_node(self) -> PageText:
         board = self._board
         inventory = board.inventory.value
         if inventory is None:
-            return ""
-        offer, holds, node = board.offer.value, board.holds.value, board.node.value
-        sources = inventory, holds, offer, node, board.requested.value
-        if len(sources) != len(self._sources) or any(map(is_not, sources, self._sources)):
+            return NOTHING
+        offer, holds, node, requested = (
+            board.offer.value,
+            board.holds.value,
+            board.node.value,
+            board.requested.value,
+        )
+
+        def made() -> PageText:
             capacity, allocatable = (None, None) if node is None else _amounts(node)
-            amounts = NodeAmounts(capacity, allocatable, board.requested.value)
-            self._text = metrics_text(node_facts(NodeKnowledge(inventory, holds.holds, offer, amounts)))
-            self._sources = sources
-        return self._text
+            amounts = NodeAmounts(capacity, allocatable, requested)
+            return PageText.of(
+                metrics_text(node_facts(NodeKnowledge(inventory, holds.holds, offer, amounts)))
+            )
+
+        return self._node_facts.of((inventory, holds, offer, node, requested), made)
 
 
 def _amounts(node: Node) -> tuple[Mapping[str, int], Mapping[str, int]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
+from tonnage.agent.exporter.derived import NOTHING, Derived, PageText
 from tonnage.agent.exporter.own_facts import OwnFacts
 from tonnage.agent.exporter.pod_page import PodPage
 from tonnage.agent.exporter.pod_usage import UsageMeter
@@ -17,7 +18,7 @@ from tonnage.decide.node.exporter.holders import Holders, device_key, holders_of
 from tonnage.decide.node.exporter.jobs import jobs_of
 from tonnage.decide.node.exporter.labels import LabelOptions
 from tonnage.decide.node.exporter.metric_text import series_in
-from tonnage.decide.node.exporter.page import exporter_page, reading_text
+from tonnage.decide.node.exporter.page import Readings, exporter_page, reading_text
 from tonnage.decide.node.exporter.peers import peer_family
 from tonnage.decide.node.exporter.processes import HolderUse, PodKey
 from tonnage.decide.node.exporter.readings import entities_of, is_of_links, link_readings, readings_of
@@ -39,7 +40,17 @@ from tonnage.model.node.telemetry import (
 )
 from tonnage.ports.clock import Clock
 
+Rows = Mapping[Entity, EntityRows]
 _LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _DeviceMetrics:
+    """Families of what devices answered, that of pairs of GPUs, and the rows that entities have."""
+
+    readings: PageText = NOTHING
+    peers: PageText = NOTHING
+    rows: Rows = field(default_factory=dict)
 
 
 class ExporterPage:
@@ -73,6 +84,9 @@ class ExporterPage:
         self._replicas = meter.replicas
         self._labels_of = label_choice(settings)
         self._pods = PodPage(settings, board, meter, jobs, self._labels_of)
+        self._attributions = Derived[Attribution]()
+        self._rows = Derived[Rows]()
+        self._devices = Derived[_DeviceMetrics]()
 
     async def refresh(self) -> None:
         """Have the devices read first, where they are read on demand."""
@@ -84,36 +98,61 @@ class ExporterPage:
         if "dcgm-exporter" in self._board.parts_off.value:
             return ""
         try:
-            page = self._device_metrics(counters)
-            page += self._pods.text(series_in(page))
-            return page + self._facts.text(page, self._errors)
+            devices = self._device_metrics(counters)
+            windows = "".join(
+                self._window(counter, devices.rows) for counter in sorted(counters, key=_number)
+            )
+            series = devices.readings.series + series_in(windows) + devices.peers.series
+            pods = self._pods.text(series)
+            facts = self._facts.text(series + pods.series, self._errors)
+            return "".join((devices.readings.text, windows, devices.peers.text, pods.text, facts))
         except Exception:
             self._errors += 1
             raise
 
-    def _device_metrics(self, counters: Sequence[ExportedCounter]) -> str:
-        """Empty while no device is known."""
-        inventory = self._board.inventory.value
+    def _device_metrics(self, counters: Sequence[ExportedCounter]) -> _DeviceMetrics:
+        """What devices answered; the same text until they are read again, or something else changes."""
+        board, samples = self._board, self._sampler.fresh()
+        inventory, xids, jobs = board.inventory.value, board.xids.value, self._jobs()
         if inventory is None:
-            return ""
-        entities = entities_of(inventory, self._settings.choice)
-        samples, xids = self._sampler.fresh(), self._board.xids.value
-        attribution = self._attribution(entities)
-        readings: dict[Entity, Mapping[str, Reading]] = {}
-        rows: dict[Entity, EntityRows] = {}
-        labels = [counter.name for counter in counters if counter.type is CounterType.LABEL]
-        for entity in entities:
-            xid = next(reversed(xids_of(entity, xids)), 0)
-            of_entity = readings_of(entity, counters, samples, xid)
-            readings[entity] = of_entity
-            texts = {name: reading_text(of_entity[name]) for name in labels if name in of_entity}
-            rows[entity] = entity_rows(entity, texts, attribution, self._options)
-        page = exporter_page(counters, readings, rows, self._uses(entities, attribution))
-        page += self._link_page(
-            [counter for counter in counters if is_of_links(counter)], entities, attribution
-        )
-        page += "".join(self._window(counter, rows) for counter in sorted(counters, key=_number))
-        return page + self._peer_page(counters, entities, attribution)
+            return _DeviceMetrics()
+        own = frozenset(resource for resource, _ in self._replicas())
+        holding = (inventory, board.holds.value, board.pods.value, own, jobs)
+
+        def made() -> _DeviceMetrics:
+            entities = entities_of(inventory, self._settings.choice)
+            attribution = self._attributions.of(holding, lambda: self._attribution(entities, own, jobs))
+            readings: dict[Entity, Mapping[str, Reading]] = {
+                entity: readings_of(entity, counters, samples, next(reversed(xids_of(entity, xids)), 0))
+                for entity in entities
+            }
+            rows = self._rows_of(counters, readings, attribution)
+            page = exporter_page(counters, readings, rows, self._uses(entities, attribution))
+            of_links = [counter for counter in counters if is_of_links(counter)]
+            page += self._link_page(of_links, entities, attribution)
+            peers = self._peer_page(counters, entities, attribution)
+            return _DeviceMetrics(PageText.of(page), PageText.of(peers), rows)
+
+        # of what processes use, `uses` of the meter tells: it is another object after they were read
+        return self._devices.of((*holding, samples, xids, self._meter.uses, counters), made)
+
+    def _rows_of(
+        self, counters: Sequence[ExportedCounter], readings: Readings, attribution: Attribution
+    ) -> Rows:
+        """Rows of each entity; the same ones, with the labels that they wrote, while these do not change."""
+        names = [counter.name for counter in counters if counter.type is CounterType.LABEL]
+        texts = {
+            entity: {name: reading_text(values[name]) for name in names if name in values}
+            for entity, values in readings.items()
+        }
+
+        def made() -> Rows:
+            return {
+                entity: entity_rows(entity, labels, attribution, self._options)
+                for entity, labels in texts.items()
+            }
+
+        return self._rows.of((attribution, texts), made)
 
     def _peer_page(
         self,
@@ -153,12 +192,14 @@ class ExporterPage:
         rows = {link: entity_rows(link, {}, attribution, self._options) for link in readings}
         return exporter_page(counters, readings, rows)
 
-    def _attribution(self, entities: Sequence[DeviceEntity]) -> Attribution:
-        jobs = jobs_of(self._jobs(), entities)
+    def _attribution(
+        self, entities: Sequence[DeviceEntity], own: frozenset[str], files: Mapping[str, str]
+    ) -> Attribution:
+        """`own` are the resources that the agent itself offers."""
+        jobs = jobs_of(files, entities)
         if not self._settings.kubernetes:
             return Attribution(jobs=jobs)
-        own = (resource for resource, _ in self._replicas())
-        resources = frozenset((*self._settings.resources, *own))
+        resources = own.union(self._settings.resources)
         holders = holders_of(self._board.holds.value.holds, entities, resources)
         return Attribution(holders, self._pods_of(holders), jobs, self._settings.each_holder)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from operator import is_not
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
+from tonnage.agent.exporter.derived import NOTHING, Derived, PageText
 from tonnage.agent.exporter.pod_usage import UsageMeter
 from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.exporter.holders import DeviceKey
@@ -50,23 +50,17 @@ class PodPage:
         self._jobs = jobs
         self._labels_of = labels_of
         self._logged = ("", "")
-        self._sources: tuple[object, ...] = ()
-        """What the text follows from, and the two that are beside it."""
-        self._beside: tuple[int, Mapping[str, str]] = (0, {})
-        self._text = ""
+        self._page = Derived[PageText]()
 
-    def text(self, series: int) -> str:
+    def text(self, series: int) -> PageText:
         """The families; `series` stand on the page before them. Made anew where something changed."""
         board, meter = self._board, self._meter
-        if board.inventory.value is None or not self._settings.kubernetes:
-            return ""
+        inventory = board.inventory.value
+        if inventory is None or not self._settings.kubernetes:
+            return NOTHING
         jobs = self._jobs()
-        sources = (board.inventory.value, board.holds.value, board.pods.value, meter.counters, meter.uses)
-        same = len(sources) == len(self._sources) and not any(map(is_not, sources, self._sources))
-        if not same or (series, jobs) != self._beside:
-            self._text = self._made_of(board.inventory.value, jobs, series)
-            self._sources, self._beside = sources, (series, jobs)
-        return self._text
+        sources = (inventory, board.holds.value, board.pods.value, meter.counters, meter.uses, jobs, series)
+        return self._page.of(sources, lambda: PageText.of(self._made_of(inventory, jobs, series)))
 
     def _made_of(self, inventory: Inventory, jobs: Mapping[str, str], series: int) -> str:
         shares = self._meter.shares()

@@ -42,7 +42,7 @@ class DeviceSampler:
         self._interval_s = settings.interval_s
         self._on_demand = settings.on_demand
         """Devices are read when a page is asked for: they are pretended, and answer at once."""
-        self._samples: dict[str, TimedSample] = {}
+        self._samples: Mapping[str, TimedSample] = {}
         self._answered_s: dict[str, float] = {}
         """When each device last answered, by the monotonic clock."""
         self._begun_s = context.clock.monotonic()
@@ -71,8 +71,13 @@ class DeviceSampler:
         return due
 
     def fresh(self) -> Mapping[str, TimedSample]:
-        """By uuid, the samples of devices that answered lately; of one that hangs there is none."""
+        """By uuid, the samples of devices that answered lately; of one that hangs there is none.
+
+        The same object until devices are read again or one grows old, so that `is` tells of news.
+        """
         oldest = self._clock.monotonic() - _INTERVALS * self._interval_s - _GRACE_S
+        if all(timed.seen_s >= oldest for timed in self._samples.values()):
+            return self._samples
         return {uuid: timed for uuid, timed in self._samples.items() if timed.seen_s >= oldest}
 
     def ages(self, inventory: Inventory) -> tuple[DeviceAge, ...]:
@@ -104,16 +109,17 @@ class DeviceSampler:
             return
         self._complaint = ""
         now = self._sampled_s = self._clock.monotonic()
+        newer = dict[str, TimedSample]()
         for sample in samples:
             before = self._samples.get(sample.uuid)
             earlier = None if before is None else TimedSample(before.sample, before.seen_s)
-            self._samples[sample.uuid] = TimedSample(sample, now, earlier)
+            newer[sample.uuid] = TimedSample(sample, now, earlier)
             if before is not None:  # the first sample has no activity yet
                 self._tell_what_is_lacking(sample, fields)
             self._answered_s[sample.uuid] = now
             if (bits := sample.whole(CLOCK_REASONS)) is not None:
                 self._reasons.setdefault(sample.uuid, deque(maxlen=_MOST_READINGS)).append((now, bits))
-        self._samples = dict(self.fresh())
+        self._samples = {**self.fresh(), **newer}
 
     def _tell_what_is_lacking(self, sample: Sample, fields: frozenset[str]) -> None:
         """Log once the counters that are absent because the GPU lacks them; of a MIG device nothing."""

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tonnage.model.names import ResourceName
 from tonnage.ports.clock import Clock
-
-if TYPE_CHECKING:
-    from tonnage.agent.metrics.claim_counters import ClaimMetrics
 
 ALLOCATE_BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 LOOPS: Final = ("devices", "holders", "plugin")
@@ -41,9 +38,6 @@ class AgentMetrics:
         self.config_errors = 0
         self.api_requests: Counter[tuple[str, str, str]] = Counter()
         """By verb, resource and code, as an audit log has them."""
-
-        self.claims: ClaimMetrics | None = None
-        """Of the driver for claims, once there is one."""
 
     def turned(self, loop: str) -> None:
         """A loop of `LATE_S` begins its next step."""

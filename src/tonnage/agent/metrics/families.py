@@ -35,8 +35,6 @@ def agent_families(
     yield from _config(metrics, facts)
     yield from _plugin(metrics)
     yield from _loops(metrics)
-    if metrics.claims is not None:
-        yield from metrics.claims.families()
 
 
 def _devices(facts: ProbeFacts) -> Iterator[MetricFamily]:

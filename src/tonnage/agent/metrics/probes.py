@@ -31,12 +31,16 @@ class ProbeFacts:
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """Looks at the agent from outside. `unregistered`: why kubelet does not know resources of the offer."""
+    """Looks at the agent from outside.
+
+    `unregistered`: why kubelet does not know resources of the offer. `streams`: as `ProbeFacts` has them.
+    """
 
     metrics: AgentMetrics
     board: NodeBoard
     backend: DeviceReader
     unregistered: Callable[[], Mapping[ResourceName, str]]
+    streams: Callable[[], Mapping[ResourceName, int]]
 
     def hanging(self) -> tuple[str, ...]:
         """What does not move any more, a line each; a new process may help. Empty when all is well.
@@ -51,7 +55,7 @@ class Probes:
         """What keeps the node's devices from being known or used, a line each; empty when ready."""
         return tuple(_line(subject, why) for subject, why in self._missing())
 
-    def facts(self, streams: Mapping[ResourceName, int]) -> ProbeFacts:
+    def facts(self) -> ProbeFacts:
         """All that the metrics show beside the counts."""
         return ProbeFacts(
             ready=not self.missing(),
@@ -59,7 +63,7 @@ class Probes:
             driver_stuck_s=self.backend.stuck_s(),
             offer=self.board.offer.value,
             config=self.board.configuration.value,
-            streams=streams,
+            streams=self.streams(),
         )
 
     def _missing(self) -> Iterator[tuple[str, str]]:

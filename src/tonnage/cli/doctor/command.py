@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 import click
 
 from tonnage.cli.access.unseen import say_forbidden
+from tonnage.cli.awaited import awaited
 from tonnage.cli.locations.folders import state_folder
 from tonnage.cli.locations.twin_nodes import HARDWARE, node_folder
 from tonnage.cli.options import Common, common_options, examples
@@ -110,7 +111,7 @@ def command(
 
     if arguments["node"] is not None and common.kubeconfig is None:
         common = replace(common, kubeconfig=state_folder(os.environ) / "kubeconfig")
-    facts = asyncio.run(_gathered(_looking(arguments), common))
+    facts = awaited(_gathered(_looking(arguments), common))
     report = examine(facts, [NodeLayer(name) for name in layers] or tuple(NodeLayer), workload)
     _show(report, common)
     return 0 if report.healthy else 1

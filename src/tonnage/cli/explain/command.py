@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tonnage.cli.access.unseen import lacks_objects, not_seen, say_unseen
+from tonnage.cli.awaited import awaited
 from tonnage.cli.cluster import connected, seen_of, snapshot_of, with_profiles
 from tonnage.cli.explain.message import WORD, explain_message
 from tonnage.cli.explain.targets import KINDS, explain_target, target_of
@@ -90,7 +90,7 @@ def command(
     from tonnage.adapters.snapshots.objects import collector_paused
 
     with collector_paused():  # nothing that is made goes in circles
-        snapshot, namespace, objects = asyncio.run(_ask(common, target, files))
+        snapshot, namespace, objects = awaited(_ask(common, target, files))
         snapshot = with_profiles(snapshot, scheduler_config)
         version = common.server_version or ""
         if all_pending:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli.awaited import awaited
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.failure import render_problem
 from tonnage.cli.terminal.output import emit, printable, say
@@ -61,7 +61,7 @@ def command(common: Common, files: tuple[str, ...], recursive: bool, fix: bool, 
     if fix and not dry_run and any(text.path is None for text in read.texts):
         raise click.UsageError("stdin cannot be repaired in place; --dry-run shows the diff")
     sheets = _sheets(read)
-    context = asyncio.run(given_for(common, sheets))
+    context = awaited(given_for(common, sheets))
     if not (fix or dry_run):
         return _answered(lint(sheets, context), read, common, context)
     from tonnage.diagnose.lint.repair import repaired_texts
@@ -87,7 +87,7 @@ def check_mig_parted(common: Common, files: tuple[str, ...]) -> int:
     read = read_files(files, recursive=False)
     named = frozenset(text.name for text in read.texts if text.path is None or text.name in files)
     sheets = _sheets(read)
-    context = replace(asyncio.run(given_for(common, sheets)), mig_parted=named)
+    context = replace(awaited(given_for(common, sheets)), mig_parted=named)
     return _answered(lint(sheets, context), read, common, context)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tonnage.cli.awaited import awaited
 from tonnage.cli.cluster import connected, snapshot_of
 from tonnage.cli.metrics.query import command as query
 from tonnage.cli.options import Common, common_options, examples
@@ -82,7 +83,7 @@ def cluster(common: Common, address: Address | None, once: bool, interval: int) 
 
     if address is not None:
         return asyncio.run(serve_cluster(common, address, interval))
-    snapshot = asyncio.run(snapshot_of(common, "metrics cluster"))
+    snapshot = awaited(snapshot_of(common, "metrics cluster"))
     version = common.server_version or ""
     text = families_text(cluster_families(snapshot, version=version))
     say(lines(text.removesuffix("\n").split("\n")))
@@ -142,8 +143,7 @@ def scrape_config_command(
 
     if bool(user) != bool(password_file):
         raise click.UsageError("--user and --password-file need each other")
-    if targets_url and not targets_url.startswith(("http://", "https://")):
-        raise click.UsageError(f"--targets-url {targets_url[:60]!r}: write http://… or https://…")
+    _web_address("--targets-url", targets_url)
     options = ScrapeOptions(targets_url, namespace, interval, ca_file, user, password_file)
     emit(scrape_config(options), "yaml")
     return 0
@@ -153,13 +153,33 @@ def scrape_config_command(
     "rules",
     help="Print the alerts and recording rules. docs/reference/alerts.md says what each means.",
     epilog=examples(
-        "tonnage metrics rules > rules.yaml", "tonnage metrics rules --operator | kubectl apply -f -"
+        "tonnage metrics rules > rules.yaml",
+        "tonnage metrics rules --operator | kubectl apply -f -",
+        "tonnage metrics rules --runbook-url https://docs.example.com/alerts.html",
     ),
 )
 @click.option("--operator", is_flag=True, help="Print a PrometheusRule for the Prometheus operator.")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Namespace of that object.")
-def rules(operator: bool, namespace: str) -> int:
+@click.option(
+    "--runbook-url",
+    default="",
+    metavar="URL",
+    help="Where you publish docs/reference/alerts.md: every alert then links to its section (runbook_url).",
+)
+def rules(operator: bool, namespace: str, runbook_url: str) -> int:
     from tonnage.diagnose.monitoring.rules import prometheus_rule, rules_file
 
-    emit(prometheus_rule("tonnage", namespace) if operator else rules_file(), "yaml")
+    _web_address("--runbook-url", runbook_url)
+    if "#" in runbook_url:
+        raise click.UsageError(
+            f"--runbook-url {runbook_url[:60]!r}: leave out #…, which the alert's name follows"
+        )
+    made = prometheus_rule("tonnage", namespace, runbook_url) if operator else rules_file(runbook_url)
+    emit(made, "yaml")
     return 0
+
+
+def _web_address(option: str, url: str) -> None:
+    """Refuse what is neither empty nor an address of the web."""
+    if url and not url.startswith(("http://", "https://")):
+        raise click.UsageError(f"{option} {url[:60]!r}: write http://… or https://…")

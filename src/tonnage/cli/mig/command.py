@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, Unpack
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict, Unpack
 import click
 from click.core import ParameterSource
 
+from tonnage.cli.awaited import awaited
 from tonnage.cli.mig.products import layouts, profiles
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, lines, say
@@ -140,7 +140,7 @@ def _tried(common: Common, node: str, planned: Mapping[str, tuple[GpuGoal, ...]]
                 if "/" in pod
             }
 
-    return asyncio.run(ask())
+    return awaited(ask())
 
 
 @command.command(
@@ -175,7 +175,7 @@ def _gpus(common: Common, node: str | None, product: str, count: int) -> _Gpus |
         return _Gpus(pretended, resets_among(pretended))
     from tonnage.cli.cluster import snapshot_of, unread_of
 
-    snapshot = asyncio.run(snapshot_of(common, "mig plan"))
+    snapshot = awaited(snapshot_of(common, "mig plan"))
     statuses = snapshot.gpu
     if node not in statuses and unread_of(snapshot, "mig plan", "NodeGPUStatus"):
         return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli.awaited import awaited
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.failure import render_problem
 from tonnage.cli.terminal.output import Verbatim, emit, line, printable, say, shell_word
@@ -57,7 +57,7 @@ def dra(common: Common, files: tuple[str, ...], as_diff: bool, write: bool, no_c
     if write and "-" in files:
         raise click.UsageError("stdin cannot be changed in place; --diff shows the changes")
     read = read_files(files, recursive=True)
-    ground = None if no_cluster else asyncio.run(_ground(common))
+    ground = None if no_cluster else awaited(_ground(common))
     sheets = [Sheet(text.name, text.content) for text in read.texts]
     for problem in (*read.problems, *(problem for sheet in sheets for problem in sheet.problems)):
         say(render_problem(problem, colour=True), err=True)

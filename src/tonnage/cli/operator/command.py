@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 import click
 
+from tonnage.cli.awaited import awaited
 from tonnage.cli.operator.adopt import adopt, release
 from tonnage.cli.operator.bundle import bundle
 from tonnage.cli.operator.drivers import rollback
@@ -34,7 +34,7 @@ def command() -> None:
 def status(common: Common, operator_namespace: str, agents_namespace: str) -> int:
     """Exit status 1 unless every GPU node is ready."""
     place = OperatorPlace(operator_namespace, agents_namespace, named_namespaces())
-    shown = asyncio.run(operator_view(common, place))
+    shown = awaited(operator_view(common, place))
     if shown is None:
         raise ConfigError(Problem(_NO_POLICY, remedy="apply one, or run tonnage status for the nodes"))
     view, drivers = shown

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from tonnage.cli.awaited import awaited
 from tonnage.cli.operator.namespaces import named_namespaces, operator_namespaces
 from tonnage.cli.operator.policy_view import FEW_FIELDS, OperatorPlace, operator_view, show_view
 from tonnage.cli.options import Common, common_options, examples
@@ -41,7 +41,7 @@ def plan(common: Common, file: str, operator_namespace: str, agents_namespace: s
     for obj in objects:
         obj.spec = admissions[_subject(obj)].pruned
     place = OperatorPlace(operator_namespace, agents_namespace, named_namespaces())
-    shown = asyncio.run(operator_view(common, place, (policy,), drivers))
+    shown = awaited(operator_view(common, place, (policy,), drivers))
     assert shown is not None  # there is at least the one in the file
     view, operated_drivers = shown
     if common.output in ("text", "wide"):

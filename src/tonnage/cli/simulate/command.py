@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tonnage.cli.awaited import awaited
 from tonnage.cli.options import Common, common_options, examples, profiles_option
 from tonnage.cli.simulate.changes import ChangeFlags, alternatives_of, with_manifests
 from tonnage.cli.simulate.trace import command as trace
@@ -101,7 +101,7 @@ def _answer(common: Common, flags: ChangeFlags, filename: Path | None, profiles:
     namespace = common.namespace or "default"
     alternatives = alternatives_of(flags, filename, namespace)
     folder = filename.parent if filename is not None else Path()
-    snapshot = with_profiles(asyncio.run(snapshot_of(common, "simulate")), profiles)
+    snapshot = with_profiles(awaited(snapshot_of(common, "simulate")), profiles)
     if "Node" in snapshot.missing:
         raise not_seen("Node", snapshot, "the fleet", "simulate")
     say_unseen(snapshot, "simulate")

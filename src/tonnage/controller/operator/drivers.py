@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -91,8 +90,6 @@ class DriverLoop:
         self._unmade = UnmadePods(context.clock, namespace)
         self._refusals: dict[str, str] = {}
         self._reports_by_owner: dict[str, DriverReport] = {}
-        self.on_report: Callable[[], None] = lambda: None
-        """Called when what is to be said of a ClusterPolicy's drivers has changed."""
 
     @property
     def copies(self) -> tuple[Informer[DaemonSet] | Informer[Pod] | Informer[ConfigMap], ...]:
@@ -228,7 +225,7 @@ class DriverLoop:
                 reports[str(policy.owner)] = DriverReport(problems=problems, refusal=refusal)
         if reports != self._reports_by_owner:
             self._reports_by_owner = reports
-            self.on_report()
+            self._context.policy_turns.soon()
         return under_way
 
     async def _step(self, member: UpgradingNode, step: NodeStep) -> None:

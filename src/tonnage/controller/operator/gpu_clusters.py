@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 
 from tonnage.controller.context import ControllerContext
@@ -29,7 +28,6 @@ class GpuClusterLoop:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self.on_change: Callable[[], None] = lambda: None
         self._queue: WorkQueue[str] = WorkQueue(context.clock)
         self._policy = PolicyInForce(context.copies.of(CLUSTER_POLICY, self._changed))
         self._nodes = context.copies.of(NODE, self._changed)
@@ -45,7 +43,7 @@ class GpuClusterLoop:
             group.create_task(self._clusters.run())
             await self._clusters.synced()
             self._listed = True
-            self.on_change()
+            self._context.policy_turns.soon()
             self._queue.add(_ALL)
             await work(self._queue, self._reconcile)
 
@@ -63,7 +61,7 @@ class GpuClusterLoop:
 
     def _cluster_changed(self, key: Key) -> None:
         self._changed(key)
-        self.on_change()
+        self._context.policy_turns.soon()
 
     def _changed(self, _key: Key) -> None:
         if len(self._clusters):

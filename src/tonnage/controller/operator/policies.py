@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.node_loop import reports_of
 from tonnage.controller.operator.operand_sets import OperandLoop
+from tonnage.controller.operator.policy_turns import ALL_POLICIES
 from tonnage.decide.cluster.operate.plugin_configs import (
     ConfigCopy,
     claims_copy,
@@ -21,7 +22,7 @@ from tonnage.decide.cluster.operate.plugin_configs import (
 from tonnage.decide.cluster.operate.policy_status import in_force, judged, status_of
 from tonnage.decide.cluster.operate.refusals import RefusedRequest, is_refusal, refusal_conditions
 from tonnage.loop.informer import Informer, Key
-from tonnage.loop.work_queue import WorkQueue, work
+from tonnage.loop.work_queue import work
 from tonnage.model.actions.cluster import ApplyConfigMap, PatchPolicyStatus
 from tonnage.model.errors import ApiError
 from tonnage.model.gpu_policy import ConfigMapChoice, GpuPolicy, PolicyState, SeenConfigMap
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from tonnage.controller.operator.gpu_clusters import GpuClusterLoop
     from tonnage.controller.operator.rejected_pods import RejectedPodLoop
 
-_ALL: Final = "all"
-_SOON_S: Final = 0.25
 _AGAIN_S: Final = 30.0
 """An agent falls silent without an object that changes."""
 
@@ -54,16 +53,10 @@ class PolicyLoop:
         clusters: GpuClusterLoop | None = None,
     ) -> None:
         self._context = context
+        self._turns = context.policy_turns
         self._clusters = clusters
-        if clusters is not None:
-            clusters.on_change = lambda: self._queue.add_after(_ALL, _SOON_S)
         self._drivers = drivers
         self._rejected = rejected
-        for reporting in (drivers, rejected):
-            if reporting is not None:
-                reporting.on_report = lambda: self._queue.add_after(_ALL, _SOON_S)
-        context.refused.on_change = lambda: self._queue.add_after(_ALL, _SOON_S)
-        self._queue: WorkQueue[str] = WorkQueue(context.clock)
         self._policies = context.copies.of(CLUSTER_POLICY, self._changed)
         context.copies.of(NODE, self._changed)
         reports_of(context, self._changed)
@@ -83,19 +76,19 @@ class PolicyLoop:
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        self._queue.add(_ALL)
-        await work(self._queue, self._reconcile)
+        self._turns.queue.add(ALL_POLICIES)
+        await work(self._turns.queue, self._reconcile)
 
     async def look_once(self) -> None:
         """Look at every policy and node."""
-        await self._reconcile(_ALL)
+        await self._reconcile(ALL_POLICIES)
 
     def _config_maps(self, namespace: str) -> Informer[ConfigMap]:
         context = self._context
         return Informer(context.api, CONFIG_MAP, context.clock, namespace=namespace, on_change=self._changed)
 
     def _changed(self, _key: Key) -> None:
-        self._queue.add_after(_ALL, _SOON_S)
+        self._turns.soon()
 
     async def _reconcile(self, _key: str) -> float:
         context = self._context

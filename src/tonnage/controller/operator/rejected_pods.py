@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tonnage.controller.context import ControllerContext
@@ -46,8 +46,6 @@ class RejectedPodLoop:
             *(context.api, POD, context.clock), field_selector=_FAILED, on_change=self._changed
         )
         self._bare: tuple[RejectedPod, ...] = ()
-        self.on_report: Callable[[], None] = lambda: None
-        """Called when what is to be said of pods has changed."""
 
     def conditions(self, status: JsonObject) -> list[JsonObject]:
         """What to say beside a policy's other conditions; a condition that stands there is kept true."""
@@ -97,7 +95,7 @@ class RejectedPodLoop:
         judged = rejected_pods(rejected, nodes, context.clock.now())
         if judged.bare != self._bare:
             self._bare = judged.bare
-            self.on_report()
+            context.policy_turns.soon()
         for pod in judged.replaced:
             await self._evict(pod.namespace, pod.name, uids[pod.namespace, pod.name])
 

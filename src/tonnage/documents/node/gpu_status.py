@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field
 
 from tonnage.documents.yaml.source import Document
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import copied
 
 GROUP: Final = "tonnage.dev"
 VERSION: Final = "v1alpha1"
@@ -287,6 +289,11 @@ def _list_value(value: JsonValue) -> JsonValue:
     return [_list_value(part) for part in value] if isinstance(value, list) else value
 
 
+@cache
+def _status_schema() -> JsonObject:
+    return structural(NodeGPUStatusBody.model_json_schema(by_alias=True))
+
+
 def node_gpu_status_crd() -> JsonObject:
     """The CustomResourceDefinition: a structural schema made from the model, status subresource, columns."""
     names: JsonObject = {
@@ -312,7 +319,7 @@ def node_gpu_status_crd() -> JsonObject:
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
-            "status": structural(NodeGPUStatusBody.model_json_schema(by_alias=True)),
+            "status": copied(_status_schema()),
         },
     }
     version: JsonObject = {

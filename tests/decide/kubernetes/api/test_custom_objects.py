@@ -12,6 +12,7 @@ from tonnage.decide.kubernetes.api.custom.structural import schema_problems
 from tonnage.decide.kubernetes.api.custom.validation import validate_custom
 from tonnage.decide.kubernetes.api.custom.values import decode_custom, prune, with_defaults
 from tonnage.decide.kubernetes.api.encoding.body import BodyError, parse_json
+from tonnage.decide.kubernetes.api.validation.custom.schemas import custom_schema
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.wire.schema import load_schema
 
@@ -294,3 +295,15 @@ def test_a_schema_nested_without_end_is_refused_and_not_followed() -> None:
     for _ in range(300):
         schema = {"type": "object", "properties": {"a": schema}}
     assert any("must not be nested deeper" in str(error) for error in schema_problems(schema, "schema"))
+
+
+def test_a_schema_that_was_judged_and_changed_in_place_is_judged_anew() -> None:
+    schema: JsonObject = {"type": "object", "properties": {"spec": {"type": "object"}}}
+    assert not list(custom_schema(schema, "spec.validation", status=False))
+    schema["nullable"] = True
+    for _ in range(2):
+        (error,) = custom_schema(schema, "spec.validation", status=False)
+        assert (error.field, error.detail) == (
+            "spec.validation.nullable",
+            "nullable cannot be true at the root",
+        )

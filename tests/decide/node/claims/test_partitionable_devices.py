@@ -44,7 +44,7 @@ def counted(specs: Any) -> list[tuple[int, int]]:
     ("shape", "gpus", "seen"),
     [
         pytest.param(CounterShape.NONE, 1, [], id="without-counters-nothing-is-published"),
-        pytest.param(CounterShape.PROBE, 9, [(1, 0)], id="one-set-alone-to-see-whether-it-stays"),
+        pytest.param(CounterShape.PROBE, 9, [(1, 0)], id="one-set-to-see-whether-it-stays"),
         pytest.param(
             CounterShape.SPLIT,
             9,

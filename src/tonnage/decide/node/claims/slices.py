@@ -31,7 +31,7 @@ _DIGITS: Final = 16
 
 
 class CounterShape(Enum):
-    """How counters are published: not at all, alone to see whether they are kept, or with devices.
+    """How counters are published: not at all, some to see whether they are kept, or for devices.
 
     Since 1.35 they have slices of their own; before, they are with their devices (TOGETHER).
     """
@@ -113,7 +113,7 @@ def desired_specs(
     """
     fit = [device for device in devices if not device.unfit and (taints or device.healthy)]
     sets = tuple(dict.fromkeys(device.counters for device in fit if device.counters is not None))
-    if counters is CounterShape.NONE:
+    if counters in (CounterShape.NONE, CounterShape.PROBE):
         fit = [device for device in fit if device.counters is None]
     head: JsonObject = {"driver": DRIVER, "nodeName": node}
     specs: list[JsonObject] = []
@@ -122,14 +122,14 @@ def desired_specs(
             {**head, "sharedCounters": [*map(_counter_set, sets[at : at + _MOST_SETS])]}
             for at in range(0, len(sets), _MOST_SETS)
         )
-    if counters is CounterShape.PROBE:  # one set tells; 1.34 takes few counters in a slice
-        return tuple({**head, "sharedCounters": [_counter_set(own)]} for own in sets[:1])
     for part in _parts(fit, together=counters is CounterShape.TOGETHER):
         spec: JsonObject = {**head, "devices": [*map(_device, part)]}
         if counters is CounterShape.TOGETHER:
             used = dict.fromkeys(device.counters for device in part if device.counters is not None)
             spec |= {"sharedCounters": [*map(_counter_set, used)]} if used else {}
         specs.append(spec)
+    if counters is CounterShape.PROBE:  # one set tells, behind all that stands; 1.34 takes few in a slice
+        specs += ({**head, "sharedCounters": [_counter_set(own)]} for own in sets[:1])
     return tuple(specs)
 
 

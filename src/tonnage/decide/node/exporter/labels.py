@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -42,9 +42,18 @@ class RowLabels:
     fixed: tuple[tuple[str, str], ...]
     sorted_labels: Mapping[str, str]
     attributes: Mapping[str, str]
+    _texts: dict[tuple[object, ...], str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was written before, by what was added: most families of a page have the same labels."""
 
     def text(self, labels: Labels = _NO_LABELS, attributes: Labels = _NO_LABELS) -> str:
         """What stands in braces, with those added; values are escaped, which dcgm-exporter leaves out."""
+        added = (*labels.items(), None, *attributes.items())
+        text = self._texts.get(added)
+        if text is None:
+            text = self._texts[added] = self._written(labels, attributes)
+        return text
+
+    def _written(self, labels: Labels, attributes: Labels) -> str:
         pairs = (
             *self.fixed,
             *sorted({**self.sorted_labels, **labels}.items()),

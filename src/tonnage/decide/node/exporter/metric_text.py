@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from tonnage.decide.node.exporter.labels import escaped
@@ -38,7 +39,13 @@ def _text(family: Metric) -> str:
     kind = "counter" if family.kind is MetricKind.COUNTER else "gauge"
     lines = [f"# HELP {name} {family.help}\n# TYPE {name} {kind}\n"]
     for values, number in family.samples:
-        pairs = zip(family.labels, values, strict=True)
-        labels = ",".join(f'{label}="{escaped(value)}"' for label, value in pairs if value)
+        labels = _label_text(family.labels, values)
         lines.append(f"{name}{{{labels}}} {number:.12g}\n" if labels else f"{name} {number:.12g}\n")
     return "".join(lines)
+
+
+@lru_cache(maxsize=1024)
+def _label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    """What stands in braces: families of a container have the same, scrape after scrape."""
+    pairs = zip(names, values, strict=True)
+    return ",".join([f'{name}="{escaped(value)}"' for name, value in pairs if value])

@@ -7,7 +7,7 @@ accepted: a field of a later release than the table's is a warning, no error.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.diagnose.lint.finding import AddEmptyEntries, Draft, QuoteText, RenameKey, SetBare, TextRepair
@@ -140,6 +140,8 @@ class _Walk:
         change = RenameKey(at, same) if same and same not in value else None
         other = "the object's field" if self._values else "Helm's value"
         remedy = f"write {right}; {other} has the other name" if right else nearest(key, list(fields))
+        if not same and (place := _elsewhere(key, self._table.fields)):
+            remedy = f"the field of that name is {'' if self._values else 'spec.'}{place}"
         owner = "NVIDIA's gpu-operator chart has no value" if self._values else "ClusterPolicy has no"
         message = f"{owner} {dotted[:200]}"
         reason = ClusterPolicyKeyUnknown(message=message, remedy=remedy, meant=same or None)
@@ -147,6 +149,12 @@ class _Walk:
         if self._values:
             why = "NVIDIA's chart drops it silently, Tonnage's refuses it"
         return Draft(reason, at, why, change, on_key=True)
+
+
+def _elsewhere(key: str, sections: Fields) -> str:
+    """Where a section, or a field of just one of them, has that name; empty where that is nowhere."""
+    fields = [section for section, field in sections.items() if isinstance(field, Mapping) and key in field]
+    return key if key in sections else f"{fields[0]}.{key}" if len(fields) == 1 else ""
 
 
 def _invalid(

@@ -23,36 +23,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from tonnage.model.devices.pretended_load import PretendedLoad
+from tonnage.model.devices.service_levels import ServiceLevel, SharingWay
 
 SWITCHING: Final = 0.05
 """So much longer takes a request while GPUs are time-sliced among several processes."""
 INTERFERENCE: Final = 0.15
 """So much longer takes a request under MPS while the GPU is full."""
-
-
-class SharingWay(StrEnum):
-    """How services have a GPU."""
-
-    EXCLUSIVE = "exclusive"
-    TIME_SLICING = "time-slicing"
-    MPS = "mps"
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceLevel:
-    """What clients of one service see: requests a second that are answered, and latencies in seconds.
-
-    No latencies (None) where requests come faster than they can be answered.
-    """
-
-    throughput: float
-    p50_s: float | None
-    p95_s: float | None
-    p99_s: float | None
 
 
 def service_levels(services: Sequence[PretendedLoad], way: SharingWay) -> tuple[ServiceLevel, ...]:
@@ -138,4 +117,4 @@ def advice(services: Sequence[PretendedLoad], p95_s: float) -> SharingAdvice:
 
 
 def _meets(levels: Sequence[ServiceLevel], p95_s: float) -> bool:
-    return all(level.p95_s is not None and level.p95_s <= p95_s for level in levels)
+    return all(level.meets(p95_s) for level in levels)

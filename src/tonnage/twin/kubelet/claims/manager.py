@@ -148,18 +148,24 @@ class ClaimManager:
         return list(claims.values())
 
     def add_health(self, pod: Pod, status: JsonObject) -> None:
-        """Have the pod's status say how the devices of its claims are, as far as that is known."""
+        """Have the pod's status say how the devices of its claims are, as far as that is known.
+
+        As in 1.35: of claims that were made from templates, which alone the status names, and of containers
+        that are none of the initial ones.
+        """
         if self._health is None:
             return
-        for statuses in ("containerStatuses", "initContainerStatuses"):
-            for entry in mappings(status, statuses):
-                if rows := self._health_rows(pod, text(entry, "name"), self._health):
-                    entry["allocatedResourcesStatus"] = rows
+        for entry in mappings(status, "containerStatuses"):
+            if rows := self._health_rows(pod, text(entry, "name"), self._health):
+                entry["allocatedResourcesStatus"] = rows
 
     def _health_rows(self, pod: Pod, container: str, health: DeviceHealth) -> list[JsonValue]:
         """All devices of a claim, whichever request the container names: kubelet does not choose either."""
         rows: list[JsonValue] = []
+        templated = {entry.get("name") for entry in pod.status.resource_claim_statuses}
         for reference, claim, request in self._of_container(pod, container):
+            if reference not in templated:
+                continue
             resources: list[JsonValue] = [
                 {
                     "resourceID": next(

@@ -5,8 +5,10 @@ Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation (valida
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final
 
 from tonnage.decide.kubernetes.api.custom.go_schema import schema_in_go
@@ -94,6 +96,16 @@ class _Findings:
 
 def custom_schema(schema: JsonObject, path: str, *, status: bool) -> FieldErrors:
     """Everything wrong with an `openAPIV3Schema`. `status`: the kind has that subresource."""
+    return iter(_judged_once(json.dumps(schema), path, status))
+
+
+@lru_cache(maxsize=8)
+def _judged_once(written: str, path: str, status: bool) -> tuple[FieldError, ...]:
+    """A policy's schema takes a tenth of a second, and each write of the definition has it judged anew."""
+    return tuple(_judged(json.loads(written), path, status=status))
+
+
+def _judged(schema: JsonObject, path: str, *, status: bool) -> FieldErrors:
     of_root = tuple(_root_with_status(schema, path)) if status else ()
     yield from of_root
     if flag(schema, "nullable"):

@@ -1,0 +1,42 @@
+"""What a page keeps between scrapes: made anew only where what it follows from has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from tonnage.decide.node.exporter.metric_text import series_in
+
+T = TypeVar("T")
+
+
+class Derived(Generic[T]):
+    """The last value, and what it was made of."""
+
+    def __init__(self) -> None:
+        self._sources: tuple[object, ...] | None = None
+        self._value: T | None = None
+
+    def of(self, sources: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What was made of these sources. Those that are the same objects as before are not looked into."""
+        if self._value is None or sources != self._sources:
+            self._value = make()
+            self._sources = sources
+        return self._value
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """A part of a page, and how many series are in it: to count them costs as much as to write them."""
+
+    text: str
+    series: int
+
+    @classmethod
+    def of(cls, text: str) -> PageText:
+        """With its series counted."""
+        return cls(text, series_in(text))
+
+
+NOTHING: Final = PageText("", 0)
