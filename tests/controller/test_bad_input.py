@@ -284,6 +284,24 @@ async def test_a_webhook_that_refuses_to_change_a_node(bench: DriverBench) -> No
     assert (await bench.condition(REFUSED))["status"] == "False"
 
 
+async def test_a_policy_whose_status_is_refused_keeps_no_other_from_its_own(bench: DriverBench) -> None:
+    api = Refusing(bench.api, 'admission webhook "policies.example.com" denied the request: frozen')
+    await bench.node("a")
+    await bench.policy()
+    spec: Any = {section: {} for section in (await bench.api.get(CLUSTER_POLICY, "cluster-policy")).spec}
+    await bench.clock.advance(2)  # the oldest counts
+    for name in ("a-second", "z-third"):
+        await bench.api.create(CLUSTER_POLICY, {"metadata": {"name": name}, "spec": spec})
+    refused = "cluster-policy"
+    api.refuses = lambda verb, kind, rest: (
+        verb == "patch" and kind.kind == "ClusterPolicy" and rest[0] == refused
+    )
+    begin(bench, api)
+    await bench.clock.advance(10)
+    assert "state" not in await bench.status(refused)
+    assert [(await bench.status(name))["state"] for name in ("a-second", "z-third")] == ["ignored"] * 2
+
+
 async def test_rights_that_are_taken_away_at_run_time(bench: DriverBench) -> None:
     api = Refusing(bench.api, 'User "controller" cannot patch resource "configmaps"')
     await bench.node("a")

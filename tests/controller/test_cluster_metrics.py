@@ -35,7 +35,7 @@ class Reader:
         self.away = asyncio.Event()
         self.server_ahead_s = 0.0
 
-    async def list(self, kind: Any, *, namespace: str | None = None, **selectors: str) -> Any:
+    async def list(self, kind: Any, *, namespace: str | None = None, **selectors: Any) -> Any:
         self._answer()
         code, scope = self._refused.get(kind.plural, (0, ""))
         if code and namespace != (scope or "-"):

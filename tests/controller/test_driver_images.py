@@ -94,12 +94,13 @@ async def test_it_is_asked_as_the_policy_says(bench: DriverBench) -> None:
 
 @pytest.mark.parametrize("data", [None, {}], ids=["no such ConfigMap", "an empty one"])
 async def test_authorities_that_are_not_there(bench: DriverBench, data: dict[str, str] | None) -> None:
+    """Precompiled drivers download nothing, so that only the registry lacks them."""
     registry = Registry(ImageAnswer(TagState.EXISTS))
     if data is not None:
         await bench.api.create(CONFIG_MAP, {"metadata": {"name": "gone"}}, namespace="gpu-operator")
-    await bench.drivers("595.91.07", certConfig={"name": "gone"})
+    await bench.drivers("595", certConfig={"name": "gone"}, usePrecompiled=True)
     bench.start(DRIVERS, host=ControllerHost(registry))
     await bench.clock.advance(10)
     assert registry.asked == []
     assert "certConfig gone: no such ConfigMap, or it is empty" in await preflight(bench)
-    assert await bench.running() == {"a": IMAGE}
+    assert await bench.running() == {"a": "nvcr.io/nvidia/driver:595-5.15.0-84-generic-ubuntu22.04"}

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
@@ -60,9 +60,14 @@ class FlakyApi:
     def bookmark(self) -> None:
         self.tell(ChangeType.BOOKMARK, ConfigMap())
 
-    async def list(self, kind: Kind[ConfigMap], **_scope: Any) -> Listing[ConfigMap]:
+    async def list(
+        self,
+        kind: Kind[ConfigMap],
+        keep: Callable[[ConfigMap], ConfigMap] = lambda listed: listed,
+        **_scope: Any,
+    ) -> Listing[ConfigMap]:
         self.lists += 1
-        return Listing(list(self.objects.values()), str(len(self.history)))
+        return Listing([keep(obj) for obj in self.objects.values()], str(len(self.history)))
 
     async def watch(
         self, kind: Kind[ConfigMap], *, resource_version: str, **_scope: Any
@@ -151,6 +156,24 @@ async def test_an_object_s_next_state_may_share_with_the_one_before() -> None:
             await fixture.clock.settle()
         assert fixture.values() == {"a": "1-2-3"}
         assert [delta.after.data["value"] for delta in fixture.deltas if delta.after] == ["1", "1-2", "1-2-3"]
+
+
+async def test_what_is_kept_of_an_object_may_be_made_of_its_last_state() -> None:
+    fixture = Fixture()
+
+    def kept(before: ConfigMap | None, after: ConfigMap) -> ConfigMap:
+        last = "nothing" if before is None else before.data["value"]
+        return ConfigMap(metadata=after.metadata, data={"value": f"{after.data['value']} after {last}"})
+
+    fixture.informer.economise = kept
+    fixture.api.put("listed", "0")
+    async with fixture:
+        await fixture.informer.synced()
+        fixture.api.put("a", "1")
+        await fixture.clock.settle()
+        fixture.api.put("a", "2")
+        await fixture.clock.settle()
+        assert fixture.values() == {"listed": "0 after nothing", "a": "2 after 1 after nothing"}
 
 
 async def test_a_cut_watch_resumes_from_the_last_version_without_a_list() -> None:

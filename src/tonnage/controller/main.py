@@ -9,6 +9,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tonnage import __version__
@@ -43,6 +44,7 @@ from tonnage.model.operands import NODE_POD, OPERAND_LABEL, OperandImage
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi, KubernetesReader
 from tonnage.ports.registry import ImageRegistry
+from tonnage.reading.shared_values import SharedNodes, SharedReports
 from tonnage.wire.kinds import CLUSTER_POLICY, LEAN_NODE, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER, POD
 
 if TYPE_CHECKING:
@@ -282,14 +284,16 @@ class _Controller:
         finally:
             self._of_cluster = None
 
-    def _families(self, build: Mapping[str, str]) -> Iterator[MetricFamily]:
-        yield from controller_families(self._counters, self._leadership, build)
+    def _families(self, build: Mapping[str, str]) -> Iterable[MetricFamily]:
+        """Those of every node are worked out when a thread asks for them, the others now."""
+        own = list(controller_families(self._counters, self._leadership, build))
         if self.webhook is not None:
-            yield from webhook_families(self._counters, self.webhook.end_s())
-        if self._leadership is None or self._leadership.held:
-            for source in (self._node_status, self._of_cluster):
-                if source is not None:
-                    yield from source.families()
+            own += webhook_families(self._counters, self.webhook.end_s())
+        if self._leadership is not None and not self._leadership.held:
+            return own
+        of_cluster = () if self._of_cluster is None else self._of_cluster.families()
+        of_nodes = () if self._node_status is None else self._node_status.families()
+        return chain(own, of_nodes, of_cluster)
 
     def _rejected_pods(self, context: ControllerContext) -> RejectedPodLoop | None:
         if not self._options.rejected_pods:
@@ -320,7 +324,8 @@ class _Controller:
             may_act=None if leadership is None else lambda: leadership.held,
         )
         copies = Informers(self._reader, self._clock)
-        copies.of(LEAN_NODE)  # which all who ask for Nodes share
+        copies.of(LEAN_NODE).economise = SharedNodes()  # a copy that all who ask for Nodes share
+        copies.of(NODE_GPU_STATUS).economise = SharedReports()
         return ControllerContext(
             api=self._reader,
             clock=self._clock,
@@ -353,7 +358,7 @@ class _Controller:
     async def serve(self, listening: socket.socket) -> None:
         """Answer probes and show metrics."""
         build = {"version": __version__, "python": platform.python_version()}
-        page = MetricsPage(lambda: self._families(build))
+        page = MetricsPage(lambda: self._families(build), of_fleet=True)
         routes = {
             "/metrics": Route(page),
             "/healthz": probe_page(self._stuck),

@@ -100,6 +100,8 @@ class Informer(Generic[T]):
         self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
         self._on_change = [] if on_change is None else [on_change]
         self.stall_s = 300.0
+        self.economise: Callable[[T | None, T], T] | None = None
+        """Makes what is kept of an object, of its last state if it had one, and the next; None: all of it."""
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self._handlers: list[Callable[[Delta[T]], None]] = []
@@ -255,7 +257,10 @@ class Informer(Generic[T]):
             await self._clock.sleep(left_s)
 
     async def _relist(self) -> None:
-        listing = await self._api.list(self.kind, namespace=self._namespace, **self._selectors)
+        options: dict[str, Any] = dict(self._selectors)
+        if self.economise is not None:
+            options["keep"] = self._kept
+        listing = await self._api.list(self.kind, namespace=self._namespace, **options)
         fresh = {key_of(listed): listed for listed in listing.items}
         for key in [key for key in self._objects if key not in fresh]:
             self._set(key, None)
@@ -271,8 +276,12 @@ class Informer(Generic[T]):
     def _apply(self, change: WatchEvent[T]) -> None:
         if change.type is not ChangeType.BOOKMARK:
             deleted = change.type is ChangeType.DELETED
-            self._set(key_of(change.object), None if deleted else change.object)
+            self._set(key_of(change.object), None if deleted else self._kept(change.object))
         self._version = change.object.metadata.resource_version
+
+    def _kept(self, obj: T) -> T:
+        """What is kept of an object."""
+        return obj if self.economise is None else self.economise(self._objects.get(key_of(obj)), obj)
 
     def _set(self, key: Key, after: T | None) -> None:
         """Put the object in its place and tell what changed, if anything did."""

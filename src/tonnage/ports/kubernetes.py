@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
@@ -72,8 +72,12 @@ class KubernetesReader(Protocol):
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
+        keep: Callable[[T], T] | None = None,
     ) -> Listing[T]:
-        """All matching objects, in pages under the hood, as one consistent list."""
+        """All matching objects, in pages under the hood, as one consistent list.
+
+        `keep` makes of each what is kept of it, before the next page is read.
+        """
         ...
 
     def watch(

@@ -30,6 +30,7 @@ _POD_FIELDS: Final = (
     *("env", "args", "resources", "imagePullSecrets", "imagePullPolicy", "startupProbe", "livenessProbe"),
     *("readinessProbe", "tolerations", "labels", "annotations", "priorityClassName", "podSecurityContext"),
     *("hostNetwork", "secretEnv", "rdma", "kernelModuleConfig", "manager"),
+    *("repoConfig", "certConfig", "licensingConfig", "virtualTopologyConfig"),
 )
 _OF_DAEMON_SETS: Final = ("labels", "annotations", "tolerations", "priorityClassName", "podSecurityContext")
 _VERSIONED: Final = ("toolkit", "devicePlugin")
@@ -61,13 +62,23 @@ def cluster_driver_policy(policy: ClusterPolicy) -> DriverPolicy | None:
         kernel_module_type=text(driver, "kernelModuleType") or "auto",
         upgrades=_upgrades(upgrades, automatic=False),
         upgrades_disabled=_SANDBOXES if flag(spec, "sandboxWorkloads", "enabled") else "",
-        pod={**common, **_pod_fields(driver)},
+        pod={**common, **_pod_fields({**driver, **_renamed(driver)})},
         certificates=text(driver, "certConfig", "name"),
         generation=policy.metadata.generation,
         problem=problem,
         release=_release(policy),
         components={part: version for part in _VERSIONED if (version := _version(mapping(spec, part)))},
     )
+
+
+def _renamed(driver: JsonObject) -> JsonObject:
+    """Names of ConfigMaps under the names that an NVIDIADriver has for them."""
+    licence: JsonObject = dict(mapping(driver, "licensingConfig"))
+    return {
+        "repoConfig": {"name": text(driver, "repoConfig", "configMapName")},
+        "virtualTopologyConfig": {"name": text(driver, "virtualTopology", "config")},
+        "licensingConfig": {**licence, "name": text(licence, "configMapName")},
+    }
 
 
 def _release(policy: ClusterPolicy) -> str:
@@ -89,6 +100,9 @@ def nvidia_driver_policy(driver: NvidiaDriver) -> DriverPolicy:
     """What an NVIDIADriver asks for."""
     spec: JsonObject = driver.spec
     kind = text(spec, "driverType") or "gpu"
+    licence, with_licence = mapping(spec, "licensingConfig"), dict(spec)
+    if licence:  # which a ClusterPolicy has to ask for, an NVIDIADriver has by default
+        with_licence["licensingConfig"] = {"nlsEnabled": True, **licence}
     selector = {key: value for key, value in mapping(spec, "nodeSelector").items() if isinstance(value, str)}
     return DriverPolicy(
         DriverOwner(DriverOwnerKind.NVIDIA_DRIVER, driver.metadata.name, driver.metadata.uid),
@@ -100,7 +114,7 @@ def nvidia_driver_policy(driver: NvidiaDriver) -> DriverPolicy:
         selector=selector,
         terms=_terms(mapping(spec, "nodeAffinity")),
         default=flag(spec, "default"),
-        pod=_pod_fields(spec),
+        pod=_pod_fields(with_licence),
         certificates=text(spec, "certConfig", "name"),
         generation=driver.metadata.generation,
         without_effect=tuple(fields_without_effect(spec, nvidia_driver_effects())),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import socket
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ class Pages:
     def __init__(self) -> None:
         self.broken = False
         """Whether the metric cannot be made."""
+        self.begun, self.may_end = threading.Semaphore(0), threading.Event()
         self.wrong: list[str] = []
         self.large = b"x" * (32 << 20)
         """More than the kernel takes for a client that does not read."""
@@ -36,6 +38,7 @@ class Pages:
     def routes(self) -> dict[str, Route]:
         return {
             "/metrics": Route(MetricsPage(self.families)),
+            "/fleet": Route(MetricsPage(self.slow_families, of_fleet=True)),
             "/readyz": Route(self.ready),
             "/fails": Route(self.fails),
             "/large": Route(self.all_of_it),
@@ -46,6 +49,13 @@ class Pages:
         if self.broken:
             raise ValueError
         yield Metric(MetricKind.GAUGE, "answer", 'Say "yes".', samples=(((), 3),))
+
+    def slow_families(self) -> Iterator[Metric]:
+        """Gone through at their own pace: nobody may wait for them but who asked."""
+        yield from self.families()
+        self.begun.release()
+        self.may_end.wait(PATIENCE_S)
+        yield Metric(MetricKind.COUNTER, "asked", "Times.", samples=(((), 1),))
 
     async def ready(self, _: HttpRequest) -> Response:
         return lines(503, *self.wrong) if self.wrong else lines(200, "ok")
@@ -157,6 +167,23 @@ async def test_a_careless_header_is_no_reason_for_an_error(client: Client, heade
     status, _, body = await client.ask("/metrics?name[]=%ff", "GET", header)
     assert status == 200
     assert b"answer 3.0\n" in body
+
+
+@pytest.mark.parametrize("openmetrics", [True, False])
+async def test_a_fleet_s_metrics_keep_nobody_else_waiting(client: Client, openmetrics: bool) -> None:
+    headers = ["Accept: application/openmetrics-text"] if openmetrics else []
+    first, second = (asyncio.create_task(client.ask("/fleet", "GET", *headers)) for _ in range(2))
+    assert await asyncio.to_thread(client.pages.begun.acquire, timeout=PATIENCE_S)
+    assert (await client.ask("/readyz"))[0] == 200
+    assert not client.pages.begun.acquire(blocking=False)  # one page at a time is made
+    client.pages.may_end.set()
+    for status, _, body in (await first, await second):
+        assert status == 200
+        assert b"answer 3.0\n" in body
+        assert b"asked_total 1.0\n" in body
+        assert b"process_resident_memory_bytes" in body
+        assert body.count(b"# EOF\n") == openmetrics
+        assert body.endswith(b"# EOF\n") is openmetrics
 
 
 async def test_a_probe_says_what_is_wrong_in_lines(client: Client) -> None:

@@ -8,10 +8,11 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import httpx2
 import pytest
 
-from tonnage.adapters.http.registry import HttpRegistry, login_for
-from tonnage.model.drivers.images import TagState
+from tonnage.adapters.http.registry import HttpRegistry, _client, is_direct, login_for
+from tonnage.model.drivers.images import RegistryRoute, TagState
 
 LOGIN = base64.b64encode(b"user:secret").decode()
 Answers = Callable[[str, dict[str, str]], tuple[int, dict[str, str], bytes]]
@@ -135,3 +136,18 @@ def test_a_broken_secret_has_no_login(text: str) -> None:
 def test_the_secret_of_a_host_that_is_alike_is_not_used() -> None:
     assert login_for(config("a.example.com"), "a.example") is None
     assert login_for(config("https://a.example/v1/"), "a.example") == LOGIN
+
+
+@pytest.mark.parametrize(
+    ("host", "direct"),
+    [("10.3.0.9:5000", True), ("[fd00::9]:443", True), ("11.0.0.1", False), ("ten.example.com", False)],
+)
+def test_networks_of_no_proxy_are_for_addresses(
+    monkeypatch: pytest.MonkeyPatch, host: str, direct: bool
+) -> None:
+    """Those of the policy, and those of the controller's own environment."""
+    assert is_direct(host, "localhost, 10.0.0.0/8,fd00::/8,10.0.0.0/x") is direct
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.com:3128")
+    monkeypatch.setenv("NO_PROXY", "10.0.0.0/8,fd00::/8")
+    client = _client(host, RegistryRoute())
+    assert (client._transport_for_url(httpx2.URL(f"https://{host}/v2/")) is client._transport) is direct

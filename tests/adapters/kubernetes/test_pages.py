@@ -12,6 +12,7 @@ import pytest
 from tonnage.adapters.kubernetes.http import HttpKubernetes
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.wire.kinds import POD
+from tonnage.wire.objects import Pod
 
 PAGES = {
     "": {"metadata": {"continue": "2"}, "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]},
@@ -49,6 +50,19 @@ async def test_every_page_is_read() -> None:
     asked: list[str] = []
     assert [*await client(PAGES, asked).read_all(POD, name_of)] == ["a", "b", "c"]
     assert asked == ["", "2"]
+
+
+async def test_what_is_kept_is_made_before_the_next_page_is_read() -> None:
+    asked: list[str] = []
+    kept: list[str] = []
+
+    def keep(pod: Pod) -> Pod:
+        kept.append(f"{pod.metadata.name} after {len(asked)}")
+        return Pod(api_version=pod.api_version, kind=pod.kind)
+
+    listing = await client(PAGES, asked).list(POD, keep=keep)
+    assert kept == ["a after 1", "b after 1", "c after 2"]
+    assert listing.items == [Pod(api_version="v1", kind="Pod")] * 3
 
 
 async def test_a_list_that_expires_is_read_whole() -> None:

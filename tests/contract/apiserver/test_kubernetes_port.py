@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -195,7 +195,7 @@ async def test_a_list_is_selected_by_namespace_labels_and_fields(port: Port) -> 
         await _put(port, name)
     await port.api.create(CONFIG_MAP, _map("a"), namespace="kube-system")
 
-    async def names(**scope: str) -> list[tuple[str, str]]:
+    async def names(**scope: Any) -> list[tuple[str, str]]:
         listing = await port.api.list(CONFIG_MAP, **scope)
         return [(item.metadata.namespace, item.metadata.name) for item in listing.items]
 

@@ -266,3 +266,23 @@ async def test_while_nobody_answers_objects_are_stored_unjudged(cluster: Cluster
     await asyncio.gather(cluster.controller, return_exceptions=True)
     done = await cluster.kubectl("create", "-f", "-", given=template("wrong", share=1))
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_nobody_reaches_more_of_the_controller_than_metrics_and_webhook(helm4: Helm, asked: bool) -> None:
+    sources = "{metricsFrom: [{podSelector: {}}], webhookFrom: [{ipBlock: {cidr: 192.0.2.10/32}}]}"
+    rendered = helm4.rendered(f"{ON if asked else 'controller: {enabled: true}'}\nnetworkPolicy: {sources}")
+    [policy] = [p for p in rendered.of("NetworkPolicy") if p["metadata"]["name"] == "tonnage-controller"]
+    [pods] = [d for d in rendered.of("Deployment") if d["metadata"]["name"] == "tonnage-controller"]
+    metrics = {"ports": [{"protocol": "TCP", "port": "controller"}], "from": [{"podSelector": {}}]}
+    webhook = {
+        "ports": [{"protocol": "TCP", "port": "webhook"}],
+        "from": [{"ipBlock": {"cidr": "192.0.2.10/32"}}],
+    }
+    assert policy["spec"] == {
+        "podSelector": pods["spec"]["selector"],
+        "policyTypes": ["Ingress"],
+        "ingress": [metrics, webhook] if asked else [metrics],
+    }
+    off = helm4.rendered(f"{ON}\nnetworkPolicy: {{enabled: false}}")
+    assert not off.of("NetworkPolicy")

@@ -9,8 +9,10 @@ import base64
 import re
 import ssl
 from collections.abc import Collection
+from ipaddress import ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import httpx2
 
@@ -123,10 +125,13 @@ def _client(host: str, route: RegistryRoute) -> httpx2.AsyncClient:
         verify = httpx2.create_ssl_context()
         verify.load_verify_locations(cadata=route.authorities.encode("ascii", "replace").decode())
     local = _scheme(host) == "http"
-    proxy = None
+    proxy, past = None, None
     if route.proxy and not local and not is_direct(host, route.no_proxy):
         proxy = route.proxy if "://" in route.proxy else f"http://{route.proxy}"
+    elif not route.proxy and is_direct(host, getproxies().get("no", "")):
+        past = dict.fromkeys(("http://", "https://", "all://"))  # the client knows of no networks
     return httpx2.AsyncClient(
+        mounts=past,
         timeout=_TIMEOUT_S,
         follow_redirects=False,
         headers={"User-Agent": f"tonnage-controller/{__version__}", "Accept": _ACCEPT},
@@ -137,18 +142,36 @@ def _client(host: str, route: RegistryRoute) -> httpx2.AsyncClient:
 
 
 def is_direct(host: str, no_proxy: str) -> bool:
-    """Whether NO_PROXY names the host: whole, by a domain that it is in, or by `*` as every host.
+    """Whether NO_PROXY names the host: whole, by a domain or network that it is in, or by `*` as every host.
+
+    A network has addresses alone: nobody is asked for the address of a name, as in containers' programs.
 
     >>> is_direct("a.example.com:5000", "localhost, .example.com"), is_direct("anexample.com", "example.com")
     (True, False)
+    >>> is_direct("10.3.0.9:5000", "10.0.0.0/8"), is_direct("[fd00::9]:5000", "fd00::/8")
+    (True, True)
     """
-    names = (host, host.rpartition(":")[0] or host)
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    names = (host, name, name.strip("[]"))
     domains = [entry.strip().removeprefix("*").removeprefix(".") for entry in no_proxy.split(",")]
     if "*" in no_proxy.replace(" ", "").split(","):
         return True
     return any(
-        name == domain or name.endswith(f".{domain}") for domain in domains if domain for name in names
+        name == domain or name.endswith(f".{domain}") or _is_in(name, domain)
+        for domain in domains
+        if domain
+        for name in names
     )
+
+
+def _is_in(address: str, network: str) -> bool:
+    """Whether both are what they are called, and the one is in the other."""
+    if "/" not in network:
+        return False
+    try:
+        return ip_address(address) in ip_network(network, strict=False)
+    except ValueError:
+        return False
 
 
 def login_for(docker_config: str, host: str) -> str | None:

@@ -70,10 +70,11 @@ class LateKubernetes:
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
+        keep: Callable[[T], T] | None = None,
     ) -> Listing[T]:
         api = await self._opened()
         return await api.list(
-            kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector
+            kind, namespace=namespace, label_selector=label_selector, field_selector=field_selector, keep=keep
         )
 
     def watch(

@@ -101,6 +101,7 @@ class HttpKubernetes:
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
+        keep: Callable[[T], T] | None = None,
     ) -> Listing[T]:
         """All matching objects, in pages of 500, as one consistent list.
 
@@ -108,20 +109,22 @@ class HttpKubernetes:
         """
         path, parameters = _path(kind, namespace), _selectors(label_selector, field_selector)
         try:
-            return await self._paged(kind, path, {**parameters, "limit": str(PAGE)})
+            return await self._paged(kind, path, {**parameters, "limit": str(PAGE)}, keep)
         except GoneError:
-            return await self._paged(kind, path, parameters)
+            return await self._paged(kind, path, parameters, keep)
 
-    async def _paged(self, kind: Kind[T], path: str, parameters: dict[str, str]) -> Listing[T]:
+    async def _paged(
+        self, kind: Kind[T], path: str, parameters: dict[str, str], keep: Callable[[T], T] | None
+    ) -> Listing[T]:
         items: list[T] = []
         while True:
             page = self._read_page(kind, await self._send("GET", path, parameters))
-            items += page.items or []
+            for obj in page.items or []:
+                obj.api_version, obj.kind = kind.api_version, kind.kind  # items of a list do not carry them
+            items += page.items or [] if keep is None else map(keep, page.items or [])
             if not page.metadata.continue_:
                 break
             parameters = {**parameters, "continue": page.metadata.continue_}
-        for obj in items:
-            obj.api_version, obj.kind = kind.api_version, kind.kind  # items of a list do not carry them
         return Listing(items, page.metadata.resource_version)
 
     async def read_all(

@@ -48,7 +48,7 @@ def pages_of_cluster(
     source = FollowedCluster(api, partial(server_version, api), namespace)
     collector = ClusterCollector(source, clock, interval_s, cluster_families)
     routes = {
-        "/metrics": Route(MetricsPage(collector.families)),
+        "/metrics": Route(MetricsPage(collector.families, of_fleet=True)),
         "/healthz": probe_page(collector.problems),
     }
     return routes, collector.run()

@@ -8,6 +8,7 @@ from typing import Final
 
 from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.cordons import with_cordon
+from tonnage.controller.operator.driver_files import DriverFiles
 from tonnage.controller.operator.driver_images import ImageBook
 from tonnage.controller.operator.leaving_pods import LeavingPods
 from tonnage.controller.operator.node_loop import PolicyInForce, reports_of
@@ -48,7 +49,7 @@ from tonnage.reading.driver_policy import (
     standing_daemon_set,
 )
 from tonnage.wire.kinds import CLUSTER_POLICY, DAEMON_SET, NODE, NVIDIA_DRIVER, POD
-from tonnage.wire.objects import DaemonSet, Pod
+from tonnage.wire.objects import ConfigMap, DaemonSet, Pod
 
 _ALL: Final = "all"
 _SOON_S: Final = 0.25
@@ -84,15 +85,16 @@ class DriverLoop:
             label_selector=f"{COMPONENT}={DRIVER_COMPONENT}",
             on_change=self._changed,
         )
+        self._files = DriverFiles(context, self._changed)
         self._leaving = LeavingPods(context)
         self._unmade = UnmadePods(context.clock, namespace)
         self._refusals: dict[str, str] = {}
         self._reports_by_owner: dict[str, DriverReport] = {}
 
     @property
-    def copies(self) -> tuple[Informer[DaemonSet] | Informer[Pod], ...]:
+    def copies(self) -> tuple[Informer[DaemonSet] | Informer[Pod] | Informer[ConfigMap], ...]:
         """The copies that nobody else keeps fresh."""
-        return self._sets, self._pods
+        return self._sets, self._pods, self._files.config_maps
 
     def conditions(self, policy: str) -> list[JsonObject]:
         """The conditions of a ClusterPolicy's own drivers."""
@@ -135,7 +137,7 @@ class DriverLoop:
             policies = [nvidia_driver_policy(driver) for driver in self._drivers] if own is None else [own]
         else:
             disabled = _DISABLED
-        cluster = self._cluster(policies)
+        cluster = self._cluster([self._files.of(policy) for policy in policies])
         cluster = replace(cluster, images=await self._images.answers(needed_images(cluster)))
         plan = rollout(cluster)
         cluster = replace(cluster, refused=await self._write(plan))

@@ -96,7 +96,7 @@ class NodeStatusMetrics:
         self._devices_seen: dict[str, float] = {}
 
     def families(self) -> Iterator[Metric]:
-        """As the copies are now."""
+        """As the copies are when they are gone through; a thread may do that, one at a time."""
         policy = self._policy()
         if policy is None or _PART not in policy.operands.parts:
             return

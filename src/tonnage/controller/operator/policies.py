@@ -106,12 +106,17 @@ class PolicyLoop:
             problem = configs.problem or problem or self._driver_problem(winner.name)
             effects = (*winner.without_effect, *configs.without_effect)
             read[winner.name] = winner = replace(winner, without_effect=effects)
-            for name, policy in read.items():
+            refused: ApiError | None = None
+            for policy in read.values():
                 judgement = judged(policy, winner, nodes, problem)
                 more = self._more_conditions(policy) if policy is winner else ()
                 status = status_of(policy, judgement, context.operator_namespace, context.clock.now(), more)
-                if status is not None:
-                    await self._tell(name, policy, status)
+                try:
+                    await self._tell(policy, status)
+                except ApiError as error:  # one that is refused keeps no other from being written
+                    refused = refused or error
+            if refused is not None:
+                raise refused
         return _AGAIN_S
 
     async def _leave(self) -> None:
@@ -174,10 +179,11 @@ class PolicyLoop:
         own = self._agents.get(name, self._context.namespace)
         return SeenConfigMap(self._context.namespace, name, {}) if own is None else config_map_from(own)
 
-    async def _tell(self, name: str, policy: GpuPolicy, status: JsonObject) -> None:
-        """Write the status, and an Event where the state has changed."""
-        context, current = self._context, self._policies.get(name)
-        if current is None:
+    async def _tell(self, policy: GpuPolicy, status: JsonObject | None) -> None:
+        """Write the status, if it differs, and an Event where the state has changed."""
+        context, name = self._context, policy.name
+        current = self._policies.get(name)
+        if current is None or status is None:
             return
         # With the version that was judged, so that a leader who was replaced writes nothing any more.
         metadata: JsonObject = {"resourceVersion": current.metadata.resource_version}

@@ -87,6 +87,8 @@ class DriverPolicy:
     pod: Mapping[str, JsonValue] = field(default_factory=dict)
     certificates: str = ""
     """The ConfigMap with authorities of registries; empty: those of the system."""
+    file_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Keys of the ConfigMaps that become files of the driver's container, by their names."""
     generation: int = 0
     without_effect: tuple[FieldWithoutEffect, ...] = ()
     problem: str = ""

@@ -85,11 +85,13 @@ class LocalKubernetes:
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
+        keep: Callable[[T], T] | None = None,
     ) -> Listing[T]:
         """All matching objects as one consistent list."""
         request = self._verbs.request("list", _address(kind, namespace))
         page = self._verbs.page(request, ListQuery(namespace or "", label_selector, field_selector))
-        return Listing([stored.as_type(kind.type) for stored in page.items], str(page.revision))
+        items = [stored.as_type(kind.type) for stored in page.items]
+        return Listing(items if keep is None else list(map(keep, items)), str(page.revision))
 
     async def watch(
         self,

@@ -11,7 +11,7 @@ MAIN: JsonObject = {
     "name": "main",
     "image": "ours:1",
     "args": ["init"],
-    "env": [{"name": "EMPTY", "value": ""}],
+    "env": [{"name": "EMPTY", "value": ""}, {"name": "COUNT", "value": "1"}],
     "resources": {"limits": {"cpu": "0.5", "memory": 1024}},
     "volumeMounts": [{"mountPath": "/a", "name": "x"}],
 }
@@ -32,7 +32,10 @@ def changed(container: JsonObject | None = None, **spec: JsonValue) -> JsonObjec
     [
         pytest.param(WANTED, id="nothing"),
         pytest.param(changed(dnsPolicy="ClusterFirst"), id="a default"),
-        pytest.param(changed({"env": [{"name": "EMPTY"}]}), id="an empty value is not stored"),
+        pytest.param(
+            changed({"env": [{"name": "EMPTY"}, {"name": "COUNT", "value": "1"}]}),
+            id="an empty value is not stored",
+        ),
         pytest.param(changed({"resources": {"limits": {"cpu": "500m", "memory": "1Ki"}}}), id="quantities"),
         pytest.param(
             changed(containers=[{"name": "theirs"}, MAIN]), id="a container of a webhook's, before ours"
@@ -51,7 +54,13 @@ def test_what_is_added_changes_nothing(standing: JsonObject) -> None:
         pytest.param(changed({"image": "theirs:1"}), id="another image"),
         pytest.param(changed({"args": ["init", "more"]}), id="one more argument"),
         pytest.param(changed({"args": []}), id="no argument"),
-        pytest.param(changed({"env": [{"name": "EMPTY", "value": "x"}]}), id="a value"),
+        pytest.param(
+            changed({"env": [{"name": "EMPTY", "value": "x"}, {"name": "COUNT", "value": "1"}]}), id="a value"
+        ),
+        pytest.param(
+            changed({"env": [{"name": "EMPTY"}, {"name": "COUNT", "value": "1000m"}]}),
+            id="a value that would be as much, were it an amount",
+        ),
         pytest.param(changed({"resources": {"limits": {"cpu": "501m", "memory": 1024}}}), id="an amount"),
         pytest.param(changed({"volumeMounts": [{"mountPath": "/b", "name": "x"}]}), id="another place"),
         pytest.param(changed(hostNetwork=True), id="a switch"),

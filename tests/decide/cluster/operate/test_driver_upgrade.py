@@ -41,6 +41,11 @@ class Machine:
     ready: bool = True
     restarts: int = 0
     bad: frozenset[str] = frozenset()
+    """Drivers that never start here."""
+    unfit: frozenset[str] = frozenset()
+    """Drivers that start here, and whose validation never passes."""
+    validated: str = "old"
+    """The driver whose validation has passed last."""
     users: int = 0
     down: bool = False
     """Whether kubelet is away, which nobody asked for."""
@@ -56,6 +61,7 @@ class Machine:
             annotations=dict(self.annotations),
             unschedulable=bool(self.cordoned_by),
             ready=not self.down,
+            waits="" if self.validated == self.digest else "its GPUs are not validated yet",
         )
         pod = DriverPod(
             "ns", f"driver-{self.name}", "u", self.name, "g", self.digest, self.ready, self.restarts
@@ -77,6 +83,8 @@ class Machine:
 
     def _change(self, step: NodeStep) -> None:
         """The one patch of the Node."""
+        if step.to is S.UNCORDON or step.cordon is False:
+            assert self.validated == self.digest, "its driver is not validated"
         if step.to is not None:
             before = S(self.labels.get(STATE_LABEL, ""))
             assert step.to in TRANSITIONS[before], f"{before} to {step.to}"
@@ -93,10 +101,12 @@ class Machine:
             self.cordoned_by = ""
 
     def run(self) -> None:
-        """Let its driver pod try to start."""
-        if self.ready or self.down:
+        """Let its driver pod try to start, and one that has started be validated."""
+        if self.down:
             return
-        if self.digest in self.bad:
+        if self.ready and self.digest not in self.unfit:
+            self.validated = self.digest
+        elif not self.ready and self.digest in self.bad:
             self.restarts += 1
         else:
             self.ready = True
@@ -142,7 +152,8 @@ class Fleet:
 
 def fleets() -> st.SearchStrategy[Fleet]:
     machine = st.builds(
-        lambda bad, cordon, users: (bad, cordon, users),
+        lambda *row: row,
+        st.sampled_from([frozenset[str](), frozenset[str](), frozenset({"new"})]),
         st.sampled_from([frozenset[str](), frozenset[str](), frozenset({"new"})]),
         st.sampled_from(["", "", "", "user"]),
         st.integers(0, 2),
@@ -156,8 +167,8 @@ def fleets() -> st.SearchStrategy[Fleet]:
     return st.builds(
         lambda rows, wanted: Fleet(
             [
-                Machine(f"n{number}", bad=bad, cordoned_by=cordon, users=users)
-                for number, (bad, cordon, users) in enumerate(rows)
+                Machine(f"n{number}", bad=bad, unfit=unfit, cordoned_by=cordon, users=users)
+                for number, (bad, unfit, cordon, users) in enumerate(rows)
             ],
             wanted,
         ),
@@ -260,6 +271,7 @@ def test_whatever_happened_it_ends_and_leaves_nothing_behind(
     for machine in fleet.machines:
         state = machine.labels.get(STATE_LABEL, "")
         assert state in {S.DONE, S.FAILED, S.REQUIRED}
+        assert state != S.DONE or machine.digest == machine.validated == fleet.digest
         assert machine.name not in users or machine.cordoned_by == "user"
         if state != S.FAILED:
             assert machine.cordoned_by == ("user" if machine.name in users else "")

@@ -8,6 +8,8 @@ from typing import Final
 from tonnage.model.json import JsonValue
 from tonnage.model.kubernetes.quantity import parse_quantity
 
+_AMOUNTS: Final = frozenset({"limits", "requests", "overhead", "sizeLimit", "divisor"})
+"""What has quantities below it; elsewhere `1` and `1000m` are two texts, as in `env`."""
 _KEYS: Final = ("mountPath", "name")
 """By which items of a list are known; a list without them is one value."""
 
@@ -15,19 +17,27 @@ _KEYS: Final = ("mountPath", "name")
 def has_kept(standing: JsonValue, applied: JsonValue) -> bool:
     """Whether all of `applied` stands there; what the API server or others have added does not count.
 
-    An empty value counts as an absent one, and `500m` as `0.5`: so the API server writes them.
+    An empty value counts as an absent one, and in `resources` `500m` as `0.5`: so the API server writes them.
 
     >>> has_kept({"image": "a", "ports": [1]}, {"image": "a", "args": []}), has_kept({}, {"image": "a"})
     (True, False)
     """
+    return _has_kept(standing, applied)
+
+
+def _has_kept(standing: JsonValue, applied: JsonValue, *, amounts: bool = False) -> bool:
+    """`amounts`: the texts in it are quantities."""
     if isinstance(applied, dict):
         there = standing if isinstance(standing, dict) else {}
-        return all(has_kept(there.get(key), value) for key, value in applied.items())
+        return all(
+            _has_kept(there.get(key), value, amounts=amounts or key in _AMOUNTS)
+            for key, value in applied.items()
+        )
     if isinstance(applied, list):
         return _has_items(standing if isinstance(standing, list) else [], applied)
     if not applied and not standing:
         return True
-    return standing == applied or _same_quantity(standing, applied)
+    return standing == applied or (amounts and _same_quantity(standing, applied))
 
 
 def _has_items(standing: Sequence[JsonValue], applied: Sequence[JsonValue]) -> bool:

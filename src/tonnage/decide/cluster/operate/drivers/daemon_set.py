@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from tonnage.decide.cluster.operate.drivers.config_files import config_mounts, config_volumes
 from tonnage.decide.cluster.operate.drivers.groups import DriverGroup
 from tonnage.decide.cluster.operate.drivers.images import driver_fields, manager_image
 from tonnage.model.drivers.daemon_set import IMAGE_NOTE, PREVIOUS_NOTE, StandingDaemonSet
@@ -260,20 +261,14 @@ def _driver_mounts(group: DriverGroup) -> Iterator[JsonValue]:
     yield _mount("sysfs-memory-online", "/sys/devices/system/memory/auto_online_blocks")
     yield _mount("firmware-search-path", "/sys/module/firmware_class/parameters/path")
     yield _mount("nv-firmware", "/lib/firmware")
-    if _module_config(group):
-        yield {**_mount("kernel-module-params", "/drivers"), "readOnly": True}
+    yield from config_mounts(group)
 
 
 def _volumes(group: DriverGroup) -> Iterator[JsonValue]:
     for name, path, kind in _FOLDERS:
         place: JsonObject = {"path": path, "type": kind} if kind else {"path": path}
         yield {"name": name, "hostPath": place}
-    if config := _module_config(group):
-        yield {"name": "kernel-module-params", "configMap": {"name": config}}
-
-
-def _module_config(group: DriverGroup) -> str:
-    return text(dict(group.policy.pod), "kernelModuleConfig", "name")
+    yield from config_volumes(group)
 
 
 def _probe(pod: Mapping[str, JsonValue], name: str) -> JsonObject:

@@ -116,6 +116,13 @@ def system_problem(node: str) -> DriverSystemUnknown:
     return DriverSystemUnknown(subject=f"Node {node}", node=node, message=message, remedy=remedy)
 
 
+def unplaced_files(node: str, system: str, section: str) -> DriverSystemUnknown:
+    """A node for whose system it is not known where the files of a section belong."""
+    message = f"where {system} looks for the files of driver.{section} is not known"
+    remedy = "have them in the driver image, and select other nodes with this policy"
+    return DriverSystemUnknown(subject=f"Node {node}", node=node, message=message, remedy=remedy)
+
+
 def version_problems(policy: DriverPolicy) -> Iterator[DriverVersionsMixed]:
     """DRV-4: toolkit and device plugin of other minor versions than NVIDIA released together.
 

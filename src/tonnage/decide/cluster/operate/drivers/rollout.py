@@ -6,10 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tonnage.decide.cluster.operate.drift import has_kept
+from tonnage.decide.cluster.operate.drivers.config_files import unplaced
 from tonnage.decide.cluster.operate.drivers.daemon_set import daemon_set, group_digest, pull_secrets
 from tonnage.decide.cluster.operate.drivers.groups import DriverAssignment, DriverGroup, assignment
 from tonnage.decide.cluster.operate.drivers.node_upgrade import UpgradingNode
-from tonnage.decide.cluster.operate.drivers.preflight import problems_of, system_problem, version_problems
+from tonnage.decide.cluster.operate.drivers.preflight import (
+    problems_of,
+    system_problem,
+    unplaced_files,
+    version_problems,
+)
 from tonnage.decide.cluster.operate.drivers.states import STATE_LABEL, UNDER_WAY, state_of
 from tonnage.model.actions.cluster import ApplyObject, DeleteObject
 from tonnage.model.drivers.daemon_set import StandingDaemonSet
@@ -78,7 +84,10 @@ def rollout(cluster: DriverCluster) -> DriverRollout:
         group = assigned.groups.get(node.name)
         if group is not None:
             pod = cluster.pods.get(node.name)
-            problems[node.name] = tuple(problems_of(node, group, pod, cluster.images))
+            problems[node.name] = (
+                *problems_of(node, group, pod, cluster.images),
+                *(unplaced_files(node.name, group.os_tag, section) for section in unplaced(group)),
+            )
     plan = DriverRollout(assigned, problems, (), (), ())
     labels = tuple(_label_changes(cluster, plan))
     needed = _needed_groups(cluster, plan)
