@@ -147,8 +147,8 @@ def main(arguments: list[str]) -> int:
         _call_itself("nvidia-cuda-mps-server")
         time.sleep(_LONG_S)
         return 0
-    if options in (["-d"], ["-f"]):
-        return _serve(pipe, fault, background=options == ["-d"])
+    if options[:1] in (["-d"], ["-f"]) and options[1:] in ([], ["-multiuser-server"]):
+        return _serve(pipe, fault, background=options[0] == "-d")
     if options:
         _log(f"unknown option {options[0]}")
         return 1

@@ -27,6 +27,7 @@ from tonnage.twin.mps_control import MpsProgram
 
 SHARED = ResourceName("nvidia.com/gpu.shared")
 TWO = MpsDaemon(SHARED, "/run/mps", 12, (MpsDevice("GPU-0", 1920), MpsDevice("GPU-1", 5120)))
+ALL_USERS = replace(TWO, multi_user=True)
 OTHER = MpsDaemon(ResourceName("nvidia.com/small"), "/run/mps", 50, (MpsDevice("GPU-2", 0),))
 
 
@@ -48,6 +49,10 @@ class Node:
     @property
     def pid(self) -> int:
         return int((self.pipe / "nvidia-cuda-mps-control.pid").read_text())
+
+    def words(self) -> list[str]:
+        """The daemon's command line."""
+        return Path(f"/proc/{self.pid}/cmdline").read_text().split("\0")
 
     def leave_one(self, seen_as: str = "run") -> subprocess.Popen[bytes]:
         """A daemon with a server that no agent of now started; it may see the folder by another path."""
@@ -93,6 +98,14 @@ async def node(root: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Nod
     made = Node(root)
     yield made
     await made.daemons.close()
+
+
+async def test_one_server_is_for_all_users_where_that_is_asked_for(node: Node) -> None:
+    for wanted, said in ((TWO, False), (ALL_USERS, True)):
+        await node.daemons.start(wanted)
+        assert ("-multiuser-server" in node.words()) is said
+        await node.daemons.stop(wanted)
+    assert not TWO.like(ALL_USERS)
 
 
 async def test_a_daemon_serves_its_own_devices_with_the_limits_of_a_client(node: Node) -> None:

@@ -26,6 +26,7 @@ from tonnage.model.errors import ClusterError, HardwareError, Problem, words_of
 T = TypeVar("T")
 
 _FOLDERS: Final = ("usr/bin", "usr/local/bin", "usr/local/nvidia/bin", "bin")
+_MULTI_USER: Final = "-multiuser-server"
 _QUESTION: Final = "get_default_active_thread_percentage"
 _STEP_S: Final = 3.0
 """Longer than a command may take: only one that cannot even be ended makes the thread overdue."""
@@ -72,7 +73,8 @@ class ControlDaemons:
         await self._run(slot, "clear its folder", files.clear)
         log, environment = files.log / "control.log", _own(files, daemon)
         try:
-            slot.child = ChildProcess(program, ["-f"], log=log, environment=environment)
+            options = ["-f", *([_MULTI_USER] if daemon.multi_user else [])]
+            slot.child = ChildProcess(program, options, log=log, environment=environment)
         except OSError as error:
             raise HardwareError(Problem(f"{CONTROL} cannot be started", str(log), words_of(error))) from None
         try:

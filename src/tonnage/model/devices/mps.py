@@ -27,13 +27,15 @@ class MpsDevice:
 class MpsDaemon:
     """A resource's daemon on its devices, in the order in which CUDA counts them for it.
 
-    `root` is the folder of MPS on the host. A client gets `threads_percent` of each device's threads.
+    `root` is the folder of MPS on the host. A client gets `threads_percent` of each device's threads. With
+    `multi_user` one server serves the clients of all users, else those of one user after the other.
     """
 
     resource: ResourceName
     root: str
     threads_percent: int
     devices: tuple[MpsDevice, ...]
+    multi_user: bool = False
 
     @property
     def folder(self) -> str:
@@ -43,8 +45,8 @@ class MpsDaemon:
     def like(self, other: MpsDaemon) -> bool:
         """Whether clients would see no difference: the order of devices is none."""
         own, others = self.devices, other.devices
-        return (self.resource, self.root, self.threads_percent, frozenset(own)) == (
-            *(other.resource, other.root, other.threads_percent),
+        return (self.resource, self.root, self.threads_percent, self.multi_user, frozenset(own)) == (
+            *(other.resource, other.root, other.threads_percent, other.multi_user),
             frozenset(others),
         )
 

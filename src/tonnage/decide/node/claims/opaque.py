@@ -44,7 +44,7 @@ class DeviceConfig:
 
     `strategy` is how the device is shared, empty: not at all. `interval` is that of time-slicing; of MPS a
     client gets `threads_percent`, and pins at most so many MiB of each device: by its uuid or its place among
-    the devices in `limits_mib`, else `limit_mib` (0: no limit).
+    the devices in `limits_mib`, else `limit_mib` (0: no limit); `multi_user`: clients of all users together.
     """
 
     kind: str = GPU_CONFIG
@@ -53,6 +53,7 @@ class DeviceConfig:
     threads_percent: int = 100
     limit_mib: int = 0
     limits_mib: tuple[tuple[str, int], ...] = ()
+    multi_user: bool = False
 
     @property
     def device_type(self) -> str:
@@ -90,6 +91,7 @@ def _config(parameters: JsonObject, kind: str) -> DeviceConfig:
         percent if isinstance(percent, int) else 100,
         _mib(mps.get("defaultPinnedDeviceMemoryLimit")) or 0,
         tuple((name, _mib(limit) or 0) for name, limit in limits.items()),
+        mps.get("multiUser") is True,
     )
 
 
@@ -149,8 +151,8 @@ def _mps(value: JsonObject) -> Iterator[str]:
     for where, limit in limits.items():
         if limit is not None and not _mib(limit):
             yield f"{where} must be a quantity of at least 1Mi, not {_shown(limit)}"
-    if value.get("multiUser") not in (None, False):
-        yield "sharing.mpsConfig.multiUser is not supported: one MPS server serves one user"
+    if not isinstance(value.get("multiUser", False), bool | None):
+        yield f"sharing.mpsConfig.multiUser must be true or false, not {_shown(value.get('multiUser'))}"
 
 
 def _mib(limit: JsonValue) -> int | None:

@@ -21,6 +21,7 @@ def daemons_json(daemons: Iterable[MpsDaemon]) -> JsonObject:
                 "root": daemon.root,
                 "threads": daemon.threads_percent,
                 "devices": [[device.uuid, device.limit_mib] for device in daemon.devices],
+                **({"multiUser": True} if daemon.multi_user else {}),
             }
             for daemon in daemons
         ]
@@ -33,6 +34,8 @@ def daemons_from_json(payload: Any) -> tuple[MpsDaemon, ...]:  # whatever a file
     >>> daemon = MpsDaemon(parse_resource_name("nvidia.com/gpu"), "/mps", 12, (MpsDevice("GPU-0", 1920),))
     >>> daemons_from_json(daemons_json([daemon])) == (daemon,)
     True
+    >>> daemons_from_json(daemons_json([MpsDaemon(daemon.resource, "/mps", 12, (), True)]))[0].multi_user
+    True
     """
     return tuple(
         MpsDaemon(
@@ -40,6 +43,7 @@ def daemons_from_json(payload: Any) -> tuple[MpsDaemon, ...]:  # whatever a file
             str(entry["root"]),
             int(entry["threads"]),
             tuple(MpsDevice(str(uuid), int(limit)) for uuid, limit in entry["devices"][:_MOST]),
+            bool(entry.get("multiUser")),
         )
         for entry in payload["daemons"][:_MOST]
     )
