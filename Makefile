@@ -65,7 +65,7 @@ test-kubernetes: programs ## Run labs, contracts and bad days on a genuine Kuber
 	@$(BIN)/python scripts/test_kubernetes.py -q $(SECOND_TRIES) --left-out=.pytest_cache/left-out-kubernetes.txt
 
 test-servers: preflight ## Hold what is published of claims against an API server (KUBERNETES_VERSION=1.34)
-	@$(BIN)/python -m scripts.build_kubernetes control-plane
+	@$(BIN)/python -m scripts.build_kubernetes etcd kube-apiserver
 	@$(BIN)/pytest -q -p no:randomly -m kubernetes tests/kubernetes/apiserver/test_publishing.py \
 	  tests/kubernetes/apiserver/test_claim_admission.py
 

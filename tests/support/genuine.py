@@ -22,6 +22,8 @@ from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import Endpoint
 from tonnage.wire.kinds import CONFIG_MAP, NODE, POD, Kind
 
+_SERVER: Final = ("etcd", "kube-apiserver")
+"""The programs without which there is nothing to ask."""
 _OF_THE_SERVER: Final = ("kube-apiserver", "extension-apiserver")
 
 
@@ -71,7 +73,7 @@ async def genuine_api_server(folder: Path, *flags: str) -> AsyncIterator[Path]:
 
 def _prepared(folder: Path) -> GenuinePlane:
     """Everything that the programs read is written."""
-    binaries = find_binaries(os.environ).folder
+    binaries = find_binaries(os.environ, programs=_SERVER).folder
     files = ControlPlaneFolder(folder / "control-plane")
     authority = Authority.generate(datetime.now(UTC))
     programs = ControlPlane(binaries, files, os.environ)
