@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from controller.test_operator import OPTIONS, Bench, bench
+from support.api_stores import new_store
 from support.deadlines import LIMIT_S
 from tonnage.adapters.certificates import ServingCertificates
 from tonnage.adapters.clock import SystemClock
@@ -105,7 +106,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.clock = SystemClock()
-        self.api: KubernetesApi = ApiServer(self.clock, random=Random(7)).local()
+        self.api: KubernetesApi = ApiServer(self.clock, random=Random(7), store=new_store()).local()
         self.tasks: list[asyncio.Task[None]] = []
 
     def start(self, own: ControllerOptions, listening: socket.socket | None, pages: Any = None) -> None:

@@ -11,14 +11,14 @@ from functools import cache
 from tonnage.model.json_access import text
 from tonnage.twin.apiserver.object_store import Name, Resource, Stored
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.apiserver.storage.store import Store
+from tonnage.twin.apiserver.storage.store import LOG_LENGTH, Store
 from tonnage.twin.clock import VirtualClock
 
 
-def new_store() -> Store:
+def new_store(log_length: int = LOG_LENGTH) -> Store:
     """A store of its own, as the first server of this process left it when it had begun."""
     objects, revision = _first_objects()
-    return Store(restored=objects, revision=revision)
+    return Store(restored=objects, revision=revision, log_length=log_length)
 
 
 @cache

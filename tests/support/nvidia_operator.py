@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Final
 
 from controller.test_operator import REPORT
+from support.api_stores import new_store
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.loop.refusals import passing_over
 from tonnage.model.kubernetes.timestamps import timestamp
@@ -77,7 +78,7 @@ class OperatedFleet:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.api: KubernetesApi = ApiServer(self.clock, random=Random(7)).local()
+        self.api: KubernetesApi = ApiServer(self.clock, random=Random(7), store=new_store()).local()
         self.tasks: list[asyncio.Task[Any]] = []
         self.ours: dict[str, int] = {}
         """How many devices a node's agent offers once it may, where NVIDIA's plugin offers others."""

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
+from support.api_stores import new_store
 from support.genuine import emptied
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
@@ -25,7 +26,6 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.ports.kubernetes import ChangeType, KubernetesApi, PatchType, WatchEvent
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.apiserver.server import ApiServer
-from tonnage.twin.apiserver.storage.store import Store
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import CONFIG_MAP, NODE, POD, Kind
 from tonnage.wire.objects import ConfigMap, Object, ObjectMeta
@@ -82,7 +82,7 @@ async def twin(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 @asynccontextmanager
 async def _twin(way: str, folder: Path) -> AsyncIterator[TwinPort]:
     clock = VirtualClock()
-    server = ApiServer(clock, store=Store(log_length=_LOG))
+    server = ApiServer(clock, store=new_store(log_length=_LOG))
     if way == "in process":
         yield TwinPort(server.local(), server, clock)
         return
