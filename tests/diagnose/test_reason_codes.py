@@ -84,16 +84,16 @@ def test_a_reason_of_lint_has_what_its_list_of_rules_says(cls: type[ManifestReas
 
 
 def test_every_reason_is_made_somewhere() -> None:
-    said = {message.code for message in messages()}
+    codes = {message.code for message in messages()}
     unused = [
-        cls.__name__ for code, cls in reasons().items() if code not in said and cls.__name__ not in _NAMED
+        cls.__name__ for code, cls in reasons().items() if code not in codes and cls.__name__ not in _NAMED
     ]
     assert unused == []
 
 
 def test_no_two_reasons_share_a_code_or_a_name() -> None:
     modules = walk_packages(families.__path__, f"{families.__name__}.")
-    classes = {cls for each in modules for cls in getattr(import_module(each.name), "REASONS", ())}
+    classes = {cls for module in modules for cls in getattr(import_module(module.name), "REASONS", ())}
     assert len({cls.code for cls in classes}) == len({cls.__name__ for cls in classes}) == len(classes)
     assert classes == {*reasons().values()}
 
@@ -119,9 +119,9 @@ def _facts(value: object) -> Iterator[tuple[str, set[str]]]:
     if isinstance(value, dict):
         if "facts" in value and "subject" in value:
             yield value["code"], set(value["facts"])
-        yield from (found for each in value.values() for found in _facts(each))
+        yield from (fact for each in value.values() for fact in _facts(each))
     elif isinstance(value, list):
-        yield from (found for each in value for found in _facts(each))
+        yield from (fact for each in value for fact in _facts(each))
 
 
 def test_recorded_facts_are_those_of_the_schema_of_their_code() -> None:
