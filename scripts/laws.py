@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from scripts.banned_names import banned_names, unused_contracts
+from scripts.banned_names import banned_names, too_many_in_tests, unused_contracts
 from scripts.class_names import doubled_names
 from scripts.hidden_imports import hidden_imports, imports_of, texts_of
 from scripts.law_actions import done_by_themselves, missing_ports
+from scripts.law_any import unexplained_any
 from scripts.law_reader import Law, Module, Package, Reader, is_in
 from scripts.law_wiring import hooked_in
 from scripts.module_state import changes_of_state
@@ -81,6 +82,7 @@ def breaches(source: Path) -> list[Breach]:
     for name, module in package.modules():
         wrong = [*_of_room(name, module, package, taken), *hidden_imports(name, module, package)]
         wrong += [*done_by_themselves(name, module), *hooked_in(name, module)]
+        wrong += unexplained_any(name, module)
         wrong += [] if name.endswith("_pb2") else banned_names(name, module)
         if module.path.name == "__init__.py":
             wrong += _without_law(module)
@@ -154,6 +156,7 @@ def _libraries_used(law: Law, modules: list[tuple[str, Module]]) -> set[str]:
 
 def main() -> None:
     found = [*map(str, breaches(ROOT / "src")), *unused_permissions(ROOT / "src")]
+    found += too_many_in_tests(ROOT / "tests")
     for breach in found:
         print(breach)
     if found:

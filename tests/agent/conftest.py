@@ -180,6 +180,8 @@ class Cluster:
     ) -> Any:
         self._check(f"{kind.plural}/{subresource}")
         if (kind.plural, namespace or "", name) not in self.objects:
+            if patch_type is PatchType.APPLY:
+                return await self.create(kind, patch, namespace=namespace)
             raise ApiError(404, "NotFound", f'{kind.plural} "{name}" not found')
         if patch_type is PatchType.STRATEGIC:
             assert (kind, subresource, list(patch), list(patch["status"])) == (

@@ -1,7 +1,8 @@
 """The crash run: an agent is killed at any moment, and the next one brings the change to its end.
 
 A scene is run once, and what stands before and after each action is noted, and within those that write a
-file. From each of these an agent starts. The moments within files are sampled.
+file. From each of these an agent starts, in one scene with a controller that was killed, too. The moments
+within files are sampled.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from support.agent_context import context_of
 from support.agent_scenes import Driver, Place, Scene, moments_of, refuses_2g, refuses_resets, resumed
 from support.claim_scenes import CLAIM_SCENES
 from support.crash_moments import in_one_thread
+from support.policy_scenes import controller_and_agent, names_default
 from support.sampling import Sampler
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
@@ -29,6 +31,7 @@ from tonnage.model.actions.action import Action
 from tonnage.model.actions.cdi import RemoveSpec, WriteSpec
 from tonnage.model.actions.checkpoints import AddRow, SaveCheckpoint
 from tonnage.model.actions.cluster import (
+    ApplyConfigMap,
     CountEvent,
     CreateEvent,
     CreateNodeFeature,
@@ -37,6 +40,7 @@ from tonnage.model.actions.cluster import (
     PatchNode,
     PatchNodeGpuStatus,
     PatchNodeStatus,
+    PatchPolicyStatus,
     ReplaceNodeFeature,
 )
 from tonnage.model.actions.devices import (
@@ -114,6 +118,19 @@ def stands(*profiles: str, state: str = "success", other: Sequence[str] = BESIDE
 def refused(place: Place) -> None:
     asks("mine", layouts(mine="3g.40gb: 1, 2g.20gb: 1"))(place)
     place.refuses = refuses_2g
+
+
+def default_of_a_policy(place: Place) -> None:
+    place.devices(WHOLE, WHOLE.replace("GPU-0", "GPU-1"))  # what is divided already keeps its layout
+    place.config("version: v1\nflags: {migStrategy: mixed}\n")
+    place.boot("first")
+    names_default(place, "halves", layouts(halves="3g.40gb: 2"))
+
+
+def divided_by_the_policy(place: Place) -> str:
+    if place.labels.get("nvidia.com/mig.config") != "halves":
+        return f"the controller asks for no layout: {place.labels}"
+    return stands("3g.40gb", "3g.40gb", other=())(place)
 
 
 def put_on_host(place: Place) -> None:
@@ -314,6 +331,14 @@ SCENES: Final = (
         options=MIG,
     ),
     Scene(
+        "layout by a ClusterPolicy's default",
+        (ApplyConfigMap, PatchPolicyStatus, PatchNode, SetMigMode, CreateGpuInstance, SaveCheckpoint),
+        default_of_a_policy,
+        divided_by_the_policy,
+        options=MIG,
+        life=controller_and_agent,
+    ),
+    Scene(
         "rollback",
         (DestroyGpuInstance, CreateGpuInstance, CreateComputeInstance, SaveCheckpoint),
         refused,
@@ -363,7 +388,7 @@ SCENES: Final = (
 
 def test_every_kind_of_action_has_a_scene_in_which_agents_are_killed_at_it() -> None:
     ours = {kind for scene in SCENES for kind in scene.kinds}
-    assert ours == {*get_args(Action)} - ACTIONS_OF_THE_CONTROLLER  # which has a run of its own
+    assert ours | ACTIONS_OF_THE_CONTROLLER == {*get_args(Action)}  # those have a run of their own
 
 
 @pytest.mark.parametrize("scene", [pytest.param(scene, id=scene.name) for scene in SCENES])

@@ -214,8 +214,8 @@ def test_a_gpu_whose_mig_devices_are_claims_is_theirs_and_not_unadvertised() -> 
 
 def test_types_and_drivers_have_rows_of_their_own() -> None:
     other = published(device(7, kind=""), name="01", driver="gpu.example.com")
-    found = rows(node(), published(device(0), device(1, kind="mig")), other)
-    assert [row.resource for row in found] == ["gpu.example.com", DRIVER, f"{DRIVER} mig"]
+    shown_rows = rows(node(), published(device(0), device(1, kind="mig")), other)
+    assert [row.resource for row in shown_rows] == ["gpu.example.com", DRIVER, f"{DRIVER} mig"]
 
 
 @pytest.mark.parametrize(

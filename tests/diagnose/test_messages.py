@@ -58,7 +58,7 @@ NVML = [
 
 
 def codes(text: str) -> list[str]:
-    return [heard.message.code for heard in matches_in(text)]
+    return [match.message.code for match in matches_in(text)]
 
 
 @pytest.mark.parametrize(("number", "text", "code"), CUDA, ids=lambda value: str(value)[:40])
@@ -150,7 +150,7 @@ def test_of_an_endless_log_the_end_is_looked_at_and_of_an_endless_line_what_stan
 
 @given(st.text(max_size=300))
 def test_any_text_can_be_looked_at(text: str) -> None:
-    assert len({heard.message.code for heard in matches_in(text)}) == len(matches_in(text))
+    assert len({match.message.code for match in matches_in(text)}) == len(matches_in(text))
 
 
 def test_words_of_a_status_stand_for_messages() -> None:

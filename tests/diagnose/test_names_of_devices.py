@@ -34,9 +34,9 @@ def asked(resource: str, *, labels: dict[str, str] | None = None, offered: int =
         },
     ]
     snapshot = snapshot_from_documents(documents)
-    found = find_pod(snapshot, "ml", "p")
-    assert found is not None
-    return explain(found, snapshot)
+    pod = find_pod(snapshot, "ml", "p")
+    assert pod is not None
+    return explain(pod, snapshot)
 
 
 @pytest.mark.parametrize("slip", ["nvidia.com/gpus", "nvdia.com/gpu", "NVIDIA.com/gpu", "nvidia.com/gpuu"])

@@ -126,11 +126,11 @@ def test_objects_that_come_and_go_are_named_by_kind() -> None:
 
 def test_layouts_that_are_named_are_what_the_agents_would_read() -> None:
     layouts = SeenConfigMap("tonnage-system", "default-mig-parted-config", {})
-    mine = SeenConfigMap("gpu-operator", "layouts", {"config.yaml": "version: v1"})
+    config_map = SeenConfigMap("gpu-operator", "layouts", {"config.yaml": "version: v1"})
 
     def plan(name: str) -> dict[str, Any]:
         policy = GpuPolicy("p", mig_config=ConfigMapChoice(name, ""))
-        shown = operated(OperatedCluster([policy], [T4], [mine], AGENTS, "gpu-operator", layouts), NOW)
+        shown = operated(OperatedCluster([policy], [T4], [config_map], AGENTS, "gpu-operator", layouts), NOW)
         assert shown is not None
         return cast(dict[str, Any], shown.to_json())
 

@@ -79,9 +79,9 @@ def test_nodes_that_something_stands_against_are_named_and_in_no_group() -> None
 
 
 def test_a_policy_that_is_not_followed_says_why_and_daemon_sets_without_nodes_go() -> None:
-    seen = cluster("2", "1")
+    snapshot = cluster("2", "1")
     refused = replace(policy("2"), problem="spec.driver: x")
-    outlook = driver_outlook(replace(seen, policies=[refused], nodes=[]))
+    outlook = driver_outlook(replace(snapshot, policies=[refused], nodes=[]))
     [conflict] = outlook.conflicts
     assert isinstance(conflict, DriverPolicyRefused)
     assert (outlook.groups, conflict.message, outlook.unused) == ((), "spec.driver: x", (NAME,))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tonnage.diagnose.pasted.refusals import refusals_in
 from tonnage.diagnose.pasted.scheduling import scheduling_texts
+from tonnage.model.catalog.refusal_facts import RefusalFacts
 from tonnage.model.catalog.refusal_texts import MessageSlot, refusal_texts
 from tonnage.model.reasons.registry import reasons
 
@@ -43,7 +44,8 @@ def test_a_message_of_the_scheduler_is_taken_apart(case: dict[str, Any]) -> None
 def test_what_a_part_names_is_a_fact_and_stands_in_its_remedy() -> None:
     text = f"0/2 nodes are available: 1 {GPUS}, 1 node(s) had untolerated taint {{acme.com/team: a}}."
     [gpus, taint] = scheduling_texts(text)[0].parts
-    assert gpus.facts == {"resource": "nvidia.com/gpu"}
+    assert gpus.facts == RefusalFacts(resource="nvidia.com/gpu")
+    assert gpus.to_json()["facts"] == {"resource": "nvidia.com/gpu"}
     assert gpus.meaning is not None
     assert "less nvidia.com/gpu free" in gpus.meaning.meaning
     assert gpus.meaning.frees is True
@@ -95,7 +97,7 @@ def test_messages_are_found_where_they_are_pasted_from(text: str, messages: list
 def test_a_refusal_is_known_by_its_text(case: dict[str, Any]) -> None:
     [part] = refusals_in(f"Warning FailedCreate 3s job-controller {case['text']}\nsomething else\n")
     assert part.meaning is not None
-    assert (part.meaning.code, part.facts) == (case["code"], case["facts"])
+    assert (part.meaning.code, part.facts.to_json()) == (case["code"], case["facts"])
     assert "{" not in part.meaning.meaning + part.meaning.remedy
 
 
@@ -105,7 +107,7 @@ def test_codes_are_those_of_reasons_and_every_row_says_all() -> None:
             assert not row.code or row.code in reasons(), row.code
             assert all((row.meaning, row.check, row.remedy, row.wordings))
             assert row.code or place is not MessageSlot.TEXT
-            row.with_facts({})
+            row.with_facts(RefusalFacts())
 
 
 @given(st.text(st.sampled_from("0/3 nodesarvilb:,.1 {}'()\n\"\\"), max_size=200))

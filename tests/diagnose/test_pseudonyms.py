@@ -73,7 +73,7 @@ def test_pseudonyms_change_no_answer(path: Path) -> None:
     plain = answers(snapshot_of(lines))
     redacted = answers(snapshot_of([*map(pseudonyms.line, lines)]))
     assert plain.keys() & redacted.keys() <= {"silent"}  # each is named after something
-    found = json.loads(pseudonyms.plain(json.dumps(redacted)))
-    assert in_any_order(found) == in_any_order(json.loads(json.dumps(plain)))
+    document = json.loads(pseudonyms.plain(json.dumps(redacted)))
+    assert in_any_order(document) == in_any_order(json.loads(json.dumps(plain)))
     remedies = {key: len(answer["remedies"]) for key, answer in plain.items() if "remedies" in answer}
-    assert {key: len(found[key]["remedies"]) for key in remedies} == remedies
+    assert {key: len(document[key]["remedies"]) for key in remedies} == remedies

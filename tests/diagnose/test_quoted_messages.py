@@ -123,7 +123,7 @@ def told(message: str, *, taints: bool) -> Explanation:
 )
 def test_what_differs_is_told_and_decides_nothing(message: str, taints: bool, says: str) -> None:
     explanation = told(message, taints=taints)
-    found = [reason for reason in explanation.reasons if reason.code == ConditionDiffers.code]
-    assert bool(found) is bool(says)
-    assert all(says in reason.message for reason in found)
+    reasons = [reason for reason in explanation.reasons if reason.code == ConditionDiffers.code]
+    assert bool(reasons) is bool(says)
+    assert all(says in reason.message for reason in reasons)
     assert explanation.verdict.value == ("NEVER" if taints else "FITS")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from tonnage.model.reasons.pod.scheduling import TaintNotTolerated
 from tonnage.model.reasons.reason import ManifestFault, ManifestReason, NodeFault, NodeReason, Reason
 from tonnage.model.reasons.registry import aliases, manifest_reasons, node_reasons, reasons
 
+_ROOT = Path(__file__).parents[2] / "src" / "tonnage"
 _SOURCE = "\n".join(
     path.read_text()
     for room in ("decide", "diagnose", "documents", "model/mig")
@@ -82,16 +84,16 @@ def test_a_reason_of_lint_has_what_its_list_of_rules_says(cls: type[ManifestReas
 
 
 def test_every_reason_is_made_somewhere() -> None:
-    said = {message.code for message in messages()}
+    codes = {message.code for message in messages()}
     unused = [
-        cls.__name__ for code, cls in reasons().items() if code not in said and cls.__name__ not in _NAMED
+        cls.__name__ for code, cls in reasons().items() if code not in codes and cls.__name__ not in _NAMED
     ]
     assert unused == []
 
 
 def test_no_two_reasons_share_a_code_or_a_name() -> None:
     modules = walk_packages(families.__path__, f"{families.__name__}.")
-    classes = {cls for each in modules for cls in getattr(import_module(each.name), "REASONS", ())}
+    classes = {cls for module in modules for cls in getattr(import_module(module.name), "REASONS", ())}
     assert len({cls.code for cls in classes}) == len({cls.__name__ for cls in classes}) == len(classes)
     assert classes == {*reasons().values()}
 
@@ -117,9 +119,9 @@ def _facts(value: object) -> Iterator[tuple[str, set[str]]]:
     if isinstance(value, dict):
         if "facts" in value and "subject" in value:
             yield value["code"], set(value["facts"])
-        yield from (found for each in value.values() for found in _facts(each))
+        yield from (fact for each in value.values() for fact in _facts(each))
     elif isinstance(value, list):
-        yield from (found for each in value for found in _facts(each))
+        yield from (fact for each in value for fact in _facts(each))
 
 
 def test_recorded_facts_are_those_of_the_schema_of_their_code() -> None:
@@ -137,6 +139,29 @@ def test_recorded_facts_are_those_of_the_schema_of_their_code() -> None:
 
 def test_nothing_reads_a_fact_by_its_key() -> None:
     assert re.findall(r"\.facts(?:\.get\(|\[)", _SOURCE) == []
+
+
+def _fact_tables() -> Iterator[tuple[str, str]]:
+    """(class, field) of each field of a class that is a table of facts by name."""
+    table = re.compile(r"\b(Mapping|dict)\[str|\bJsonObject\b")
+    trees = (ast.parse(path.read_text()) for path in _ROOT.rglob("*.py"))
+    classes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    for owner in classes:
+        for field in owner.body:
+            if isinstance(field, ast.AnnAssign) and table.search(ast.unparse(field.annotation)):
+                name = ast.unparse(field.target)
+                if name in ("facts", "details", "numbers", "values"):
+                    yield owner.name, name
+
+
+def test_no_class_carries_facts_by_name_but_where_the_names_are_those_of_others() -> None:
+    """Each of these keys stands in something that is written down for others, and nobody here asks for it."""
+    assert {*_fact_tables()} == {
+        ("DumpedReason", "facts"),  # the JSON of a dump, which its reason's class reads again
+        ("_Part", "facts"),  # the JSON of a reason, copied from node to node
+        ("Sample", "values"),  # of metrics.toml
+        ("PublishedDevice", "numbers"),  # attributes that claims select by
+    }
 
 
 _TAINT = TaintNotTolerated(subject="Node a", message="tainted", key="gpu", value="", effect="NoSchedule")

@@ -121,10 +121,10 @@ def test_devices_that_nobody_advertises_have_a_row_and_cpu_nodes_none() -> None:
 def test_a_former_name_is_no_trouble_and_goes_when_nobody_holds_it() -> None:
     """Right after a renaming configuration kubelet still lists the old name: capacity 1, allocatable 0."""
     renamed = node("a", {GPU: "1", SHARED: "4"}, {GPU: "0", SHARED: "4"})
-    said = agent("a", {"uuid": "GPU-1", "resource": SHARED, "replicas": 4})
-    [row] = rows(renamed, said)
+    report = agent("a", {"uuid": "GPU-1", "resource": SHARED, "replicas": 4})
+    [row] = rows(renamed, report)
     assert (row.resource, row.in_order) == (SHARED, True)
-    former, current = rows(renamed, said, pod("p", "a", GPU, 1))
+    former, current = rows(renamed, report, pod("p", "a", GPU, 1))
     assert (former.resource, former.allocated, former.in_order) == (GPU, 1, False)
     assert former.health == "offered under another name now, still held under this one"
     assert current.in_order
@@ -132,8 +132,8 @@ def test_a_former_name_is_no_trouble_and_goes_when_nobody_holds_it() -> None:
 
 
 def test_a_dead_agent_shows_as_nothing_allocatable() -> None:
-    said = agent("a", {"uuid": "GPU-1", "resource": GPU}, {"uuid": "GPU-2", "resource": GPU})
-    [row] = rows(node("a", {GPU: "2"}, {GPU: "0"}), said)
+    report = agent("a", {"uuid": "GPU-1", "resource": GPU}, {"uuid": "GPU-2", "resource": GPU})
+    [row] = rows(node("a", {GPU: "2"}, {GPU: "0"}), report)
     assert (row.health, row.in_order) == ("2 of 2 not allocatable", False)
 
 
@@ -143,9 +143,9 @@ def test_devices_that_are_not_offered_at_all_are_not_in_order() -> None:
 
 
 def test_a_refused_configuration_is_a_trouble_of_its_node() -> None:
-    said = agent("a", {"uuid": "GPU-1", "resource": GPU})
-    said["status"]["config"] = {"source": "cm[default]", "error": "cm[broken]:4 replicas\n  remedy: 2"}
-    [row] = rows(node("a", {GPU: "1"}), said)
+    report = agent("a", {"uuid": "GPU-1", "resource": GPU})
+    report["status"]["config"] = {"source": "cm[default]", "error": "cm[broken]:4 replicas\n  remedy: 2"}
+    [row] = rows(node("a", {GPU: "1"}), report)
     assert row.health == "configuration refused, cm[default] kept: cm[broken]:4 replicas"
     assert not row.in_order
 
@@ -166,6 +166,6 @@ def test_a_cordon_is_told_and_is_no_trouble_but_a_node_that_is_not_ready_is() ->
     cordoned = node("a", {GPU: "1"}) | {"spec": {"unschedulable": True}}
     gone = node("b", {GPU: "1"})
     gone["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
-    found = rows(cordoned, gone)
-    assert [row.health for row in found] == ["healthy (cordoned)", "node not ready"]
-    assert [row.in_order for row in found] == [True, False]
+    shown_rows = rows(cordoned, gone)
+    assert [row.health for row in shown_rows] == ["healthy (cordoned)", "node not ready"]
+    assert [row.in_order for row in shown_rows] == [True, False]

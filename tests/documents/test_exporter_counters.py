@@ -28,11 +28,11 @@ def test_every_default_counter_of_dcgm_exporter_is_read() -> None:
 
 
 def test_numbers_are_those_of_dcgm() -> None:
-    known = counter_numbers()
+    numbers = counter_numbers()
     recorded = json.loads(FILE.read_text(encoding="utf-8"))["fieldIds"]
-    shared = known.keys() & recorded.keys()
+    shared = numbers.keys() & recorded.keys()
     assert len(shared) > 50
-    assert {name: known[name] for name in shared} == {name: recorded[name] for name in shared}
+    assert {name: numbers[name] for name in shared} == {name: recorded[name] for name in shared}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_line_with_a_fault_is_named_and_the_rest_is_served(line: str, problem:
     assert file.counters == (
         ExportedCounter("DCGM_FI_DEV_GPU_TEMP", CounterType.GAUGE, "GPU temperature (in C).", 150),
     )
-    assert [str(found).partition(":2")[0] for found in file.problems] == ["counters.csv"]
+    assert [str(problem).partition(":2")[0] for problem in file.problems] == ["counters.csv"]
     assert problem in str(file.problems[0])
 
 

@@ -41,7 +41,7 @@ def test_all_that_is_wrong_is_told_with_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "words"),
     [
         pytest.param("", "no column sn", id="empty"),
         pytest.param("sn,gpu\n", "no column cpu_milli, memory_mib, model", id="columns missing"),
@@ -50,7 +50,7 @@ def test_all_that_is_wrong_is_told_with_its_line() -> None:
         pytest.param("\0\0\0", "no column", id="binary"),
     ],
 )
-def test_what_is_no_trace_is_refused(text: str, said: str) -> None:
+def test_what_is_no_trace_is_refused(text: str, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
         machines_from(text, "m.csv")
-    assert said in caught.value.problems[0].what
+    assert words in caught.value.problems[0].what

@@ -232,14 +232,14 @@ def test_what_selects_pods_by_labels_alone_and_by_expressions() -> None:
          "spec": {"selector": {"app": "x"}}},
     ]  # fmt: skip
     selectors = snapshot_from_documents(objects).selectors
-    assert [(one.kind, one.selector) for one in selectors] == [
+    assert [(selector.kind, selector.selector) for selector in selectors] == [
         (kind, LabelSelector((Requirement("app", "In", ("x",)),)))
         for kind in ("StatefulSet", "ReplicationController")
     ]
 
 
 @pytest.mark.parametrize(
-    ("items", "told"),
+    ("items", "message"),
     [
         ([None, 5], "[0].items[0]: no Kubernetes object: it has no kind"),
         ([{"metadata": {"name": "n"}}], "[0].items[0]: no Kubernetes object: it has no kind"),
@@ -254,8 +254,8 @@ def test_what_selects_pods_by_labels_alone_and_by_expressions() -> None:
     ],
     ids=["no objects", "no kind", "no name", "one name twice"],
 )
-def test_a_list_says_what_it_cannot_mean(items: list[Any], told: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(told)):
+def test_a_list_says_what_it_cannot_mean(items: list[Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
         snapshot_from_documents([{"apiVersion": "v1", "kind": "List", "items": items}])
 
 

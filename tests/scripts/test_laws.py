@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.banned_names import too_many_in_tests
 from scripts.laws import breaches, unused_permissions
 from support.planted_code import breaches_of
 
@@ -213,6 +214,9 @@ BREACHES = [
     ("agent", "from tonnage.loop.events import recorder_over", "without the performer", "Events without the performer"),
     ("ports", "from typing import Protocol\nclass Fans(Protocol):\n    async def spin(self): ...", "neither to read nor", "a port that nobody sorted"),
     ("ports", "class HostPrograms(HostView, Protocol):\n    async def kill(self): ...", "other methods than is said", "a change that is not said"),
+    # Any
+    ("decide.node", "from typing import Any\ndef f(x: Any): ...", "uses Any", "a parameter of any type"),
+    ("decide.kubernetes", "from typing import Any\nRow = dict[str, Any]  # noqa", "uses Any", "a comment that gives no reason"),
     # wiring
     ("agent", "def run(loop, plugin): loop.on_change = plugin.wake", "hooks on_change in", "a hook that is set from outside"),
     ("controller.operator", "class Loop:\n    def __init__(self, other): other.on_report = self.look", "hooks on_report in", "a hook that one loop sets in another"),
@@ -286,6 +290,8 @@ PERMITTED = [
     ("agent.mig", "import asyncio\nasync def f(x): await asyncio.to_thread(x)", "what takes long, beside the loop"),
     ("agent.mig", "from pathlib import Path\nPLACE = Path('/var/lib') / 'x'", "a place that is passed on"),
     ("loop", "import logging\nlogging.getLogger(__name__)", "a loop's log"),
+    ("decide.node", "from typing import Any\ndef f(x: Any): ...  # whatever a file holds", "Any with its reason"),
+    ("diagnose", "from typing import Any\ndef f(x: Any): ...", "Any where no decision is made"),
     ("agent", "class _Entry:\n    work: int = 0\ndef f(entry: _Entry): entry.work = 1", "a field of a module's own record"),
     ("twin", "def f(store): store.on_write = print", "a hook where nothing is a loop"),
     ("adapters", "import time, os, subprocess\nopen('x')", "the real world"),
@@ -352,3 +358,19 @@ def test_a_permission_that_nothing_uses_is_refused(tmp_path: Path) -> None:
         "there is no port Clock",
     )
     assert [text for text in unused if text.removesuffix(" any more") in used] == []
+
+
+@pytest.mark.parametrize(
+    ("most", "why"),
+    [
+        pytest.param(3, "", id="as many as may be"),
+        pytest.param(2, "binds 3 names", id="one more"),
+        pytest.param(103, "", id="fewer"),
+        pytest.param(104, "lower MOST_IN_TESTS", id="far fewer"),
+    ],
+)
+def test_names_that_say_nothing_only_get_fewer_in_tests(tmp_path: Path, most: int, why: str) -> None:
+    (tmp_path / "test_pods.py").write_text("def test_pod(told):\n    found = [one for one in told]\n")
+    problems = [*too_many_in_tests(tmp_path, most)]
+    assert len(problems) == bool(why)
+    assert all(why in problem for problem in problems)

@@ -230,9 +230,10 @@ class Scene:
     life: Life | None = None
 
 
-async def _agent(scene: Scene, place: Place) -> None:
+async def agent_of(place: Place, **more: Any) -> None:
+    """Run a whole agent there until cancelled."""
     options = AgentOptions(
-        "n", f"scenario:{place.hardware}", place.root, config=place.root / "config.yaml", **scene.options
+        "n", f"scenario:{place.hardware}", place.root, config=place.root / "config.yaml", **more
     )
     host: Any = place
     with (
@@ -288,7 +289,7 @@ async def _lives(
 
 async def _live(scene: Scene, place: Place, steps: list[tuple[Callable[[Place], object], Deed]]) -> str:
     """One agent, until nothing is wrong or the node restarts."""
-    life = scene.life(place) if scene.life is not None else _agent(scene, place)
+    life = scene.life(place) if scene.life is not None else agent_of(place, **scene.options)
     task = asyncio.ensure_future(life)
     end = asyncio.get_running_loop().time() + PATIENCE_S
     wrong: object = "it has not begun"

@@ -12,7 +12,7 @@ from typing import Final
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.pod_sets import PodSet
-from tonnage.reading.jobset_order import NO_COUNTS, JobCounts, job_counts, job_wait
+from tonnage.reading.jobset_order import NO_COUNTS, CountsByJob, job_counts, job_wait
 
 UNKNOWN_KIND: Final = "Tonnage does not know how many pods this kind makes"
 _MOST: Final = 2**31 - 1
@@ -144,7 +144,7 @@ def _replicated_jobs(
     where: str,
     nodes: int | None = None,
     node: JsonObject | None = None,
-    counts: JobCounts = NO_COUNTS,
+    counts: CountsByJob = NO_COUNTS,
 ) -> Iterator[TemplateUse]:
     """The Jobs of a JobSet. `nodes` and `node`: how many a TrainJob wants of its trainer, and the trainer."""
     for index, job in _mappings(spec.get("replicatedJobs")):

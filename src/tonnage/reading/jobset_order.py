@@ -10,10 +10,20 @@ from typing import Final
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mappings
 
-JobCounts = Mapping[str, JsonObject]
-"""ReplicatedJob -> how many of its Jobs run, succeeded and failed, as the controller counts."""
 
-NO_COUNTS: Final[JobCounts] = MappingProxyType({})
+@dataclass(frozen=True, slots=True)
+class JobCounts:
+    """How many Jobs of a ReplicatedJob run, succeeded and failed, as the controller counts."""
+
+    succeeded: int
+    active: int
+    failed: int
+
+
+CountsByJob = Mapping[str, JobCounts]
+"""By the name of the ReplicatedJob."""
+
+NO_COUNTS: Final[CountsByJob] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +33,15 @@ class JobWait:
     part: str
     earlier: str
     replicas: int
-    counts: JsonObject | None
+    counts: JobCounts | None
 
     def __str__(self) -> str:
         part, earlier = self.part[:63], self.earlier[:63]
         if self.counts is None:
             return f"the pods of {part} come once those of {earlier} have ended"
-        succeeded, active, failed = (_count(self.counts, key) for key in ("succeeded", "active", "failed"))
-        jobs = f"{succeeded} of {self.replicas} Jobs succeeded, {active} active, {failed} failed"
+        counts = self.counts
+        jobs = f"{counts.succeeded} of {self.replicas} Jobs succeeded, {counts.active} active"
+        jobs += f", {counts.failed} failed"
         return f"{part} waits for {earlier} to end: {jobs}"
 
     @property
@@ -38,17 +49,22 @@ class JobWait:
         """What to do, where the controller counts."""
         if self.counts is None:
             return ""
-        if _count(self.counts, "failed"):
+        if self.counts.failed:
             return f"repair {self.earlier[:63]}, of which a Job failed"
         return f"explain it again once {self.earlier[:63]} has ended"
 
 
-def job_counts(jobset: JsonObject) -> JobCounts:
-    """The counts of each ReplicatedJob in the status of a JobSet; none before its controller has counted."""
-    return {str(job.get("name")): job for job in mappings(jobset, "status", "replicatedJobsStatus")}
+def job_counts(jobset: JsonObject) -> CountsByJob:
+    """The counts of each ReplicatedJob in a JobSet's status; none before its controller has counted."""
+    return {
+        str(job.get("name")): JobCounts(
+            _count(job, "succeeded"), _count(job, "active"), _count(job, "failed")
+        )
+        for job in mappings(jobset, "status", "replicatedJobsStatus")
+    }
 
 
-def job_wait(spec: JsonObject, job: JsonObject, part: str, counts: JobCounts) -> JobWait | None:
+def job_wait(spec: JsonObject, job: JsonObject, part: str, counts: CountsByJob) -> JobWait | None:
     """For what a ReplicatedJob of a JobSet's spec waits; None: for the end of none, or of none any more."""
     jobs = mappings(spec, "replicatedJobs")
     numbers = {str(earlier.get("name")): earlier.get("replicas", 1) for earlier in jobs}
@@ -62,7 +78,7 @@ def job_wait(spec: JsonObject, job: JsonObject, part: str, counts: JobCounts) ->
 
 
 def _ended(wait: JobWait) -> bool:
-    return wait.counts is not None and _count(wait.counts, "succeeded") >= wait.replicas
+    return wait.counts is not None and wait.counts.succeeded >= wait.replicas
 
 
 def _count(counts: JsonObject, key: str) -> int:

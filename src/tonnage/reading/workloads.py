@@ -12,6 +12,7 @@ import msgspec
 
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.workloads import (
+    PROGRESS_DEADLINE_S,
     ClusterEvent,
     QueuedWorkload,
     Stated,
@@ -33,18 +34,7 @@ KIND_OF: Final[Mapping[type[p.PodMaker], str]] = {
     p.CronJobRead: "CronJob",
 }
 REVISION: Final = "deployment.kubernetes.io/revision"
-_DEADLINE: Final = "activeDeadlineSeconds"
 _ENDED: Final = ("Complete", "Failed")
-_SPEC_NUMBERS: Final = ("parallelism", "completions", "backoffLimit", "progressDeadlineSeconds", _DEADLINE)
-_STATUS_NUMBERS: Final = (
-    "replicas",
-    "readyReplicas",
-    "desiredNumberScheduled",
-    "currentNumberScheduled",
-    "active",
-    "succeeded",
-    "failed",
-)
 
 
 def maker_from(obj: p.PodMaker, kind: str) -> WorkloadState:
@@ -52,16 +42,14 @@ def maker_from(obj: p.PodMaker, kind: str) -> WorkloadState:
     meta, spec, status = obj.metadata, obj.spec, obj.status
     namespace = meta.namespace or "default"
     owner = next((o for o in meta.owner_references if o.controller), None)
-    numbers = {name: spec[name] for name in _SPEC_NUMBERS if _is_number(spec.get(name))}
-    numbers |= {name: status[name] for name in _STATUS_NUMBERS if _is_number(status.get(name))}
-    observed = status.get("observedGeneration")
+    observed, progress_s = status.get("observedGeneration"), _number(spec, "progressDeadlineSeconds")
     conditions = tuple(_stated(c) for c in status.get("conditions") or () if isinstance(c, dict))
     ended = any(c.type in _ENDED and c.status == "True" for c in conditions)
     return WorkloadState(
         WorkloadKey(kind, namespace, meta.name),
         meta.uid,
         WorkloadKey(owner.kind, namespace, owner.name) if owner else None,
-        0 if ended and kind == "Job" else _desired_pods(kind, spec, numbers),
+        0 if ended and kind == "Job" else _desired_pods(kind, spec, status),
         bool(spec.get("paused") or spec.get("suspend")),
         kind == "StatefulSet" and spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady",
         whole_number(meta.annotations.get(REVISION, "")) or 0,
@@ -69,7 +57,9 @@ def maker_from(obj: p.PodMaker, kind: str) -> WorkloadState:
         moment(started) if isinstance(started := status.get("startTime"), str) else None,
         not isinstance(observed, int) or observed >= meta.generation,
         conditions,
-        numbers,
+        _number(status, "succeeded") or 0,
+        _number(spec, "activeDeadlineSeconds"),
+        PROGRESS_DEADLINE_S if progress_s is None else progress_s,
         msgspec.json.encode(_template(kind, spec)),
     )
 
@@ -78,9 +68,9 @@ def with_job_ends(pods: Sequence[Pod], workloads: Iterable[WorkloadState]) -> tu
     """The pods, each with when its Job must have ended, where the Job has a deadline."""
     ends: dict[tuple[str, str], datetime] = {}
     for job in workloads:
-        if job.key.kind == "Job" and job.started is not None and _DEADLINE in job.numbers:
+        if job.key.kind == "Job" and job.started is not None and job.active_deadline_s is not None:
             with suppress(OverflowError):
-                seconds = timedelta(seconds=job.numbers[_DEADLINE])
+                seconds = timedelta(seconds=job.active_deadline_s)
                 ends[job.key.namespace, job.key.name] = job.started + seconds
     if not ends:
         return tuple(pods)
@@ -100,17 +90,19 @@ def _template(kind: str, spec: Mapping[str, Any]) -> object:
     return spec.get("template")
 
 
-def _desired_pods(kind: str, spec: Mapping[str, Any], numbers: Mapping[str, int]) -> int | None:
+def _desired_pods(kind: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> int | None:
     """How many pods it should have that have not ended."""
     match kind:
         case "CronJob":
             return None
         case "DaemonSet":
-            return numbers.get("desiredNumberScheduled")
+            return _number(status, "desiredNumberScheduled")
         case "Job":
-            at_once = numbers.get("parallelism", 1)
-            whole = numbers.get("completions", None if "parallelism" in numbers else 1)
-            return at_once if whole is None else max(0, min(at_once, whole - numbers.get("succeeded", 0)))
+            at_once, whole = _number(spec, "parallelism"), _number(spec, "completions")
+            if at_once is not None and whole is None:
+                return at_once  # a queue of work: as many as at once, until one succeeds
+            left = (1 if whole is None else whole) - (_number(status, "succeeded") or 0)
+            return max(0, min(1 if at_once is None else at_once, left))
         case _:
             replicas = spec.get("replicas", 1)
             return replicas if isinstance(replicas, int) else 1
@@ -121,8 +113,9 @@ def _stated(condition: Mapping[str, Any]) -> Stated:
     return Stated(*texts)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _number(part: Mapping[str, Any], name: str) -> int | None:
+    value = part.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def queued_from(obj: w.KueueWorkload) -> QueuedWorkload:

@@ -60,7 +60,7 @@ def strategies(*names: str, config: PluginConfig = EVERYTHING) -> PluginConfig:
     return replace(config, device_list=tuple(map(DeviceListStrategy, names)))
 
 
-NAMES = [one.value for one in DeviceListStrategy if one is not DeviceListStrategy.AUTO]
+NAMES = [strategy.value for strategy in DeviceListStrategy if strategy is not DeviceListStrategy.AUTO]
 
 
 @pytest.mark.parametrize(
@@ -154,15 +154,15 @@ def test_devices_by_index(uuid: str) -> None:
 def test_replicas_of_one_device_are_told_as_that_device() -> None:
     config = PluginConfig((SharedResource(GPU, GPU, 4),))
     plan = share(Inventory(DEVICES[:1]), config)
-    given = allocate(plan.resources[0], ["GPU-a::2", "GPU-a::0"], DeviceHolds())
-    assert isinstance(given, Allocation)
-    assert inject(given, config, plan.access).env == {"NVIDIA_VISIBLE_DEVICES": "GPU-a"}
+    allocation = allocate(plan.resources[0], ["GPU-a::2", "GPU-a::0"], DeviceHolds())
+    assert isinstance(allocation, Allocation)
+    assert inject(allocation, config, plan.access).env == {"NVIDIA_VISIBLE_DEVICES": "GPU-a"}
 
 
 def test_the_key_of_an_annotation_follows_from_what_was_given() -> None:
     def key(config: PluginConfig, *ids: str, resource: str = GPU) -> str:
-        given = Allocation(ResourceName(resource), ids, ("GPU-a",))
-        (found,) = inject(given, config, Access()).annotations
+        allocation = Allocation(ResourceName(resource), ids, ("GPU-a",))
+        (found,) = inject(allocation, config, Access()).annotations
         return found
 
     plain = strategies("cdi-annotations", config=PluginConfig())
@@ -183,16 +183,16 @@ WITHOUT = Inventory(DEVICES[:1])
 
 
 def test_a_channel_that_is_not_there_is_gone_without_or_waited_for() -> None:
-    wanted = PluginConfig(imex=ImexSettings((0,)))
-    plan = share(WITHOUT, wanted)
+    config = PluginConfig(imex=ImexSettings((0,)))
+    plan = share(WITHOUT, config)
     assert [refusal.message for refusal in plan.refusals] == [
         "IMEX channel channel0 does not exist: containers go without it"
     ]
     assert [slot.healthy for slot in plan.resources[0].slots] == [True]
-    assert inject(Allocation(GPU, ("GPU-a",), ("GPU-a",)), wanted, plan.access).env == {
+    assert inject(Allocation(GPU, ("GPU-a",), ("GPU-a",)), config, plan.access).env == {
         "NVIDIA_VISIBLE_DEVICES": "GPU-a"
     }
-    required = replace(wanted, imex=ImexSettings((0,), required=True))
+    required = replace(config, imex=ImexSettings((0,), required=True))
     (resource,) = share(WITHOUT, required).resources
     assert [(s.healthy, s.reason) for s in resource.slots] == [
         (False, "requested IMEX channel channel0 does not exist")

@@ -230,10 +230,10 @@ def test_that_a_kubelet_lost_its_books_stays_known_when_who_told_it_has_ended() 
 
 
 def test_what_only_an_earlier_kubelet_got_may_be_given_again_where_this_one_has_its_books() -> None:
-    mine = Hold(GPU, ("a",), "ml", "train", "main")
-    evidence = Evidence((mine,), 2, True, (mine,), kubelet="kubelet-2", pods=LISTED)
+    hold = Hold(GPU, ("a",), "ml", "train", "main")
+    evidence = Evidence((hold,), 2, True, (hold,), kubelet="kubelet-2", pods=LISTED)
     ledger = settle((KNOWN, UNSHOWN), evidence, now=1e9, census=Census(2, (SERVE,)), living=ALIVE)
-    assert [one.forgotten for one in ledger] == [False, False]
+    assert [entry.forgotten for entry in ledger] == [False, False]
     assert unconfirmed(ledger, "kubelet-2") == {(GPU, "b")}  # others first
 
 

@@ -161,8 +161,8 @@ def test_a_device_and_its_parts_are_not_offered_at_once(
     assert {slot.id for slot in shown if not slot.healthy} == unhealthy
     for resource in plan.resources:
         for slot in resource.slots:
-            given = allocate(resource, [slot.id], DeviceHolds.of(holds), plan.whole_of)
-            assert isinstance(given, Reason) == (slot.id in unhealthy)
+            allocation = allocate(resource, [slot.id], DeviceHolds.of(holds), plan.whole_of)
+            assert isinstance(allocation, Reason) == (slot.id in unhealthy)
 
 
 def test_holds_under_the_own_use_change_nothing() -> None:

@@ -50,13 +50,13 @@ _VALIDATIONS = "/run/nvidia/validations/"
     ],
 )
 def test_files_follow_the_order_of_the_parts(facts: PartFacts, ready: set[str], validated: set[str]) -> None:
-    found = status_files(facts)
-    assert {path.split("/")[4] for path in found.files if path.endswith("/ready")} == ready
+    files = status_files(facts)
+    assert {path.split("/")[4] for path in files.files if path.endswith("/ready")} == ready
     assert {
-        path.removeprefix(_VALIDATIONS) for path in found.files if path.startswith(_VALIDATIONS)
+        path.removeprefix(_VALIDATIONS) for path in files.files if path.startswith(_VALIDATIONS)
     } == validated
-    assert not {*found.files} & {*found.absent}
-    assert len(found.files) + len(found.absent) == len(PARTS) + 4, "each is there, or taken away"
+    assert not {*files.files} & {*files.absent}
+    assert len(files.files) + len(files.absent) == len(PARTS) + 4, "each is there, or taken away"
 
 
 @pytest.mark.parametrize(

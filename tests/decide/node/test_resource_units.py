@@ -256,7 +256,7 @@ def test_whatever_the_layout_every_device_is_offered_once_or_there_is_a_reason(
         names = {one.uuid, f"device {one.index}", *(mig.uuid for mig in one.migs)}
         assert complete or any(name in refusal.message for refusal in plan.refusals for name in names)
     if strategy is MigStrategy.SINGLE and slots:
-        profiles = {mig.uuid: mig.profile for one in devices for mig in one.migs}
+        profiles = {mig.uuid: mig.profile for device in devices for mig in device.migs}
         assert len({profiles.get(slot.uuid) for slot in slots}) == 1
 
 

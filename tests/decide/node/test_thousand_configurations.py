@@ -42,7 +42,7 @@ def config(random: Random) -> PluginConfig:
         for name in random.sample(NAMES, random.randint(0, 2))
     )
     return PluginConfig(
-        shared=tuple({one.offered_as: one for one in shared}.values()),
+        shared=tuple({entry.offered_as: entry for entry in shared}.values()),
         fail_requests_greater_than_one=random.random() < 0.3,
         shared_policy=random.choice(tuple(SharedPolicy)),
         mig_strategy=random.choice(tuple(MigStrategy)),
@@ -107,18 +107,18 @@ class Node:
             return False
         name = self.random.choice(sorted(self.served))
         taken = {text for hold in self.holds if hold.resource == name for text in hold.ids}
-        told = [slot for slot in self.served[name].advertised.slots if slot.healthy and slot.id not in taken]
+        slots = [slot for slot in self.served[name].advertised.slots if slot.healthy and slot.id not in taken]
         resource = plan.resource(name)
         assert resource is not None
-        if not told:
+        if not slots:
             return False
-        ids = [slot.id for slot in self.random.sample(told, min(len(told), self.random.randint(1, 2)))]
-        given = allocate(resource, ids, DeviceHolds.of(self.holds), plan.whole_of)
-        if not isinstance(given, Allocation):
-            assert given.code in REFUSALS, given
+        ids = [slot.id for slot in self.random.sample(slots, min(len(slots), self.random.randint(1, 2)))]
+        allocation = allocate(resource, ids, DeviceHolds.of(self.holds), plan.whole_of)
+        if not isinstance(allocation, Allocation):
+            assert allocation.code in REFUSALS, allocation
             return False
-        assert inject(given, running, plan.access).env["NVIDIA_VISIBLE_DEVICES"]
-        self.holds.append(Hold(name, given.ids))
+        assert inject(allocation, running, plan.access).env["NVIDIA_VISIBLE_DEVICES"]
+        self.holds.append(Hold(name, allocation.ids))
         return True
 
 
@@ -145,7 +145,7 @@ def nobody_shares_unasked(node: Node, whole_of: dict[str, str]) -> None:
                 assert device.uuid not in exclusive, "one exclusive device, two containers"
                 exclusive.add(device.uuid)
             wholes.add(device.uuid)
-    assert all(len(found) == 1 for found in uses.values()), uses
+    assert all(len(use) == 1 for use in uses.values()), uses
     assert not {whole_of[uuid] for uuid in uses if uuid in whole_of} & wholes, "a device and a part of it"
 
 

@@ -264,7 +264,7 @@ async def test_a_node_of_amds_is_judged_by_its_module(node: SickNode) -> None:
     assert finding.reason.message == "amdgpu is not loaded; it drives 1 GPU"
     (node.root / "sys/module/amdgpu").mkdir()
     report = examine(await node.facts())
-    assert not any(each.reason.node_layer is NodeLayer.DRIVER for each in report.findings)
+    assert not any(finding.reason.node_layer is NodeLayer.DRIVER for finding in report.findings)
     assert report.layers[2].because == "there is no NVIDIA GPU for containers"
 
 
@@ -297,9 +297,9 @@ def test_the_runtime_is_what_answers_else_what_the_node_says_else_the_package() 
     config = RuntimeConfig(RuntimeKind.CONTAINERD)
     packages = {"containerd.io": "1.7.27-1", "cri-o": "1.34.1"}
     cluster = ClusterFacts(runtime="cri-o://1.33.2")
-    asked = RuntimeFacts(name="containerd", version="2.1.4", configs=(config,), packages=packages)
-    silent = replace(asked, name="", version="")
-    assert runtime_of(asked, cluster) == (RuntimeKind.CONTAINERD, "2.1.4")
+    facts = RuntimeFacts(name="containerd", version="2.1.4", configs=(config,), packages=packages)
+    silent = replace(facts, name="", version="")
+    assert runtime_of(facts, cluster) == (RuntimeKind.CONTAINERD, "2.1.4")
     assert runtime_of(silent, cluster) == (RuntimeKind.CRIO, "1.33.2")
     assert runtime_of(silent, None) == (None, "")
     only = replace(silent, packages={"containerd.io": "1.7.27-1"})
@@ -327,6 +327,6 @@ def test_what_a_runtime_can_do_by_version(kind: RuntimeKind, version: str, cdi: 
 
 async def test_the_labels_that_are_on_the_node_are_counted(node: SickNode) -> None:
     node.seen_by_cluster(labels={"nvidia.com/gpu.product": "Tesla-T4", "nvidia.com/gpu.count": "2"})
-    (layer,) = [each for each in examine(await node.facts()).layers if each.layer is NodeLayer.LABELS]
+    (layer,) = [layer for layer in examine(await node.facts()).layers if layer.layer is NodeLayer.LABELS]
     assert layer.summary.startswith("2 labels, not published: nvidia.com/cuda.driver-version.full, ")
     assert layer.state is State.OK

@@ -73,12 +73,12 @@ def test_adm_1_2_3_the_errors_are_those_of_the_api_server(limits: Body, requests
 
 def test_every_container_is_looked_at_and_named() -> None:
     init = {"name": "init", "image": "i", "resources": {"requests": {GPU: 1}}}
-    found = body(
+    pod_body = body(
         "Deployment",
         containers=containers({"limits": {GPU: 1}, "requests": {GPU: 0.5}}, {"limits": {GPU: "2.5"}}),
         initContainers=[init],
     )
-    explanation = explained(found)
+    explanation = explained(pod_body)
     assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.ADMISSION)
     assert explanation.upstream_message == (
         'Deployment.apps "p" is invalid: ['
@@ -106,8 +106,8 @@ def test_a_quantity_that_is_none_cannot_be_decoded() -> None:
 
 @pytest.mark.parametrize(("kind", "shown"), [("Pod", "p"), ("Deployment", "p-…"), ("Job", "p-")])
 def test_a_priority_class_that_does_not_exist_is_refused(kind: str, shown: str) -> None:
-    found = body(kind, containers=containers({"limits": {GPU: 1}}), priorityClassName="gpu-high")
-    explanation = explained(found, *CLASSES)
+    pod_body = body(kind, containers=containers({"limits": {GPU: 1}}), priorityClassName="gpu-high")
+    explanation = explained(pod_body, *CLASSES)
     assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.ADMISSION)
     assert explanation.upstream_message == (
         f'pods "{shown}" is forbidden: no PriorityClass with name gpu-high was found'
@@ -124,8 +124,8 @@ def test_a_priority_class_that_does_not_exist_is_refused(kind: str, shown: str) 
     ],
 )
 def test_a_priority_class_that_may_exist_is_no_cause(name: str, classes: list[Body]) -> None:
-    found = body(containers=containers({}), priorityClassName=name)
-    assert explained(found, *classes).layer is not Layer.ADMISSION
+    pod_body = body(containers=containers({}), priorityClassName=name)
+    assert explained(pod_body, *classes).layer is not Layer.ADMISSION
 
 
 def test_fields_that_are_null_are_as_if_absent() -> None:
@@ -149,10 +149,10 @@ def _policy(name: str, *actions: str) -> list[Body]:
 
 @pytest.mark.parametrize(("actions", "named"), [(["Deny"], True), (["Warn", "Audit"], False)], ids=str)
 def test_a_policy_that_denies_is_named_and_not_guessed_at(actions: list[str], named: bool) -> None:
-    told = explained(body(containers=containers({})), *_policy("tenant-labels", *actions))
-    asides = [reason.message for reason in told.reasons if reason.code == WebhookMayRefuse.code]
+    explanation = explained(body(containers=containers({})), *_policy("tenant-labels", *actions))
+    asides = [reason.message for reason in explanation.reasons if reason.code == WebhookMayRefuse.code]
     assert any("the policy tenant-labels" in message for message in asides) is named
-    assert told.layer is not Layer.ADMISSION
+    assert explanation.layer is not Layer.ADMISSION
 
 
 @pytest.mark.parametrize("kind", ["Pod", "Deployment"])
@@ -160,12 +160,12 @@ def test_a_policy_that_denies_is_named_and_not_guessed_at(actions: list[str], na
 def test_a_device_of_the_whole_pod_is_refused(kind: str, section: str) -> None:
     """It belongs to a container; what containers may share stays allowed."""
     shared = {"cpu": "1", "memory": "1Gi", "hugepages-2Mi": "2Mi"}
-    found = explained(body(kind, containers=containers({}), resources={section: {**shared, GPU: "1"}}))
+    explanation = explained(body(kind, containers=containers({}), resources={section: {**shared, GPU: "1"}}))
     where = "spec.resources" if kind == "Pod" else "spec.template.spec.resources"
-    assert (found.verdict, found.layer) == (Verdict.NEVER, Layer.ADMISSION)
-    [reason] = found.reasons
+    assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.ADMISSION)
+    [reason] = explanation.reasons
     assert (reason.code, reason.facts["field"]) == (PodLevelResource.code, f"{where}.{section}[{GPU}]")
-    assert "under the container's limits" in found.remedies[0].action
+    assert "under the container's limits" in explanation.remedies[0].action
     allowed = explained(body(kind, containers=containers({}), resources={section: shared}))
     assert allowed.layer is not Layer.ADMISSION
 
@@ -199,9 +199,9 @@ def test_tolerations_are_refused_as_the_api_server_does(found: list[Body]) -> No
     ],
 )
 def test_a_bad_toleration_never_fits(toleration: Body) -> None:
-    found = explained(body("Deployment", containers=containers({}), tolerations=[toleration]))
-    assert (found.verdict, found.layer) == (Verdict.NEVER, Layer.ADMISSION)
-    [reason] = found.reasons
+    explanation = explained(body("Deployment", containers=containers({}), tolerations=[toleration]))
+    assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.ADMISSION)
+    [reason] = explanation.reasons
     assert reason.code == TolerationInvalid.code
     assert str(reason.facts["field"]).startswith("spec.template.spec.tolerations[0].")
     assert reason.remedy
@@ -233,8 +233,8 @@ def test_adm_2_3_what_is_certain_is_given_as_a_patch_and_tried(
     node: Body = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "a"}}
     node["status"] = {"allocatable": amounts, "capacity": amounts}
     for kind in ("Pod", "Deployment"):
-        told = explained(body(kind, containers=containers({}, resources)), node)
-        found = next(remedy for remedy in told.remedies if remedy.patch)
+        explanation = explained(body(kind, containers=containers({}, resources)), node)
+        found = next(remedy for remedy in explanation.remedies if remedy.patch)
         inner: Body = {"spec": {"containers": [{"name": "c1", "resources": patch}]}}
         assert found.patch == (inner if kind == "Pod" else {"spec": {"template": inner}})
         assert found.effect.startswith(effect)
@@ -258,8 +258,8 @@ def test_adm_9_an_example_is_no_more_than_the_quota_has_left(used: str, memory: 
     amounts = {"cpu": "8", "memory": "32Gi", "pods": "110"}
     node: Body = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "a"}}
     node["status"] = {"allocatable": amounts, "capacity": amounts}
-    told = explained(body(containers=containers({"requests": {"cpu": "1"}})), node, quota)
-    [remedy] = told.remedies
+    explanation = explained(body(containers=containers({"requests": {"cpu": "1"}})), node, quota)
+    [remedy] = explanation.remedies
     assert remedy.action.endswith(f", for instance cpu: 1, memory: {memory}")
     assert remedy.effect.startswith(effect)
     resources = {"limits": {"cpu": "1"}, "requests": {"memory": memory}}
@@ -306,10 +306,10 @@ def apart(**term: Any) -> Body:
 )
 def test_spreading_and_affinity_that_no_server_takes(spec: Body, field: str) -> None:
     """Refused as a manifest, where the twin refuses it; of a pod said to be there nothing is guessed."""
-    found = explained(body(containers=containers({}), **spec))
-    assert (found.verdict, found.layer) == (Verdict.NEVER, Layer.ADMISSION)
-    assert {reason.code for reason in found.reasons} == {PodPlacementInvalid.code}
-    assert any(field in str(reason.facts["field"]) for reason in found.reasons)
+    explanation = explained(body(containers=containers({}), **spec))
+    assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.ADMISSION)
+    assert {reason.code for reason in explanation.reasons} == {PodPlacementInvalid.code}
+    assert any(field in str(reason.facts["field"]) for reason in explanation.reasons)
     theirs = [
         *affinity(spec.get("affinity", {}), "spec.affinity"),
         *spread_constraints(spec.get("topologySpreadConstraints", []), "spec.topologySpreadConstraints"),

@@ -88,9 +88,9 @@ def cluster(*objects: Body) -> Snapshot:
 
 def explained(name: str, *objects: Body) -> Explanation:
     snapshot = cluster(*objects)
-    found = find_pod(snapshot, "ml", name)
-    assert found is not None
-    return explain(found, snapshot)
+    pod = find_pod(snapshot, "ml", name)
+    assert pod is not None
+    return explain(pod, snapshot)
 
 
 def told(explanation: Explanation) -> str:
@@ -246,8 +246,8 @@ def test_a_remedy_of_the_scheduler_counts_only_if_the_kubelet_takes_the_pod() ->
 @pytest.mark.parametrize("held", [1, 2])
 def test_what_an_idle_node_refuses_is_refused_whoever_holds_its_devices(held: int) -> None:
     """KUB-3: also where the node's report names other pods than the cluster has; no remedy passes over it."""
-    one = status("a", held=dict.fromkeys(range(held), "some-uid"))
-    explanation = explained("wide", node("a"), one, pod("other", held, on="a"), pod("wide", 3))
+    gpu_status = status("a", held=dict.fromkeys(range(held), "some-uid"))
+    explanation = explained("wide", node("a"), gpu_status, pod("other", held, on="a"), pod("wide", 3))
     assert explanation.verdict is Verdict.NEVER
     assert "TopologyAffinityError" in told(explanation)
     assert explanation.remedies

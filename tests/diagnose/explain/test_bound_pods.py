@@ -57,8 +57,11 @@ def judged(asked: Body, *there: Body) -> Explanation:
 def test_what_only_the_scheduler_heeds_keeps_no_pod_from_the_node_that_it_names(
     spec: Body, about: str
 ) -> None:
-    said = judged(pod(), node(**spec))
-    assert (said.verdict, said.message) == (Verdict.FITS, "n1, which spec.nodeName names, takes it"), about
+    judgement = judged(pod(), node(**spec))
+    assert (judgement.verdict, judgement.message) == (
+        Verdict.FITS,
+        "n1, which spec.nodeName names, takes it",
+    ), about
 
 
 @pytest.mark.parametrize(
@@ -97,23 +100,23 @@ def test_what_only_the_scheduler_heeds_keeps_no_pod_from_the_node_that_it_names(
 def test_the_kubelet_fails_what_it_cannot_take(
     asked: Body, there: list[Body], message: str, verdict: Verdict
 ) -> None:
-    said = judged(asked, *there)
-    assert (said.message, said.verdict) == (f"the kubelet of n1 rejects it {message}", verdict)
-    assert said.layer is Layer.KUBELET
-    assert said.remedies[0].patch == {"spec": {"nodeName": None}}
+    judgement = judged(asked, *there)
+    assert (judgement.message, judgement.verdict) == (f"the kubelet of n1 rejects it {message}", verdict)
+    assert judgement.layer is Layer.KUBELET
+    assert judgement.remedies[0].patch == {"spec": {"nodeName": None}}
 
 
 def test_devices_that_the_node_does_not_know_are_left_out_by_its_kubelet() -> None:
-    asked = pod()
-    asked["spec"]["containers"][0]["resources"]["limits"] = {"amd.com/gpu": "1"}
-    said = judged(asked, node())
-    assert said.message == "n1 does not know amd.com/gpu: its kubelet starts the pod without it"
-    assert (said.verdict, said.layer) == (Verdict.NEVER, Layer.PLUGIN)
+    new_pod = pod()
+    new_pod["spec"]["containers"][0]["resources"]["limits"] = {"amd.com/gpu": "1"}
+    judgement = judged(new_pod, node())
+    assert judgement.message == "n1 does not know amd.com/gpu: its kubelet starts the pod without it"
+    assert (judgement.verdict, judgement.layer) == (Verdict.NEVER, Layer.PLUGIN)
 
 
 def test_a_node_that_is_not_there_starts_nothing() -> None:
-    said = judged(pod(nodeName="n9"), node())
-    assert (said.verdict, said.message) == (
+    judgement = judged(pod(nodeName="n9"), node())
+    assert (judgement.verdict, judgement.message) == (
         Verdict.NEVER,
         "spec.nodeName names n9, a node that does not exist: no kubelet will start it",
     )

@@ -48,7 +48,7 @@ def words(verdict: NodeVerdict) -> object:
 
 @pytest.mark.parametrize("version", ["1.35", "1.36"])
 @pytest.mark.parametrize(
-    "wanted",
+    "expected",
     [
         pytest.param(asking(9), id="more than any has"),
         pytest.param(asking(3, LARGE), id="by a capacity"),
@@ -60,8 +60,8 @@ def words(verdict: NodeVerdict) -> object:
     ],
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_every_node_has_the_answer_of_its_class(seed: int, wanted: ResourceClaim, version: str) -> None:
-    pod, claims = claiming("p", wanted)
+def test_every_node_has_the_answer_of_its_class(seed: int, expected: ResourceClaim, version: str) -> None:
+    pod, claims = claiming("p", expected)
     snapshot = claim_fleet(random.Random(seed), NODES, version)
     snapshot = replace(snapshot, claims=(*snapshot.claims, *claims))
     ground = ground_of(snapshot)
@@ -74,10 +74,12 @@ def test_every_node_has_the_answer_of_its_class(seed: int, wanted: ResourceClaim
 
 
 @pytest.mark.parametrize(
-    "wanted", [asking(3, LARGE), asking(2, MODEL, constraint=f"{DRIVER}/numa")], ids=["three", "two together"]
+    "expected",
+    [asking(3, LARGE), asking(2, MODEL, constraint=f"{DRIVER}/numa")],
+    ids=["three", "two together"],
 )
-def test_json_has_of_every_node_what_it_says_alone(wanted: ResourceClaim) -> None:
-    pod, claims = claiming("p", wanted)
+def test_json_has_of_every_node_what_it_says_alone(expected: ResourceClaim) -> None:
+    pod, claims = claiming("p", expected)
     snapshot = claim_fleet(random.Random("json"), NODES, "1.35")
     ground = ground_of(replace(snapshot, claims=(*snapshot.claims, *claims)))
     alone = Ground(ground.view, ground.remarkable)

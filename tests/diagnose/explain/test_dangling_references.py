@@ -74,9 +74,9 @@ ALL = [
 def test_whatever_is_left_of_a_cluster_is_answered_from(kept: list[Body]) -> None:
     items: list[Any] = kept
     snapshot = snapshot_from_documents([{"kind": "List", "items": items}])
-    for found in snapshot.pods:
-        answer = explain(found, snapshot)
-        assert answer.to_json()["subject"] == {"kind": "Pod", "namespace": "ml", "name": found.name}
+    for pod in snapshot.pods:
+        answer = explain(pod, snapshot)
+        assert answer.to_json()["subject"] == {"kind": "Pod", "namespace": "ml", "name": pod.name}
         assert explanation_lines(answer)
     assert len(fleet(snapshot)) <= len(kept)
     for topology in fleet_topology(snapshot).nodes:

@@ -215,8 +215,8 @@ def spread_pod(name: str, *, on: str = "", **constraint: Any) -> Body:
 
 def test_too_few_domains_are_told_as_such_and_ways_round_them_offered() -> None:
     zones = [node("a"), node("b")]
-    for each in zones:
-        each["metadata"]["labels"]["zone"] = each["metadata"]["name"]
+    for zone in zones:
+        zone["metadata"]["labels"]["zone"] = zone["metadata"]["name"]
     there = (*zones, spread_pod("one", on="a"), spread_pod("two", on="b"))
     asking = spread_pod("p", minDomains=3)
     explanation = explained("p", *there, asking)
@@ -235,8 +235,8 @@ def test_too_few_domains_are_told_as_such_and_ways_round_them_offered() -> None:
 
 def test_an_empty_domain_is_told_as_one_and_maxskew_raised_as_far_as_needed() -> None:
     zones = [node("a"), node("b", unschedulable=True)]
-    for each in zones:
-        each["metadata"]["labels"]["zone"] = each["metadata"]["name"]
+    for zone in zones:
+        zone["metadata"]["labels"]["zone"] = zone["metadata"]["name"]
     there = (*zones, spread_pod("one", on="a"), spread_pod("two", on="a"))
     explanation = explained("p", *there, spread_pod("p"))
     reason = explanation.nodes[0].reasons[0]
@@ -261,8 +261,8 @@ def test_the_text_is_that_of_the_release(version: str, text: str) -> None:
 
 def test_sch_2_both_causes_are_shown_and_one_fix_alone_is_said_to_fail() -> None:
     """SCH-2: the taint hides the affinity; correcting only the toleration still fails."""
-    wanted = pod("train", affinity=requiring(H100))
-    explanation = explained("train", *six_nodes(), wanted)
+    new_pod = pod("train", affinity=requiring(H100))
+    explanation = explained("train", *six_nodes(), new_pod)
     assert explanation.verdict is Verdict.NOT_NOW
     assert reasons_of(explanation, "a100-0") == [TaintNotTolerated.code, NodeAffinityMismatch.code]
     tainted = next(n for n in explanation.nodes if n.node == "a100-0")
@@ -274,7 +274,7 @@ def test_sch_2_both_causes_are_shown_and_one_fix_alone_is_said_to_fail() -> None
 
     both = explanation.remedies[0]
     assert both.effect == "fits a100-0 (all of these are needed)"
-    corrected = patched(wanted, both.patch)
+    corrected = patched(new_pod, both.patch)
     assert corrected["spec"]["affinity"] == requiring(H100, A100)
     assert places(corrected, *six_nodes()) == "a100-0"
 
@@ -305,22 +305,22 @@ def test_sch_3_capacity_without_allocatable_may_come_back() -> None:
 def test_sch_4_the_patch_that_widens_the_affinity_is_offered() -> None:
     """SCH-4: A100 demanded, only H100 free."""
     nodes = (node("h100-0", H100, devices={GPU: "8"}), node("cpu-0"))
-    wanted = pod("train", affinity=requiring(A100))
-    explanation = explained("train", *nodes, wanted)
+    new_pod = pod("train", affinity=requiring(A100))
+    explanation = explained("train", *nodes, new_pod)
     assert explanation.verdict is Verdict.NEVER
     reason = explanation.nodes[1].reasons[0]
     assert reason.code == NodeAffinityMismatch.code
     assert A100 in reason.message
     assert H100 in reason.message
     assert explanation.remedies[0].effect == "fits h100-0"
-    assert patched(wanted, explanation.remedies[0].patch)["spec"]["affinity"] == requiring(A100, H100)
+    assert patched(new_pod, explanation.remedies[0].patch)["spec"]["affinity"] == requiring(A100, H100)
 
 
 def test_sch_4_a_node_selector_becomes_an_affinity_that_takes_both() -> None:
     nodes = (node("h100-0", H100, devices={GPU: "8"}),)
-    wanted = pod("train", nodeSelector={PRODUCT: A100})
-    explanation = explained("train", *nodes, wanted)
-    corrected = patched(wanted, explanation.remedies[0].patch)
+    new_pod = pod("train", nodeSelector={PRODUCT: A100})
+    explanation = explained("train", *nodes, new_pod)
+    corrected = patched(new_pod, explanation.remedies[0].patch)
     assert corrected["spec"]["nodeSelector"] == {}
     assert corrected["spec"]["affinity"] == requiring(A100, H100)
     assert places(corrected, *nodes) == "h100-0"

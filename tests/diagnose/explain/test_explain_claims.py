@@ -30,22 +30,22 @@ from tonnage.reading.documents import (
 
 
 def test_the_holder_of_a_device_is_named_and_the_pod_may_hope_dra_5() -> None:
-    found = explained(
+    explanation = explained(
         node("a"), resource_slice("a", device("gpu-0")), ANY, claim("mine"),
         claim("held", held="a/gpu-0", by="train"),
         pod("mine"),
     )  # fmt: skip
-    [reason] = found.nodes[0].reasons
-    assert (found.verdict, reason.code) == (Verdict.NOT_NOW, ClaimNotAllocatable.code)
+    [reason] = explanation.nodes[0].reasons
+    assert (explanation.verdict, reason.code) == (Verdict.NOT_NOW, ClaimNotAllocatable.code)
     assert "gpu-0 in use by claim ml/held of train" in reason.message
-    assert [remedy.to_json() for remedy in found.remedies] == [
+    assert [remedy.to_json() for remedy in explanation.remedies] == [
         {
             "action": "wait until claim ml/held of train has ended",
             "effect": "then devices of a may meet its claims",
             "patch": {},
         }
     ]
-    assert found.upstream_message == (
+    assert explanation.upstream_message == (
         "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
         "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     )
@@ -53,12 +53,12 @@ def test_the_holder_of_a_device_is_named_and_the_pod_may_hope_dra_5() -> None:
 
 def test_the_selector_that_excludes_each_device_is_named_dra_5() -> None:
     expression = f"device.attributes['{DRIVER}'].model == 'B200'"
-    wanted = claim("mine", selectors=[{"cel": {"expression": expression}}])
-    found = explained(
-        node("a"), node("b"), resource_slice("a", device("gpu-0", model="H100")), ANY, wanted, pod("mine")
+    new_claim = claim("mine", selectors=[{"cel": {"expression": expression}}])
+    explanation = explained(
+        node("a"), node("b"), resource_slice("a", device("gpu-0", model="H100")), ANY, new_claim, pod("mine")
     )
-    [selected, empty] = [verdict.reasons[0] for verdict in found.nodes]
-    assert found.verdict is Verdict.NEVER
+    [selected, empty] = [verdict.reasons[0] for verdict in explanation.nodes]
+    assert explanation.verdict is Verdict.NEVER
     assert f"gpu-0 not selected by claim ml/mine: {expression}" in selected.message
     assert selected.facts["requests"] == [
         {
@@ -83,12 +83,12 @@ def test_the_selector_that_excludes_each_device_is_named_dra_5() -> None:
 
 def test_the_constraint_that_excludes_a_combination_is_named_dra_5() -> None:
     alike = [{"matchAttribute": f"{DRIVER}/model"}]
-    found = explained(
+    explanation = explained(
         node("a"), resource_slice("a", device("gpu-0", model="H100"), device("gpu-1", model="A10")), ANY,
         claim("mine", count=2, constraints=alike), pod("mine"),
     )  # fmt: skip
-    assert f"meet matchAttribute {DRIVER}/model" in found.nodes[0].reasons[0].message
-    assert [remedy.action for remedy in found.remedies] == [
+    assert f"meet matchAttribute {DRIVER}/model" in explanation.nodes[0].reasons[0].message
+    assert [remedy.action for remedy in explanation.remedies] == [
         f"remove the constraint on {DRIVER}/model; or ask for 1 of 2 devices in request gpu of claim ml/mine"
     ]
 
@@ -100,7 +100,7 @@ TAINTED = [{**gpu, "taints": [{"key": "xid", "value": "79", "effect": "NoSchedul
 
 
 @pytest.mark.parametrize(
-    ("wanted", "others", "published", "remedy"),
+    ("expected", "others", "published", "remedy"),
     [
         pytest.param(
             claim("mine", selectors=[{"cel": {"expression": B200}}]), [], GPUS,
@@ -133,21 +133,21 @@ TAINTED = [{**gpu, "taints": [{"key": "xid", "value": "79", "effect": "NoSchedul
     ],
 )  # fmt: skip
 def test_the_remedy_names_what_would_help(
-    wanted: Body, others: list[Body], published: list[Body], remedy: str
+    expected: Body, others: list[Body], published: list[Body], remedy: str
 ) -> None:
-    objects = (node("a"), resource_slice("a", *published), ANY, wanted, *others, pod("mine"))
-    found = explained(*objects, version="1.36")
-    assert found.remedies[0].action == remedy
+    objects = (node("a"), resource_slice("a", *published), ANY, expected, *others, pod("mine"))
+    explanation = explained(*objects, version="1.36")
+    assert explanation.remedies[0].action == remedy
 
 
 def test_many_devices_are_counted_and_the_class_is_no_news() -> None:
     parts = [device(f"gpu-{gpu}-mig-{place}") for gpu in range(8) for place in range(7)]
     only = device_class("gpu", f"'model' in device.attributes['{DRIVER}']")
-    found = explained(
+    explanation = explained(
         node("a"), resource_slice("a", *GPUS, *parts), only,
         claim("mine", selectors=[{"cel": {"expression": "false"}}]), pod("mine"),
     )  # fmt: skip
-    [reason] = found.nodes[0].reasons
+    [reason] = explanation.nodes[0].reasons
     assert reason.message == (
         "claim ml/mine, request gpu: wants 1 of class gpu, 0 left "
         "(8 devices not selected by claim ml/mine: false; 56 devices not of class gpu)"
@@ -156,16 +156,21 @@ def test_many_devices_are_counted_and_the_class_is_no_news() -> None:
 
 
 def test_where_something_else_stands_against_a_node_its_claims_alone_are_no_remedy() -> None:
-    found = explained(
+    explanation = explained(
         node("a"), resource_slice("a", device("gpu-0")), ANY, claim("mine", count=2),
         pod("mine", nodeSelector={"zone": "b"}),
     )  # fmt: skip
-    assert not any("may meet its claims" in remedy.effect for remedy in found.remedies)
+    assert not any("may meet its claims" in remedy.effect for remedy in explanation.remedies)
 
 
 def test_a_pool_without_all_its_slices_is_named() -> None:
-    found = explained(node("a"), resource_slice("a", device("g"), count=2), ANY, claim("mine"), pod("mine"))
-    assert f"the pool {DRIVER}/a: slices of its generation are missing" in found.nodes[0].reasons[0].message
+    explanation = explained(
+        node("a"), resource_slice("a", device("g"), count=2), ANY, claim("mine"), pod("mine")
+    )
+    assert (
+        f"the pool {DRIVER}/a: slices of its generation are missing"
+        in explanation.nodes[0].reasons[0].message
+    )
 
 
 def test_a_device_without_the_attribute_fails_the_pod_everywhere_and_the_guard_is_offered_dra_1() -> None:
@@ -173,19 +178,19 @@ def test_a_device_without_the_attribute_fails_the_pod_everywhere_and_the_guard_i
         "gpu", f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].memoryGiB >= 80"
     )
     bare = {"name": "gpu-0", "capacity": {"memory": {"value": "80Gi"}}}
-    found = explained(
+    explanation = explained(
         node("a"), node("b"), resource_slice("a", bare), resource_slice("b", device("gpu-0")), high,
         claim("mine"), pod("mine"),
     )  # fmt: skip
-    assert found.verdict is Verdict.NEVER
-    assert found.upstream_message == (
+    assert explanation.verdict is Verdict.NEVER
+    assert explanation.upstream_message == (
         'running "DynamicResources" filter plugin: class gpu: selector #0: '
         "CEL runtime error: no such key: memoryGiB"
     )
-    assert found.reasons[0].code == ClaimError.code
-    better = str(found.reasons[0].facts["instead"])
+    assert explanation.reasons[0].code == ClaimError.code
+    better = str(explanation.reasons[0].facts["instead"])
     assert better.startswith(f"has(device.attributes['{DRIVER}'].memoryGiB) && ")
-    assert found.remedies[0].action == f"write in DeviceClass gpu: {better}"
+    assert explanation.remedies[0].action == f"write in DeviceClass gpu: {better}"
     mended = device_class("gpu", better)
     fits = explained(
         node("a"), node("b"), resource_slice("a", bare), resource_slice("b", device("gpu-0")), mended,
@@ -213,29 +218,32 @@ def test_a_number_compared_with_a_domain_is_refused_with_what_to_write_dra_2(
     published: Body, valid: str
 ) -> None:
     wrong = device_class("gpu", f"device.driver == '{DRIVER}' && device.attributes['memory'] >= 40000")
-    found = explained(node("a"), resource_slice("a", published), wrong, claim("mine"), pod("mine"))
-    assert found.verdict is Verdict.NEVER
+    explanation = explained(node("a"), resource_slice("a", published), wrong, claim("mine"), pod("mine"))
+    assert explanation.verdict is Verdict.NEVER
     assert (
-        "found no matching overload for '_>=_' applied to '(map(string, any), int)'" in found.upstream_message
+        "found no matching overload for '_>=_' applied to '(map(string, any), int)'"
+        in explanation.upstream_message
     )
-    assert found.remedies[0].action == f"write in DeviceClass gpu: device.driver == '{DRIVER}' && {valid}"
+    assert (
+        explanation.remedies[0].action == f"write in DeviceClass gpu: device.driver == '{DRIVER}' && {valid}"
+    )
 
 
 def test_a_claim_that_is_not_there_holds_the_pod_back_without_a_word_of_the_scheduler() -> None:
-    found = explained(node("a"), ANY, claim("training"), pod("trainin"))
-    assert (found.verdict, found.upstream_message) == (Verdict.NOT_NOW, "")
-    assert (found.reasons[0].code, found.reasons[0].remedy) == (
+    explanation = explained(node("a"), ANY, claim("training"), pod("trainin"))
+    assert (explanation.verdict, explanation.upstream_message) == (Verdict.NOT_NOW, "")
+    assert (explanation.reasons[0].code, explanation.reasons[0].remedy) == (
         ClaimMissing.code,
         "use training if you meant that",
     )
 
 
 def test_a_claim_with_devices_elsewhere_names_them() -> None:
-    found = explained(
+    explanation = explained(
         node("a"), node("b"), resource_slice("a", device("gpu-0")), ANY,
         claim("mine", held="a/gpu-0", by="p"), pod("mine", nodeSelector={"kubernetes.io/hostname": "b"}),
     )  # fmt: skip
-    codes = {reason.code for verdict in found.nodes for reason in verdict.reasons}
+    codes = {reason.code for verdict in explanation.nodes for reason in verdict.reasons}
     assert codes == {NodeAffinityMismatch.code, ClaimElsewhere.code}
 
 
@@ -259,8 +267,8 @@ def test_flat_requests_are_nothing_in_v1_dra_3() -> None:
     flat = dynamic(
         "ResourceClaim", "mine", {"devices": {"requests": [{"name": "gpu", "deviceClassName": "gpu"}]}}
     )
-    found = explained(node("a"), resource_slice("a", device("x")), ANY, flat, pod("mine"))
-    assert "resource claim ml/mine, request gpu: unknown request type" in found.upstream_message
+    explanation = explained(node("a"), resource_slice("a", device("x")), ANY, flat, pod("mine"))
+    assert "resource claim ml/mine, request gpu: unknown request type" in explanation.upstream_message
     older = dynamic("ResourceClaim", "mine", flat["spec"], "v1beta1")
     assert (
         explained(node("a"), resource_slice("a", device("x")), ANY, older, pod("mine")).verdict
@@ -269,15 +277,17 @@ def test_flat_requests_are_nothing_in_v1_dra_3() -> None:
 
 
 def test_before_1_34_claims_are_unknown_and_say_why() -> None:
-    found = explained(
+    explanation = explained(
         node("a"), resource_slice("a", device("x")), ANY, claim("mine"), pod("mine"), version="1.33"
     )
-    assert (found.verdict, found.reasons[0].code) == (Verdict.UNKNOWN, NotModelled.code)
-    assert "Kubernetes 1.33, where their gate is off by default" in found.message
+    assert (explanation.verdict, explanation.reasons[0].code) == (Verdict.UNKNOWN, NotModelled.code)
+    assert "Kubernetes 1.33, where their gate is off by default" in explanation.message
 
 
 def test_what_cannot_be_read_of_a_slice_is_unknown_and_named() -> None:
     broken = {"name": "gpu-0", "capacity": {"memory": {"value": "much"}}}
-    found = explained(node("a"), resource_slice("a", broken), ANY, claim("mine"), pod("mine"))
-    assert found.verdict is Verdict.UNKNOWN
-    assert "ResourceSlice s-a: spec.devices[0].capacity[memory]: 'much' is not a quantity" in found.message
+    explanation = explained(node("a"), resource_slice("a", broken), ANY, claim("mine"), pod("mine"))
+    assert explanation.verdict is Verdict.UNKNOWN
+    assert (
+        "ResourceSlice s-a: spec.devices[0].capacity[memory]: 'much' is not a quantity" in explanation.message
+    )

@@ -166,10 +166,10 @@ def test_sch_8_idle_gpus_that_are_held_are_not_free(used_mib: int, idle: bool) -
     explanation = explained("p", node("a", A100, devices={GPU: "1"}), busy, pod("p"), status)
     assert (explanation.verdict, explanation.layer) == (Verdict.NOT_NOW, Layer.SCHEDULER)
     assert reasons_of(explanation, "a") == [InsufficientResource.code]
-    told = [reason.message for reason in explanation.reasons if reason.code == HeldAndIdle.code]
-    assert bool(told) is idle
+    messages = [reason.message for reason in explanation.reasons if reason.code == HeldAndIdle.code]
+    assert bool(messages) is idle
     if idle:
-        assert "on a 1 by web/notebook (3 of 81920 MiB used)" in told[0]
+        assert "on a 1 by web/notebook (3 of 81920 MiB used)" in messages[0]
     assert explanation.remedies[0].action.startswith("wait for web/notebook on a")
 
 
@@ -252,8 +252,8 @@ def test_a_refused_configuration_is_told_beside_the_refusal() -> None:
     explanation = explained(
         "p", node("a", A100, devices={GPU: "0"}), pod("p", {SHARED: "1"}), status_of("a", config=config)
     )
-    told = [r.message for r in explanation.reasons if r.code == GpuConfigRefused.code]
-    assert told == ["the agent of a reports: configuration refused, built-in kept: replicas: at least 2"]
+    messages = [r.message for r in explanation.reasons if r.code == GpuConfigRefused.code]
+    assert messages == ["the agent of a reports: configuration refused, built-in kept: replicas: at least 2"]
 
 
 def test_a_container_that_cannot_start_is_a_matter_of_the_runtime() -> None:
@@ -331,10 +331,13 @@ def test_events_and_conditions_change_nothing(case: str) -> None:
         ready = {"type": "Ready", "status": "True", "message": "kubelet is posting ready status"}
         said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "nonsense"}
         obj["status"]["conditions"] = [ready if obj["kind"] == "Node" else said]
-    told = explained("p", *objects, event("p"))
-    beside = [reason for reason in told.reasons if reason.code == ConditionDiffers.code]
+    explanation = explained("p", *objects, event("p"))
+    beside = [reason for reason in explanation.reasons if reason.code == ConditionDiffers.code]
     assert len(beside) == 1  # that the condition is nonsense is told, and decides nothing
-    assert replace(told, reasons=tuple(r for r in told.reasons if r not in beside)).to_json() == bare
+    assert (
+        replace(explanation, reasons=tuple(r for r in explanation.reasons if r not in beside)).to_json()
+        == bare
+    )
 
 
 @pytest.mark.parametrize("case", SITUATIONS)

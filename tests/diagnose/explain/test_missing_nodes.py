@@ -36,15 +36,15 @@ def asked(
 
 
 @pytest.mark.parametrize(
-    ("phase", "told"),
+    ("phase", "message"),
     [
         ("Pending", "its node ghost does not exist: no kubelet will start it"),
         ("Running", "its node ghost is gone: the pod garbage collector will remove it"),
     ],
 )
-def test_a_pod_on_a_node_that_is_gone_never_starts(phase: str, told: str) -> None:
+def test_a_pod_on_a_node_that_is_gone_never_starts(phase: str, message: str) -> None:
     answer = asked(NODE, phase=phase)
-    assert (answer.verdict, answer.message) == (Verdict.NEVER, told)
+    assert (answer.verdict, answer.message) == (Verdict.NEVER, message)
     assert [reason.code for reason in answer.reasons] == ["node-missing"]
 
 

@@ -91,11 +91,11 @@ def test_a_kind_that_was_not_read_counts_where_it_matters(
     assert asked(count, **spec).verdict in (given, Verdict.NEVER)
     answer = asked(count, kind, **spec)
     assert answer.verdict is verdict
-    found = [reason for reason in answer.reasons if reason.code == KindNotRead.code]
-    assert [reason.facts["kind"] for reason in found] == ([kind] if told else [])
+    reasons = [reason for reason in answer.reasons if reason.code == KindNotRead.code]
+    assert [reason.facts["kind"] for reason in reasons] == ([kind] if told else [])
     if verdict is Verdict.UNKNOWN:
         assert kind in answer.message
-        assert Verdict.FITS not in {one.verdict for one in answer.nodes}, "no node is promised"
+        assert Verdict.FITS not in {node.verdict for node in answer.nodes}, "no node is promised"
         assert Verdict.FITS not in {one.first.verdict for one in answer.classes}
         assert '"FITS"' not in json.dumps(answer.to_json())
 
@@ -121,7 +121,7 @@ def test_a_node_that_offers_what_nobody_can_read_is_not_called_too_small(resourc
     asking["spec"]["containers"][0]["resources"]["limits"]["cpu"] = 1
     (made,) = manifests_from_documents([asking])
     answer = explain_manifest(made, snapshot)
-    told = next(one for one in answer.nodes if one.node == "odd")
+    told = next(node for node in answer.nodes if node.node == "odd")
     assert (answer.verdict, told.verdict, answer.upstream_message) == (Verdict.UNKNOWN, Verdict.UNKNOWN, "")
     assert [reason.code for reason in told.reasons] == [Unreadable.code]
     odd["spec"] = {"unschedulable": True}
@@ -172,9 +172,9 @@ def test_what_cannot_be_read_of_a_node_is_no_reason_that_is_counted() -> None:
     tainted = node("a", "lots") | {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
     snapshot = snapshot_from_documents([{"kind": "List", "items": [tainted, node("b", "4")]}])
     (made,) = manifests_from_documents([manifest(5)])
-    told = explain_manifest(made, snapshot)
-    assert told.verdict is Verdict.NEVER
-    assert told.message == (
+    explanation = explain_manifest(made, snapshot)
+    assert explanation.verdict is Verdict.NEVER
+    assert explanation.message == (
         f"no node of 2 takes it: 1 too small in {GPU}, 1 with the untolerated taint k:NoSchedule"
     )
 
@@ -218,11 +218,11 @@ def test_where_nodes_are_forbidden_the_schedulers_own_words_are_all_that_is_know
     ],
 )
 def test_what_was_read_in_one_namespace_counts_there_alone(scope: str, kinds: list[str]) -> None:
-    given = snapshot_from_documents([node("a", "4")], server_version="1.35")
+    snapshot = snapshot_from_documents([node("a", "4")], server_version="1.35")
     scopes = {"Pod": scope, "ResourceQuota": scope}
     coverage = Coverage(frozenset({"Node", *scopes}), scopes=scopes, forbidden=frozenset(scopes))
     (made,) = manifests_from_documents([manifest(1)])
-    answer = explain_manifest(made, with_coverage(given, coverage))
+    answer = explain_manifest(made, with_coverage(snapshot, coverage))
     assert answer.verdict is Verdict.UNKNOWN
     assert [r.kind for r in answer.reasons if isinstance(r, KindNotRead)] == kinds
     assert f"Pod objects outside namespace {scope} were not read (forbidden)" in answer.message

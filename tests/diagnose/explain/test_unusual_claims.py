@@ -40,7 +40,7 @@ TOGETHER = "each request can be met alone, but not all of them at once"
 
 
 @pytest.mark.parametrize(
-    ("wanted", "version", "message", "remedy"),
+    ("expected", "version", "message", "remedy"),
     [
         pytest.param(
             asking(one_of("x", {"name": "big", "count": 9}, {"name": "small"}), exact("y", count=3)), "1.36",
@@ -95,8 +95,8 @@ TOGETHER = "each request can be met alone, but not all of them at once"
         ),
     ],
 )  # fmt: skip
-def test_claims_of_unusual_shape(wanted: Body, version: str, message: str, remedy: str) -> None:
-    answer = explained(node("a"), THREE, ANY, wanted, pod("mine"), version=version)
+def test_claims_of_unusual_shape(expected: Body, version: str, message: str, remedy: str) -> None:
+    answer = explained(node("a"), THREE, ANY, expected, pod("mine"), version=version)
     reasons = (*answer.reasons, *answer.nodes[0].reasons)
     assert answer.verdict is Verdict.NEVER
     assert message in "; ".join(reason.message for reason in reasons)
@@ -104,7 +104,7 @@ def test_claims_of_unusual_shape(wanted: Body, version: str, message: str, remed
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "expected",
     [
         asking(exact("y", allocationMode="All", adminAccess=True)),
         asking(
@@ -114,5 +114,5 @@ def test_claims_of_unusual_shape(wanted: Body, version: str, message: str, remed
     ],
     ids=["all for an administrator", "a constraint on one request", "all as an alternative"],
 )
-def test_claims_of_unusual_shape_that_fit(wanted: Body) -> None:
-    assert explained(node("a"), THREE, ANY, wanted, pod("mine"), version="1.36").placement.node == "a"
+def test_claims_of_unusual_shape_that_fit(expected: Body) -> None:
+    assert explained(node("a"), THREE, ANY, expected, pod("mine"), version="1.36").placement.node == "a"

@@ -142,22 +142,22 @@ LATE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExc
 def test_a_workload_says_itself_why_it_makes_no_pods(
     workload: Body, verdict: Verdict, code: str, says: str
 ) -> None:
-    told = explained(workload["kind"], workload)
-    assert told.verdict is verdict
-    assert code in {reason.code for reason in told.reasons}
-    assert says in "\n".join(explanation_lines(told))
+    explanation = explained(workload["kind"], workload)
+    assert explanation.verdict is verdict
+    assert code in {reason.code for reason in explanation.reasons}
+    assert says in "\n".join(explanation_lines(explanation))
 
 
 def test_a_job_that_is_done_is_well() -> None:
     done = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
-    told = explained("Job", made("Job", status=done), pod("w-x", "Job/w", phase="Succeeded"))
-    assert (told.verdict, told.message) == (Verdict.ENDED, "completed: 1 pods succeeded")
+    explanation = explained("Job", made("Job", status=done), pod("w-x", "Job/w", phase="Succeeded"))
+    assert (explanation.verdict, explanation.message) == (Verdict.ENDED, "completed: 1 pods succeeded")
 
 
 def test_pods_that_are_alike_are_told_together_the_worst_first() -> None:
     owner = "ReplicaSet/w-1"
     waiting = [pod(f"w-1-{n}", owner, phase="Pending", on="") for n in "cde"]
-    told = explained(
+    explanation = explained(
         "Deployment",
         made("Deployment", replicas=5),
         made("ReplicaSet", name="w-1", owner="Deployment/w", replicas=5),
@@ -165,25 +165,25 @@ def test_pods_that_are_alike_are_told_together_the_worst_first() -> None:
         pod("w-1-b", owner),
         *waiting,
     )
-    assert [(g.explanation.verdict, g.names) for g in told.pods] == [
+    assert [(g.explanation.verdict, g.names) for g in explanation.pods] == [
         (Verdict.NOT_NOW, ("w-1-c", "w-1-d", "w-1-e")),
         (Verdict.RUNNING, ("w-1-a", "w-1-b")),
     ]
-    assert (told.verdict, told.layer) == (Verdict.NEVER, Layer.SCHEDULER)
-    assert told.message.startswith("2 of 5 pods have a place; 3 of 5 pods: ")
-    assert told.message.endswith("; even if it were empty, the cluster would have room for 2 of 5")
-    assert [remedy.action for remedy in told.remedies][-1] == "ask for 2 replicas, not 5"
-    assert told.remedies[-1].patch == {"spec": {"replicas": 2}}
-    assert told.to_json()["pods"][0]["count"] == 3  # type: ignore[index,call-overload]
-    assert "w-1-a, w-1-b: RUNNING, each on its node" in "\n".join(explanation_lines(told))
+    assert (explanation.verdict, explanation.layer) == (Verdict.NEVER, Layer.SCHEDULER)
+    assert explanation.message.startswith("2 of 5 pods have a place; 3 of 5 pods: ")
+    assert explanation.message.endswith("; even if it were empty, the cluster would have room for 2 of 5")
+    assert [remedy.action for remedy in explanation.remedies][-1] == "ask for 2 replicas, not 5"
+    assert explanation.remedies[-1].patch == {"spec": {"replicas": 2}}
+    assert explanation.to_json()["pods"][0]["count"] == 3  # type: ignore[index,call-overload]
+    assert "w-1-a, w-1-b: RUNNING, each on its node" in "\n".join(explanation_lines(explanation))
 
 
 def test_a_stateful_set_waits_for_the_pod_before() -> None:
     status = {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}
     first = pod("w-0", "StatefulSet/w", status=status)
-    told = explained("StatefulSet", made("StatefulSet", replicas=3), first)
-    assert WorkloadInOrder.code in {reason.code for reason in told.reasons}
-    assert "only when w-0 is ready (1 of 3 exist)" in told.message
+    explanation = explained("StatefulSet", made("StatefulSet", replicas=3), first)
+    assert WorkloadInOrder.code in {reason.code for reason in explanation.reasons}
+    assert "only when w-0 is ready (1 of 3 exist)" in explanation.message
     at_once = made("StatefulSet", replicas=3, podManagementPolicy="Parallel")
     other = explained("StatefulSet", at_once, first)
     assert WorkloadInOrder.code not in {reason.code for reason in other.reasons}
@@ -217,10 +217,10 @@ DENIED = 'admission webhook "w.example" denied the request: no'
 def test_what_only_the_server_knew_is_quoted(text: str, code: str, layer: Layer | None) -> None:
     objects = (made("Deployment"), made("ReplicaSet", name="w-1", owner="Deployment/w"))
     assert WorkloadNotActedOn.code in {reason.code for reason in explained("Deployment", *objects).reasons}
-    told = explained("Deployment", *objects, event(text))
-    assert (told.verdict, told.upstream_message) == (Verdict.NOT_NOW, text)
-    assert code in {reason.code for reason in told.reasons}
-    assert layer in (None, told.layer)
+    explanation = explained("Deployment", *objects, event(text))
+    assert (explanation.verdict, explanation.upstream_message) == (Verdict.NOT_NOW, text)
+    assert code in {reason.code for reason in explanation.reasons}
+    assert layer in (None, explanation.layer)
 
 
 def test_what_is_foreseen_is_told_in_the_words_that_were_said() -> None:
@@ -257,9 +257,9 @@ def test_adm_5_what_kubelet_will_refuse_is_told_before_the_pods_are_there() -> N
         "status": {"allocatable": {"cpu": "9", "memory": "1Ti", "pods": "9", f"{GPU}.shared": "8"}},
     }
     two = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {f"{GPU}.shared": "2"}}}]}
-    told = explained("Deployment", made("Deployment", template={"spec": two}), node, report)
-    assert SharedRequestTooLarge.code in {reason.code for reason in told.reasons}
-    assert "once they exist, NEVER: " in told.message
+    explanation = explained("Deployment", made("Deployment", template={"spec": two}), node, report)
+    assert SharedRequestTooLarge.code in {reason.code for reason in explanation.reasons}
+    assert "once they exist, NEVER: " in explanation.message
     one = {"containers": [{"name": "c", "image": "i", "resources": {"limits": {f"{GPU}.shared": "1"}}}]}
     other = explained("Deployment", made("Deployment", template={"spec": one}), node, report)
     assert SharedRequestTooLarge.code not in {reason.code for reason in other.reasons}
@@ -275,7 +275,7 @@ def test_owners_that_own_each_other_end() -> None:
     snapshot = snapshot_from_documents([{"kind": "List", "items": objects}])
     workload = find_workload(snapshot, WorkloadKey("Deployment", "ml", "w"))
     assert workload is not None
-    assert [one.key.name for one in family_of(workload, snapshot).everyone] == ["w", "a"]
+    assert [pod.key.name for pod in family_of(workload, snapshot).everyone] == ["w", "a"]
     assert explained("ReplicaSet", *objects, name="self").verdict is Verdict.UNKNOWN
 
 
@@ -287,9 +287,9 @@ def test_a_cron_job_is_told_by_its_newest_job() -> None:
         pod("w-1-y", "Job/w-1"),
         pod("w-1-z", "Job/w-1"),
     )
-    told = explained("CronJob", *objects)
-    assert (told.verdict, told.layer) == (Verdict.NOT_NOW, Layer.SCHEDULER)
-    assert told.message.startswith("pod w-1-x: ")
+    explanation = explained("CronJob", *objects)
+    assert (explanation.verdict, explanation.layer) == (Verdict.NOT_NOW, Layer.SCHEDULER)
+    assert explanation.message.startswith("pod w-1-x: ")
     assert (
         explained("CronJob", made("CronJob")).message == "nothing prevents its pods; it has created none yet"
     )
@@ -316,18 +316,18 @@ def _at_quota(asked: str, hard: str, *others: Body) -> Explanation:
 def test_adm_10_no_pod_of_its_own_is_to_end_for_a_pod_that_a_quota_keeps_out() -> None:
     """It would be made again. Pods of others are another matter."""
     raised = "raise it: kubectl patch resourcequota q -n ml"
-    told = _at_quota("1", "1")
-    assert "1 of 2 pods do not exist: the API server refuses its pods: the quota q" in told.message
-    assert [remedy.action[: len(raised)] for remedy in told.remedies] == [raised]
+    explanation = _at_quota("1", "1")
+    assert "1 of 2 pods do not exist: the API server refuses its pods: the quota q" in explanation.message
+    assert [remedy.action[: len(raised)] for remedy in explanation.remedies] == [raised]
     other = pod("x", "Job/x")
-    told = _at_quota("1", "2", other)
-    assert [remedy.action.split(",")[0] for remedy in told.remedies][:1] == ["wait for x to end"]
+    explanation = _at_quota("1", "2", other)
+    assert [remedy.action.split(",")[0] for remedy in explanation.remedies][:1] == ["wait for x to end"]
 
 
 def test_adm_10_what_helps_the_pods_that_are_there_comes_before_what_is_not_enough() -> None:
-    told = _at_quota("4", "4")
-    assert told.verdict is Verdict.NEVER
-    smaller, *weak = told.remedies
+    explanation = _at_quota("4", "4")
+    assert explanation.verdict is Verdict.NEVER
+    smaller, *weak = explanation.remedies
     assert (smaller.action, smaller.effect) == (f"ask for 2 {GPU}", "for the pods that exist: fits gpu-1")
     resources = {"limits": {GPU: "2"}}
     inner = {"spec": {"containers": [{"name": "c", "resources": resources}]}}
@@ -348,14 +348,14 @@ def test_a_daemon_set_without_nodes_names_what_keeps_it_from_each() -> None:
     tainted |= {"spec": {"unschedulable": True, "taints": taints}}
     template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "nodeSelector": {"g": "x"}}}
     tainted["metadata"]["labels"] = {"g": "x"}
-    told = explained(
+    explanation = explained(
         "DaemonSet", tainted, made("DaemonSet", status={"desiredNumberScheduled": 0}, template=template)
     )
-    assert told.message == (
+    assert explanation.message == (
         "no node matches its pods: b: taint team=ml:NoSchedule is not tolerated; "
         "gpu-1: wants g=x, the node lacks that label"
     )
-    assert (told.remedies[0].action, told.remedies[0].effect) == (
+    assert (explanation.remedies[0].action, explanation.remedies[0].effect) == (
         "tolerate the taint team=ml:NoSchedule",
         "a pod is created for b",
     )
@@ -363,5 +363,5 @@ def test_a_daemon_set_without_nodes_names_what_keeps_it_from_each() -> None:
 
 def test_a_job_that_failed_is_applied_again_after_it_is_deleted() -> None:
     """To delete it alone makes nothing again."""
-    told = explained("Job", made("Job", status={"conditions": [FAILED]}))
-    assert "and apply its manifest again" in told.remedies[0].action
+    explanation = explained("Job", made("Job", status={"conditions": [FAILED]}))
+    assert "and apply its manifest again" in explanation.remedies[0].action

@@ -62,7 +62,7 @@ def linted(path: Path) -> LintReport:
 def test_exactly_what_is_marked_is_found(path: Path) -> None:
     report = linted(path)
     assert not report.unreadable
-    found = [(one.place.line, one.place.column, one.code) for one in report.findings]
+    found = [(finding.place.line, finding.place.column, finding.code) for finding in report.findings]
     assert sorted(found) == expected(path.read_text())
     assert (path.stem == "good") == (not found)
 

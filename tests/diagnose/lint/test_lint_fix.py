@@ -126,4 +126,6 @@ def test_any_value_anywhere_is_met_calmly_and_repairs_settle(data: st.DataObject
     if not before.unreadable:
         assert not lint([Sheet("f.yaml", after)], offline()).unreadable
         lines = len(text.splitlines())
-        assert all(1 <= each.place.line <= lines and each.place.column >= 1 for each in before.findings)
+        assert all(
+            1 <= finding.place.line <= lines and finding.place.column >= 1 for finding in before.findings
+        )

@@ -54,7 +54,9 @@ def test_the_log_has_the_structure_of_the_specification() -> None:
     assert len({rule["id"] for rule in rules}) == len(rules)
     assert {rule["defaultConfiguration"]["level"] for rule in rules} <= {"none", "note", "warning", "error"}
     assert run["columnKind"] == "unicodeCodePoints"
-    assert [checked("invocation", one) for one in run["invocations"]] == [{"executionSuccessful": True}]
+    assert [checked("invocation", invocation) for invocation in run["invocations"]] == [
+        {"executionSuccessful": True}
+    ]
     assert len(run["results"]) > 10
     for result in run["results"]:
         checked("result", result)
@@ -86,7 +88,10 @@ def test_its_fixes_are_those_of_the_command() -> None:
     for result in run["results"]:
         for fix in result.get("fixes", ()):
             (change,) = checked("fix", fix)["artifactChanges"]
-            replacements += [checked("replacement", one) for one in checked("change", change)["replacements"]]
+            replacements += [
+                checked("replacement", replacement)
+                for replacement in checked("change", change)["replacements"]
+            ]
     for one in sorted(replacements, key=lambda one: -one["deletedRegion"]["charOffset"]):
         start = one["deletedRegion"]["charOffset"]
         end = start + one["deletedRegion"]["charLength"]

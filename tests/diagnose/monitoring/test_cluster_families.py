@@ -103,9 +103,9 @@ def test_pods_of_one_owner_are_explained_once(monkeypatch: pytest.MonkeyPatch) -
 
 def test_more_groups_than_are_explained_are_counted_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "MOST_EXPLAINED", 2)
-    found = family("pending_pods", node("n1", 0, 0), *(pod(f"p{number}") for number in range(5)))
-    assert sum(float(row.rpartition(" ")[2]) for row in found) == 5
-    assert any('code="not-explained",layer=""' in row for row in found)
+    workload_family = family("pending_pods", node("n1", 0, 0), *(pod(f"p{number}") for number in range(5)))
+    assert sum(float(row.rpartition(" ")[2]) for row in workload_family) == 5
+    assert any('code="not-explained",layer=""' in row for row in workload_family)
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ def test_more_groups_than_are_explained_are_counted_all_the_same(monkeypatch: py
 def test_queue_time_is_the_age_of_the_oldest_pod_without_a_node(
     objects: list[Body], expected: list[str]
 ) -> None:
-    found = family("queue_seconds", node("n1", 1, 1), *objects)
-    assert [row.rpartition(" ")[2] for row in found] == expected
+    workload_family = family("queue_seconds", node("n1", 1, 1), *objects)
+    assert [row.rpartition(" ")[2] for row in workload_family] == expected
 
 
 def test_kub_2_a_device_that_failed_is_in_the_capacity_alone() -> None:
-    found = rows(node("n1", 4, 3), pod("held", phase="Running", asks=2, spec={"nodeName": "n1"}))
-    amounts = [row for row in found if row.startswith("resource_") and "info" not in row]
+    shown_rows = rows(node("n1", 4, 3), pod("held", phase="Running", asks=2, spec={"nodeName": "n1"}))
+    amounts = [row for row in shown_rows if row.startswith("resource_") and "info" not in row]
     assert amounts == [
         f'resource_capacity{{node="n1",resource="{GPU}"}} 4',
         f'resource_allocatable{{node="n1",resource="{GPU}"}} 3',

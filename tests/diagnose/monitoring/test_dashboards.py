@@ -116,5 +116,5 @@ def test_grafanas_types_take_every_dashboard() -> None:
     wrong = [deepcopy(good[0]) for _ in range(3)]
     for board, spoil in zip(wrong, (bad_option, bad_place, bad_word), strict=True):
         spoil(board)
-    said = complaints(wrong)
-    assert [word in said for word in ("colourMode", "width", "rainbow")] == [True, True, True], said
+    messages = complaints(wrong)
+    assert [word in messages for word in ("colourMode", "width", "rainbow")] == [True, True, True], messages

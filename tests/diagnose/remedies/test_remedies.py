@@ -30,11 +30,11 @@ def test_a_repair_comes_before_what_the_pod_gives_up() -> None:
 
 def test_waiting_comes_before_several_changes_that_give_something_up() -> None:
     shared = "nvidia.com/gpu.shared"
-    mine = node("mine", 1, resource=shared)
-    mine["metadata"]["labels"] = {"pool": "serving"}
+    new_node = node("mine", 1, resource=shared)
+    new_node["metadata"]["labels"] = {"pool": "serving"}
     asking = pod("p", 1, resource=shared)
     asking["spec"]["nodeSelector"] = {"pool": "serving"}
-    wait, change = actions(asking, mine, node("whole", 4), pod("holder", 1, on="mine", resource=shared))
+    wait, change = actions(asking, new_node, node("whole", 4), pod("holder", 1, on="mine", resource=shared))
     assert wait == "wait for holder on mine to end, or end it"
     assert change.startswith("label the nodes that are meant: ")
     assert "; and ask for nvidia.com/gpu" in change
@@ -61,8 +61,8 @@ def test_devices_of_a_node_that_refuses_the_pod_anyway_are_not_its_trouble() -> 
 
 def test_a_change_that_is_not_needed_is_left_out() -> None:
     taint = {"key": "dedicated", "effect": "NoSchedule"}
-    found = actions(pod("p", 9), node("a", 4), node("b", 8, taints=[taint]))
-    assert found == [
+    plan_actions = actions(pod("p", 9), node("a", 4), node("b", 8, taints=[taint]))
+    assert plan_actions == [
         "ask for 4 nvidia.com/gpu",
         "tolerate the taint dedicated:NoSchedule; and ask for 8 nvidia.com/gpu",
     ]
@@ -115,17 +115,17 @@ def test_cpu_and_memory_beyond_every_node_are_offered_as_much_as_the_largest_has
         ("cpu", "80", "64", "request 64 cpu, which is free, not 80"),
         ("memory", "2Ti", str(2**40), "request 1024Gi memory, which is free, not 2048Gi"),
     ):
-        wanted = pod("p", 1)
-        wanted["spec"]["containers"][0]["resources"]["requests"] = {resource: asked}
+        new_pod = pod("p", 1)
+        new_pod["spec"]["containers"][0]["resources"]["requests"] = {resource: asked}
         small = node("b", 4)
         small["status"] = {part: {**small["status"][part], resource: "10"} for part in small["status"]}
         snapshot = snapshot_from_documents([node("a", 4), small])
-        [read] = manifests_from_documents([wanted])
+        [read] = manifests_from_documents([new_pod])
         first = explain_manifest(read, snapshot).remedies[0]
         assert (first.action, first.effect) == (told, "fits a")
         asking = [{"name": "c", "resources": {"requests": {resource: most}}}]
         assert first.patch == {"spec": {"containers": asking}}
-        [changed] = manifests_from_documents([patched(wanted, first.patch)])
+        [changed] = manifests_from_documents([patched(new_pod, first.patch)])
         assert schedule(changed.pod, snapshot).chosen == "a"
 
 
@@ -136,24 +136,24 @@ def test_what_is_free_is_never_less_than_none() -> None:
     nominated["spec"]["priority"] = 100
     nominated["status"] = {"phase": "Pending", "nominatedNodeName": "a"}
     [read] = manifests_from_documents([wanted])
-    found = explain_manifest(read, snapshot_from_documents([node("a", 4), going, nominated]))
-    text = "\n".join(explanation_lines(found))
+    explanation = explain_manifest(read, snapshot_from_documents([node("a", 4), going, nominated]))
+    text = "\n".join(explanation_lines(explanation))
     assert "asks 2 nvidia.com/gpu, none free (8 of 4 taken)" in text
 
 
 def test_sch_6_a_label_of_nobody_is_tried_before_it_is_offered() -> None:
     """With what else is needed; where another thing stays in the way it is not offered at all."""
-    wanted = pod("p", 9)
-    wanted["spec"]["nodeSelector"] = {"team": "ml"}
-    assert actions(wanted, node("a", 4)) == [
+    new_pod = pod("p", 9)
+    new_pod["spec"]["nodeSelector"] = {"team": "ml"}
+    assert actions(new_pod, node("a", 4)) == [
         "label the nodes that are meant: kubectl label node a team=ml; and ask for 4 nvidia.com/gpu"
     ]
-    assert actions(wanted, node("a", 16)) == ["label the nodes that are meant: kubectl label node a team=ml"]
-    assert not any("label" in told for told in actions(wanted, node("a", 0)))
+    assert actions(new_pod, node("a", 16)) == ["label the nodes that are meant: kubectl label node a team=ml"]
+    assert not any("label" in action for action in actions(new_pod, node("a", 0)))
 
 
 @pytest.mark.parametrize(
-    ("operator", "value", "told"),
+    ("operator", "value", "message"),
     [
         ("Gt", "7", "label the nodes that are meant: kubectl label node a x=8"),
         ("Lt", "7", "label the nodes that are meant: kubectl label node a x=6"),
@@ -161,10 +161,10 @@ def test_sch_6_a_label_of_nobody_is_tried_before_it_is_offered() -> None:
     ],
 )
 def test_sch_6_a_comparison_is_answered_by_a_label_only_where_one_can_match(
-    operator: str, value: str, told: str
+    operator: str, value: str, message: str
 ) -> None:
-    wanted = pod("p", 1)
+    new_pod = pod("p", 1)
     required = {"matchExpressions": [{"key": "x", "operator": operator, "values": [value]}]}
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [required]}}
-    wanted["spec"]["affinity"] = {"nodeAffinity": terms}
-    assert actions(wanted, node("a", 4)) == [told]
+    new_pod["spec"]["affinity"] = {"nodeAffinity": terms}
+    assert actions(new_pod, node("a", 4)) == [message]

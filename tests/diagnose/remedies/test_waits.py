@@ -29,9 +29,9 @@ def test_sch_10_several_victims_are_waited_for_once() -> None:
     manifest = pod("p", 2)
     manifest["spec"]["priority"] = 100
     [read] = manifests_from_documents([manifest])
-    found = explain_manifest(read, snapshot_from_documents([node("a", 2), node("b", 2), *lesser]))
-    [wait] = [remedy for remedy in found.remedies if remedy.action.startswith("wait")]
-    on = found.placement.nominated
+    explanation = explain_manifest(read, snapshot_from_documents([node("a", 2), node("b", 2), *lesser]))
+    [wait] = [remedy for remedy in explanation.remedies if remedy.action.startswith("wait")]
+    on = explanation.placement.nominated
     assert (wait.action, wait.effect) == (f"wait until {on}-1, {on}-2 have ended", f"fits {on}")
 
 
@@ -46,9 +46,9 @@ def guarded(allowed: int) -> Body:
 
 
 @pytest.mark.parametrize(
-    ("allowed", "told"), [(0, ", which breaks the disruption budget keep"), (1, ""), (-1, "")]
+    ("allowed", "message"), [(0, ", which breaks the disruption budget keep"), (1, ""), (-1, "")]
 )
-def test_sch_10_a_disruption_budget_that_preemption_breaks_is_named(allowed: int, told: str) -> None:
+def test_sch_10_a_disruption_budget_that_preemption_breaks_is_named(allowed: int, message: str) -> None:
     """SCH-10: as it will be broken, and by a higher priority; one that allows it, or is of others, is not."""
     low, manifest = pod("low", 4, on="a"), pod("p", 4)
     low["metadata"]["labels"] = {"app": "web" if allowed >= 0 else "other"}
@@ -58,12 +58,12 @@ def test_sch_10_a_disruption_budget_that_preemption_breaks_is_named(allowed: int
     snapshot = snapshot_from_documents([node("a", 4), low, budget, {**high, "value": 100}])
     [read] = manifests_from_documents([manifest])
     effects = [r.effect for r in explain_manifest(read, snapshot).remedies if "priority class" in r.action]
-    assert effects == [f"fits a after evicting low{told}"]
+    assert effects == [f"fits a after evicting low{message}"]
     manifest["spec"]["priorityClassName"] = "high"
     [read] = manifests_from_documents([manifest], classes=snapshot.priority_classes)
-    found = explain_manifest(read, snapshot)
-    assert found.message == f"a will be cleared for it: low of lower priority must end{told}"
-    assert found.reasons[0].facts["budgets"] == (["ml/keep"] if told else [])
+    explanation = explain_manifest(read, snapshot)
+    assert explanation.message == f"a will be cleared for it: low of lower priority must end{message}"
+    assert explanation.reasons[0].facts["budgets"] == (["ml/keep"] if message else [])
 
 
 def test_sch_10_a_preemption_under_way_is_waited_for_and_the_pods_own_victims_go_by_name() -> None:
@@ -99,16 +99,16 @@ def labelled(name: str, product: str, gpus: int = 4) -> Body:
 
 def test_waits_that_differ_only_in_whom_and_for_which_product_are_one_remedy() -> None:
     """At scale the same words would come again for every product and every node."""
-    wanted = pod("p", 2)
-    wanted["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": "A"}
+    new_pod = pod("p", 2)
+    new_pod["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": "A"}
     objects = [labelled("b", "B"), pod("x", 4, on="b"), labelled("c", "C"), pod("y", 4, on="c")]
     snapshot = snapshot_from_documents(objects)
-    [read] = manifests_from_documents([wanted])
+    [read] = manifests_from_documents([new_pod])
     [remedy] = explain_manifest(read, snapshot).remedies
     accept, _, wait = remedy.action.partition("; and ")
     assert accept == "accept nvidia.com/gpu.product: A or B or C"
     assert wait == "wait for these to end, or end them: x on b; or y on c"
-    [changed] = manifests_from_documents([patched(wanted, remedy.patch)])
+    [changed] = manifests_from_documents([patched(new_pod, remedy.patch)])
     for other in ("x", "y"):
         left = snapshot_from_documents([one for one in objects if one["metadata"]["name"] != other])
         assert schedule(changed.pod, left).chosen == {"x": "b", "y": "c"}[other]
@@ -137,27 +137,27 @@ def test_what_ends_by_itself_comes_first_with_when() -> None:
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z"
     limited["spec"]["activeDeadlineSeconds"] = 3600
     limited["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
-    found = actions(pod("p", 4), node("c", 4), endless, node("b", 4), limited, node("a", 4), leaving)
+    plan_actions = actions(pod("p", 4), node("c", 4), endless, node("b", 4), limited, node("a", 4), leaving)
     x = "x (it ends by 2026-01-01 00:00 UTC, being deleted) on a"
     y = "y (it ends by 2026-01-01 01:00 UTC, activeDeadlineSeconds) on b"
-    assert found == [f"wait for these to end, or end them: {x}; or {y}; or z on c"]
+    assert plan_actions == [f"wait for these to end, or end them: {x}; or {y}; or z on c"]
 
 
 @pytest.mark.parametrize(
-    ("hour", "said"),
+    ("hour", "words"),
     [
         (1, "it ends by 2026-01-01 02:00 UTC, activeDeadlineSeconds"),
         (3, "it was to end by 2026-01-01 02:00 UTC, activeDeadlineSeconds, and has not"),
     ],
 )
-def test_what_should_have_ended_is_told_as_late(hour: int, said: str) -> None:
+def test_what_should_have_ended_is_told_as_late(hour: int, words: str) -> None:
     held = pod("x", 4, on="a")
     held["spec"]["activeDeadlineSeconds"] = 7200
     held["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
     now = datetime(2026, 1, 1, hour, tzinfo=UTC)
     [read] = manifests_from_documents([pod("p", 4)])
     [told] = explain_manifest(read, snapshot_from_documents([node("a", 4), held], now=now)).remedies
-    assert told.action == f"wait for x ({said}) on a to end, or end it"
+    assert told.action == f"wait for x ({words}) on a to end, or end it"
 
 
 def kept(name: str, gpus: int, on: str, kind: str, owner: str, **labels: str) -> Body:
@@ -224,5 +224,5 @@ def test_of_pods_that_hold_as_much_those_that_end_are_waited_for() -> None:
         "end these: db-1 on b (scale down StatefulSet db); or web-0 on a (scale down StatefulSet web)"
     ]
     lasting["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
-    [told] = actions(pod("p", 4), node("a", 2), node("b", 4), lasting, kept("j", 4, "b", "Job", "j"))
-    assert told == "wait for j on b to end, or end it"
+    [plan_action] = actions(pod("p", 4), node("a", 2), node("b", 4), lasting, kept("j", 4, "b", "Job", "j"))
+    assert plan_action == "wait for j on b to end, or end it"

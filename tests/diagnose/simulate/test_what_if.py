@@ -32,13 +32,13 @@ SMALL = "nvidia.com/mig-1g.10gb"
 
 
 def free(outcome: SimulatedCluster, resource: str = GPU) -> int:
-    found = outcome.resource(resource)
-    return found.free if found else 0
+    figures = outcome.resource(resource)
+    return figures.free if figures else 0
 
 
 def allocatable(outcome: SimulatedCluster, resource: str) -> int:
-    found = outcome.resource(resource)
-    return found.allocatable if found else 0
+    figures = outcome.resource(resource)
+    return figures.allocatable if figures else 0
 
 
 _PARTS = {**FLEET[0].capacity, SMALL: 28, GPU: 0}
@@ -78,17 +78,17 @@ def test_sch_7_a_whole_gpu_job_after_the_node_went_all_1g() -> None:
 def test_mig_5_a_t4_is_refused_with_the_alternatives() -> None:
     fleet = (node("t4-0", 1, T4), node("v100-0", 1, "Tesla-V100-SXM2-16GB"), node("x-0", 1, "NVIDIA-X"))
     snapshot = Snapshot((*fleet, node("a100-0")))
-    found = problems(
+    faults = problems(
         snapshot, *(SetMig(NodeSelection(name), "all-1g.10gb") for name in ("t4-0", "v100-0", "x-0"))
     )
-    assert [what for what, _ in found] == [
+    assert [what for what, _ in faults] == [
         "Tesla T4 cannot be divided by MIG (node t4-0)",
         "Tesla-V100-SXM2-16GB cannot be divided by MIG (node v100-0)",
         "Tonnage does not know whether NVIDIA-X can be divided by MIG (node x-0)",
     ]
-    assert all("A100 80GB" in remedy for _, remedy in found)
-    assert "time-slicing" in found[0][1]
-    assert "lgip" in found[2][1]
+    assert all("A100 80GB" in remedy for _, remedy in faults)
+    assert "time-slicing" in faults[0][1]
+    assert "lgip" in faults[2][1]
 
 
 def test_pol_4_services_on_mig_notebooks_on_shared_t4s_training_on_whole_gpus() -> None:
@@ -147,8 +147,8 @@ def test_some_gpus_of_a_node_are_divided_and_only_their_holders_move() -> None:
     after = tried(snapshot, change)
     assert whereabouts(after) == {"job-1": "a100-1", "job-2": "a100-1"}
     assert (allocatable(after, "nvidia.com/mig-3g.40gb"), allocatable(after, GPU)) == (4, 6)
-    ((what, remedy),) = problems(replace(snapshot, gpu={}), change)
-    assert what == "Tonnage cannot tell which pod holds which GPU (node a100-0)"
+    ((fault, remedy),) = problems(replace(snapshot, gpu={}), change)
+    assert fault == "Tonnage cannot tell which pod holds which GPU (node a100-0)"
     assert "NodeGPUStatus" in remedy
 
 
@@ -190,14 +190,14 @@ def test_sharing_under_another_name_moves_who_asked_for_the_old_one() -> None:
 
 
 def test_gpus_that_nobody_names_are_not_guessed() -> None:
-    ((what, remedy),) = problems(Snapshot((node("n-0", 2, ""),)), SetMig(NodeSelection("*"), "all-1g.10gb"))
-    assert what == "Tonnage does not know which GPUs it has (node n-0)"
+    ((fault, remedy),) = problems(Snapshot((node("n-0", 2, ""),)), SetMig(NodeSelection("*"), "all-1g.10gb"))
+    assert fault == "Tonnage does not know which GPUs it has (node n-0)"
     assert "nvidia.com/gpu.product" in remedy
 
 
 def test_a_divided_node_is_not_shared_by_guess() -> None:
-    ((what, _),) = problems(Snapshot((DIVIDED,)), SetSharing(NodeSelection("*"), 2))
-    assert "does not know the layout of each" in what
+    ((fault, _),) = problems(Snapshot((DIVIDED,)), SetSharing(NodeSelection("*"), 2))
+    assert "does not know the layout of each" in fault
 
 
 def test_a_drain_spares_what_belongs_to_the_node_and_loses_what_belongs_to_nobody() -> None:
@@ -218,11 +218,11 @@ def test_a_drain_spares_what_belongs_to_the_node_and_loses_what_belongs_to_nobod
 def test_a_condition_of_the_cluster_as_it_was_is_no_reason_in_another() -> None:
     words = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
     old = replace(PodStatus("Pending"), unschedulable_reason="Unschedulable", unschedulable_message=words)
-    asked = what_if(
+    simulation = what_if(
         Snapshot(FLEET[:1], (pod("big-0", 8, status=old),)),
         [Alternative("after", (AddNodes(2, "a100-0"),))],
     )
-    assert waiting(asked.before) == waiting(asked.alternatives[0]) == {"resource-too-large": 1}
+    assert waiting(simulation.before) == waiting(simulation.alternatives[0]) == {"resource-too-large": 1}
 
 
 def test_a_drain_says_whose_budget_makes_it_wait() -> None:

@@ -47,12 +47,12 @@ def _with_claims(*held: str) -> Snapshot:
     )
     pods, claims = [], []
     for name in held:
-        one = pod(f"job-{name}", 0, on=name, claims=(PodClaim("gpu", template="gpu", made=f"c-{name}"),))
-        pods.append(one)
+        new_pod = pod(f"job-{name}", 0, on=name, claims=(PodClaim("gpu", template="gpu", made=f"c-{name}"),))
+        pods.append(new_pod)
         device = AllocatedDevice("gpu", ClaimDeviceId("gpu.nvidia.com", name, "gpu-0"))
         claims.append(
             ResourceClaim("ml", f"c-{name}", requests=ASKS, allocation=ClaimAllocation((device,)),
-                          reserved_for=(Consumer(one.uid, one.name),), owner=one.uid)
+                          reserved_for=(Consumer(new_pod.uid, new_pod.name),), owner=new_pod.uid)
         )  # fmt: skip
     return Snapshot(
         FLEET[:2], tuple(pods), slices=slices, device_classes=(CLASS,), claims=tuple(claims),

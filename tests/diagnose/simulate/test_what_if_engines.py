@@ -28,18 +28,18 @@ def places_one_by_one(snapshot: Snapshot) -> tuple[dict[str, str | None], Counte
     queue = [p for p in snapshot.pods if not p.node_name and not p.finished and not p.status.terminating]
     again: set[tuple[str, str]] = set()
     found: dict[str, str | None] = {}
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     while queue:
         queue.sort(key=lambda p: (-p.priority, p.key in again, p.namespace, p.name))
         pod = queue.pop(0)
         pod = replace(pod, status=replace(pod.status, nominated_node=""))
         decision = schedule_on(pod, view)
         chosen = decision.chosen
-        seen["placed" if chosen else "refused"] += 1
+        counts["placed" if chosen else "refused"] += 1
         if chosen is None and decision.nominated and decision.victims:
             chosen = decision.nominated
             view = view.with_node(view.nodes[chosen].without(decision.victims))
-            seen["preempted"] += 1
+            counts["preempted"] += 1
             for victim in decision.victims:
                 found.pop(victim.name, None)
                 again.add(victim.key)
@@ -48,12 +48,12 @@ def places_one_by_one(snapshot: Snapshot) -> tuple[dict[str, str | None], Counte
         if chosen is not None:
             view = view.with_node(view.nodes[chosen].plus([replace(pod, node_name=chosen)]))
         found[pod.name] = chosen
-    return found, seen
+    return found, counts
 
 
 @pytest.mark.parametrize("start", range(2))
 def test_pods_go_where_the_plain_engine_puts_them(start: int) -> None:
-    happened: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for number in range(start, 160, 2):
         chance = Chance(Random(f"what-if/{number}"))
         snapshot = chance.snapshot(nodes=2 + number % 9, pods=number % 16)
@@ -63,13 +63,13 @@ def test_pods_go_where_the_plain_engine_puts_them(start: int) -> None:
         outcome = what_if(snapshot, []).before
         told = {f.candidate.pod.name: f.node for f in outcome.fates if not f.lost}
         assert told == expected, number
-        happened += seen
-    assert min(happened[what] for what in ("placed", "refused", "preempted")) > 2
+        counts += seen
+    assert min(counts[what] for what in ("placed", "refused", "preempted")) > 2
 
 
 @pytest.mark.parametrize("version", ["1.35", "1.37"])
 def test_pods_with_claims_go_where_the_plain_engine_puts_them(version: str) -> None:
-    happened: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     shapes = [
         (asking(1),), (asking(2, LARGE),), (asking(1, MODEL), asking(1)), (asking(2, constraint=NUMA),),
         (asking_first_of((2, LARGE), (1, MODEL)),),
@@ -83,8 +83,8 @@ def test_pods_with_claims_go_where_the_plain_engine_puts_them(version: str) -> N
         outcome = what_if(snapshot, []).before
         told = {fate.candidate.pod.name: fate.node for fate in outcome.fates}
         assert told == _claims_one_by_one(snapshot), number
-        happened.update("placed" if node else "refused" for node in told.values())
-    assert min(happened["placed"], happened["refused"]) > 5
+        counts.update("placed" if node else "refused" for node in told.values())
+    assert min(counts["placed"], counts["refused"]) > 5
 
 
 def _claims_one_by_one(snapshot: Snapshot) -> dict[str, str | None]:

@@ -58,8 +58,8 @@ def test_a_workload_grows_shrinks_and_goes() -> None:
     less = tried(snapshot, ScaleWorkload("", "ml", "chat", 1))
     assert (less.placed, less.counts["pending"]) == (1, 0)
     assert tried(snapshot, ScaleWorkload("rs", "ml", "chat-5d8f", 0)).placed == 0
-    ((what, remedy),) = problems(snapshot, ScaleWorkload("deployment", "ml", "chta", 3))
-    assert what == "deployment chta in namespace ml has no pods"
+    ((fault, remedy),) = problems(snapshot, ScaleWorkload("deployment", "ml", "chta", 3))
+    assert fault == "deployment chta in namespace ml has no pods"
     assert remedy == "use chat if you meant that"
 
 
@@ -69,13 +69,13 @@ def test_a_manifest_that_the_api_refuses_is_a_problem() -> None:
     snapshot = Snapshot(FLEET[:1], priority_classes=(PriorityClass("high", 10),))
     kinds = (("Job.batch", unknown), ("DaemonSet.apps", unknown), ("Pod", bad))
     manifests = tuple(Manifest(kind, "y", one, (WRITTEN,) if one is bad else ()) for kind, one in kinds)
-    found = problems(snapshot, AddWorkload("a.yaml", None, manifests))
-    assert [what for what, _ in found] == [
+    faults = problems(snapshot, AddWorkload("a.yaml", None, manifests))
+    assert [what for what, _ in faults] == [
         "priority class hgih does not exist",
         "the number of a DaemonSet's pods depends on the nodes",
         "nvidia.com/gpu is set under requests only; a device needs a limit",
     ]
-    assert found[0][1] == "use high if you meant that"
+    assert faults[0][1] == "use high if you meant that"
 
 
 def test_a_manifest_comes_as_often_as_it_says_or_as_it_is_told() -> None:
@@ -221,7 +221,7 @@ def test_fragmentation_is_the_measure_of_fgd(asks: list[int], held: list[int]) -
     assert figures is not None
     jobs = [Job(1000, GIB, g, 1000) for n, g in enumerate([*asks, *filter(None, held)])]
     room = Room([TraceMachine(f"m{n}", 64000, 512 * GIB, 4, "A100") for n in range(len(held))])
-    left = {one.name: 4 for one in fleet}
+    left = {node.name: 4 for node in fleet}
     for one in running:
         left[one.node_name] -= one.containers[0].requests[GPU]
     for fate in outcome.fates:

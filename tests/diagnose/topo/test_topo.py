@@ -70,7 +70,7 @@ def _pod(name: str, node: str, count: int) -> Body:
 
 
 def cluster(*parts: list[Body]) -> Snapshot:
-    items: list[Any] = [item for part in parts for item in part]
+    items: list[Any] = [entry for part in parts for entry in part]
     return snapshot_from_documents([{"kind": "List", "items": items}], server_version="1.35")
 
 
@@ -81,7 +81,7 @@ def explained(name: str, snapshot: Snapshot) -> Explanation:
 
 
 @pytest.mark.parametrize(
-    ("inventory", "kind", "told"),
+    ("inventory", "kind", "message"),
     [
         (nvswitch(8, "8.0", 12), FamilyKind.NVSWITCH, "NVSwitch, 12 NVLinks each"),
         (dgx1(), FamilyKind.NVLINK_GROUPS, "NVLink within 0-1-2-3-4-5-6-7"),
@@ -93,9 +93,9 @@ def explained(name: str, snapshot: Snapshot) -> Explanation:
     ],
     ids=lambda value: str(value) if isinstance(value, str) else None,
 )
-def test_a_family_is_told_in_a_few_words(inventory: Inventory, kind: FamilyKind, told: str) -> None:
+def test_a_family_is_told_in_a_few_words(inventory: Inventory, kind: FamilyKind, message: str) -> None:
     family = family_of(board_of(inventory.devices, inventory.links))
-    assert (family.kind, family.summary) == (kind, told)
+    assert (family.kind, family.summary) == (kind, message)
 
 
 def test_amds_machines_are_families_of_their_own() -> None:
@@ -132,8 +132,8 @@ def test_a_matrix_fits_sixty_columns(gpus: int) -> None:
 def test_top_1_families_that_differ_are_not_one_pool() -> None:
     """TOP-1: one resource name, two ways of being joined."""
     fast, slow = nvswitch(4, "8.0", 12), bridged_pairs()
-    one = fleet_topology(cluster(objects("a", fast, A100), objects("b", slow, A100)))
-    (note,) = one.notes
+    topology = fleet_topology(cluster(objects("a", fast, A100), objects("b", slow, A100)))
+    (note,) = topology.notes
     assert "a (NVSwitch, 12 NVLinks each); b (NVLink within 0-1, 2-3)" in note
     assert "label them by their links" in note
     other = fleet_topology(cluster(objects("a", fast, A100), objects("b", slow, L40S)))
@@ -309,7 +309,7 @@ def test_top_3_the_slow_job_after_a_move_to_a_general_pool() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "found"),
+    ("nodes", "names"),
     [
         pytest.param([("b", nvswitch(2, "8.0", 12), A100)], [], id="too few GPUs there"),
         pytest.param([("b", pci_only(), A100)], [], id="another node that is as slow"),
@@ -319,11 +319,11 @@ def test_top_3_the_slow_job_after_a_move_to_a_general_pool() -> None:
     ],
 )
 def test_elsewhere_counts_only_what_the_pod_could_use(
-    nodes: list[tuple[str, Inventory, str]], found: list[str]
+    nodes: list[tuple[str, Inventory, str]], names: list[str]
 ) -> None:
     here = objects("general-0", pci_only(), L40S, {"train": [0, 1, 2, 3]})
     answer = explained("train", cluster(here, *(objects(*node) for node in nodes)))
-    assert [reason.code for reason in answer.reasons] == found
+    assert [reason.code for reason in answer.reasons] == names
     assert all(remedy.patch == {} and "label nodes" in remedy.action for remedy in answer.remedies)
 
 

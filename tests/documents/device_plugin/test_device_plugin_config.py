@@ -343,9 +343,9 @@ def test_plugin_flags_are_honoured() -> None:
     ],
 )
 def test_refused_with_place_and_remedy(text: str, where: str, what: str, remedy: str) -> None:
-    found = refused(text)
-    fitting = [p for p in found if what in p.what and p.where.startswith(where) and remedy in p.remedy]
-    assert fitting, [str(problem) for problem in found]
+    refusal = refused(text)
+    fitting = [p for p in refusal if what in p.what and p.where.startswith(where) and remedy in p.remedy]
+    assert fitting, [str(problem) for problem in refusal]
 
 
 @pytest.mark.parametrize(
@@ -370,5 +370,5 @@ def test_a_file_of_feature_discovery_is_an_absolute_path(field: str) -> None:
 
 
 def test_every_problem_at_once() -> None:
-    found = refused(sliced("    - {name: gpu, replicas: 1}\n    - {name: gpu, replicas: 0, nme: x}"))
-    assert [p.where.split()[0] for p in found] == ["f:5:19", "f:6:19", "f:6:32"]
+    refusal = refused(sliced("    - {name: gpu, replicas: 1}\n    - {name: gpu, replicas: 0, nme: x}"))
+    assert [p.where.split()[0] for p in refusal] == ["f:5:19", "f:6:19", "f:6:32"]

@@ -51,8 +51,8 @@ def test_nvidias_variables_mean_what_they_mean_there(
     environment: dict[str, list[Any]], out: set[int], left: set[int]
 ) -> None:
     """Source: k8s-device-plugin, rm/health.go."""
-    found = policy(None, **environment)
-    assert {code for code in out | left if counts(found, code)} == out
+    new_policy = policy(None, **environment)
+    assert {code for code in out | left if counts(new_policy, code)} == out
 
 
 def test_readings_count_unless_everything_is_disabled() -> None:
@@ -62,21 +62,23 @@ def test_readings_count_unless_everything_is_disabled() -> None:
 
 
 def test_a_site_gives_classes_and_times() -> None:
-    found = policy({"xids": {94: "reset", "79": "information"}, "recoverAfter": "10m", "steadyFor": "30s"})
-    assert counts(found, 94)
-    assert not counts(found, 79)
-    assert (found.recover_after_s, found.steady_s) == (600, 30)
+    new_policy = policy(
+        {"xids": {94: "reset", "79": "information"}, "recoverAfter": "10m", "steadyFor": "30s"}
+    )
+    assert counts(new_policy, 94)
+    assert not counts(new_policy, 79)
+    assert (new_policy.recover_after_s, new_policy.steady_s) == (600, 30)
 
 
 def test_a_variable_wins_over_the_text() -> None:
-    found = policy({"xids": {"79": "reboot"}, "disable": [48]}, disable=["79"])
-    assert not counts(found, 79)
-    assert counts(found, 48), "the text's list is replaced, as every value is"
+    new_policy = policy({"xids": {"79": "reboot"}, "disable": [48]}, disable=["79"])
+    assert not counts(new_policy, 79)
+    assert counts(new_policy, 48), "the text's list is replaced, as every value is"
 
 
 def test_an_xid_that_is_enabled_keeps_the_sites_class() -> None:
-    found = policy({"xids": {"31": "replace"}, "enable": [31, 79]})
-    assert [classes_of(code, found)[0].value for code in (31, 79)] == ["replace", "reboot"]
+    new_policy = policy({"xids": {"31": "replace"}, "enable": [31, 79]})
+    assert [classes_of(code, new_policy)[0].value for code in (31, 79)] == ["replace", "reboot"]
 
 
 @pytest.mark.parametrize(

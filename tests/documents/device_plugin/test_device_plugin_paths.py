@@ -82,8 +82,8 @@ def test_the_places_that_nodes_have_may_be_named(field: str, path: str) -> None:
 @pytest.mark.parametrize("lenient", [False, True], ids=["strict", "as NVIDIA's"])
 def test_the_agents_own_flags_may_name_any_and_win_over_the_text(lenient: bool) -> None:
     own = Override(("flags", "plugin", "nvidiaCTKPath"), "/x/hook", "--nvidia-cdi-hook-path")
-    said = text("plugin.nvidiaCTKPath", f"{VOLUME}/nvidia-ctk")
-    read = parse_device_plugin_config(said, source="f", overrides=(own,), lenient=lenient)
+    shown_text = text("plugin.nvidiaCTKPath", f"{VOLUME}/nvidia-ctk")
+    read = parse_device_plugin_config(shown_text, source="f", overrides=(own,), lenient=lenient)
     assert read.cdi.hook_path == "/x/hook"
 
 

@@ -16,14 +16,14 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
 
 def test_what_is_left_out_or_empty_is_kubelets_default() -> None:
-    said = kubelet_config(f'{HEAD}cgroupDriver: systemd\ncpuManagerPolicy: ""\n', "c")
-    assert said.policies == {
+    config = kubelet_config(f'{HEAD}cgroupDriver: systemd\ncpuManagerPolicy: ""\n', "c")
+    assert config.policies == {
         "topologyManagerPolicy": "none",
         "topologyManagerScope": "container",
         "cpuManagerPolicy": "none",
         "memoryManagerPolicy": "None",
     }
-    assert said.problems == ()
+    assert config.problems == ()
 
 
 def test_policies_are_read_from_yaml_and_json_alike() -> None:
@@ -40,12 +40,12 @@ def test_policies_are_read_from_yaml_and_json_alike() -> None:
 
 
 def test_a_policy_that_kubelet_does_not_have_leaves_the_others() -> None:
-    said = kubelet_config(f"{HEAD}topologyManagerPolicy: strictest\ncpuManagerPolicy: [static]\n", "c")
-    assert [str(problem) for problem in said.problems] == [
+    config = kubelet_config(f"{HEAD}topologyManagerPolicy: strictest\ncpuManagerPolicy: [static]\n", "c")
+    assert [str(problem) for problem in config.problems] == [
         "c: topologyManagerPolicy is not a policy of kubelet: 'strictest'",
         "c: cpuManagerPolicy is not a policy of kubelet: \"['static']\"",
     ]
-    assert said.policies == {"topologyManagerScope": "container", "memoryManagerPolicy": "None"}
+    assert config.policies == {"topologyManagerScope": "container", "memoryManagerPolicy": "None"}
 
 
 @pytest.mark.parametrize(

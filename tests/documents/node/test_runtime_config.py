@@ -58,21 +58,21 @@ def test_every_version_of_containerds_configuration(
     nri: bool | None,
     handler: tuple[str, str, int],
 ) -> None:
-    found = containerd_config([(MAIN, text)])
-    assert (found.version, found.default, found.cdi, found.nri) == (version, default, cdi, nri)
+    config = containerd_config([(MAIN, text)])
+    assert (config.version, config.default, config.cdi, config.nri) == (version, default, cdi, nri)
     name, program, line = handler
-    assert found.handlers == {name: Handler(name, program, f"{MAIN}:{line}")}
-    assert found.handlers[name].is_nvidia
-    assert found.problems == ()
+    assert config.handlers == {name: Handler(name, program, f"{MAIN}:{line}")}
+    assert config.handlers[name].is_nvidia
+    assert config.problems == ()
 
 
 def test_what_is_imported_later_counts_and_is_named_as_the_place() -> None:
     drop_in = "/etc/containerd/conf.d/99-nvidia.toml"
-    found = containerd_config(
+    config = containerd_config(
         [(MAIN, V2), (drop_in, V2.replace("= true", "= false").replace('"runc"', '"nvidia"'))]
     )
-    assert (found.cdi, found.cdi_where) == (False, f"{drop_in}:4")
-    assert (found.default, found.default_where) == ("nvidia", f"{drop_in}:6")
+    assert (config.cdi, config.cdi_where) == (False, f"{drop_in}:4")
+    assert (config.default, config.default_where) == ("nvidia", f"{drop_in}:6")
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_what_is_imported_later_counts_and_is_named_as_the_place() -> None:
     ids=["speaks of something else", "speaks of the same plugin", "says it again"],
 )
 def test_a_later_file_that_may_take_the_place_of_the_switch_is_named(later: str, replaced: str) -> None:
-    found = containerd_config([(MAIN, V2), ("/etc/containerd/conf.d/a.toml", later)])
-    assert (found.cdi, found.cdi_replaced) == (True, replaced)
+    config = containerd_config([(MAIN, V2), ("/etc/containerd/conf.d/a.toml", later)])
+    assert (config.cdi, config.cdi_replaced) == (True, replaced)
 
 
 @pytest.mark.parametrize(
@@ -124,13 +124,13 @@ def test_crio_is_read_with_its_parts() -> None:
     main += '[crio.runtime.runtimes.crun]\nruntime_path = "/usr/bin/crun"\n'
     part = '[crio.runtime.runtimes.nvidia]\nruntime_path = "/usr/bin/nvidia-container-runtime"\n'
     part += "[crio.nri]\nenable_nri = false\n"
-    found = crio_config([("/etc/crio/crio.conf", main), ("/etc/crio/crio.conf.d/99-nvidia.conf", part)])
-    assert (found.default, found.nri, found.nri_where) == (
+    config = crio_config([("/etc/crio/crio.conf", main), ("/etc/crio/crio.conf.d/99-nvidia.conf", part)])
+    assert (config.default, config.nri, config.nri_where) == (
         "crun",
         False,
         "/etc/crio/crio.conf.d/99-nvidia.conf:4",
     )
-    assert {name: handler.is_nvidia for name, handler in found.handlers.items()} == {
+    assert {name: handler.is_nvidia for name, handler in config.handlers.items()} == {
         "crun": False,
         "nvidia": True,
     }
@@ -153,10 +153,10 @@ load-kmods = true
 [nvidia-container-runtime]
 mode = "auto"
 """
-    found = toolkit_config("/c.toml", text)
-    assert (found.mode, found.mode_where) == ("auto", "/c.toml:14")
-    assert (found.ldconfig, found.ldconfig_where) == ("@/sbin/ldconfig.real", "/c.toml:8")
-    assert (found.root, found.no_cgroups, found.unprivileged_variable) == ("", "", None)
+    config = toolkit_config("/c.toml", text)
+    assert (config.mode, config.mode_where) == ("auto", "/c.toml:14")
+    assert (config.ldconfig, config.ldconfig_where) == ("@/sbin/ldconfig.real", "/c.toml:8")
+    assert (config.root, config.no_cgroups, config.unprivileged_variable) == ("", "", None)
 
 
 @pytest.mark.parametrize(

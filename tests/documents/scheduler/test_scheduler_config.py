@@ -113,7 +113,7 @@ def test_arguments_of_plugins() -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "told"),
+    ("profile", "message"),
     [
         (plugins(score={"enabled": named("Coscheduling")}), "the scheduler's plugin Coscheduling"),
         (plugins(preFilter={"disabled": named("NodePorts")}), "NodePorts without its preFilter"),
@@ -123,9 +123,9 @@ def test_arguments_of_plugins() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_is_not_known_is_said(profile: Body, told: str) -> None:
+def test_what_is_not_known_is_said(profile: Body, message: str) -> None:
     [read_profile] = read(profile)
-    assert read_profile.unknown == (told,)
+    assert read_profile.unknown == (message,)
     assert read({}, extenders=[{"urlPrefix": "http://x"}])[0].unknown == ("the scheduler's extenders",)
 
 

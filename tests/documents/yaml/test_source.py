@@ -117,8 +117,8 @@ def test_an_alias_bomb_ends() -> None:
 
 def test_all_problems_at_once_each_with_its_line() -> None:
     text = "verson: v1\nitems:\n- name: a b\n  replicaCount: 1\n- replicacount: 3\n"
-    found = problems(text)
-    assert [(p.where, p.what) for p in found] == [
+    faults = problems(text)
+    assert [(p.where, p.what) for p in faults] == [
         ("f.yaml:3:3 items[0].name", "a name has no spaces"),
         ("f.yaml:4:3 items[0].replicaCount", "1 cannot be used: the least is 2"),
         ("f.yaml:5:3 items[1].name", "required field is missing"),
@@ -126,9 +126,9 @@ def test_all_problems_at_once_each_with_its_line() -> None:
         ("f.yaml:5:3 items[1].replicacount", "unknown field replicacount"),
         ("f.yaml:1:1 verson", "unknown field verson"),
     ]
-    assert found[0].remedy == "use a dash"
-    assert found[4].remedy == "use replicaCount if you meant that"
-    assert found[5].remedy == "use version if you meant that"
+    assert faults[0].remedy == "use a dash"
+    assert faults[4].remedy == "use replicaCount if you meant that"
+    assert faults[5].remedy == "use version if you meant that"
 
 
 @pytest.mark.parametrize("parent", ["either:", "byName: {x: ", "items: [", ""])
@@ -137,8 +137,8 @@ def test_nearest_key_is_found_through_unions_lists_and_mappings(parent: str) -> 
     if not parent:
         assert problems("itms: []")[0].remedy == "use items if you meant that"
         return
-    found = problems(f"{parent} {{name: a, replicaCount: 2, nme: b}}{close}")
-    assert any(p.what == "unknown field nme" and p.remedy == "use name if you meant that" for p in found)
+    faults = problems(f"{parent} {{name: a, replicaCount: 2, nme: b}}{close}")
+    assert any(p.what == "unknown field nme" and p.remedy == "use name if you meant that" for p in faults)
 
 
 @pytest.mark.parametrize(

@@ -41,20 +41,20 @@ def groupings(sizes: tuple[int, ...], slices: int) -> Iterator[int]:
 def test_no_grouping_takes_fewer(kind: tuple[str, tuple[int, ...]], chosen: list[int]) -> None:
     profile, able = kind
     sizes = tuple(able[place % len(able)] for place in chosen)
-    wanted = Counter(f"{size}c.{profile}" for size in sizes)
+    counts = Counter(f"{size}c.{profile}" for size in sizes)
     fewest = min(groupings(sizes, int(profile[0])))
-    assert gpu_instances(wanted) == ({profile: fewest} if sizes else {})
+    assert gpu_instances(counts) == ({profile: fewest} if sizes else {})
 
 
 @pytest.mark.parametrize("sizes", [(4, 3), (3, 3, 1), (2, 2, 2, 1), (3, 2, 2), (1,) * 7, (4, 2, 1)])
 def test_a_whole_gpu_has_room_for_seven_slices(sizes: tuple[int, ...]) -> None:
-    wanted = Counter(f"{size}c.7g.80gb" for size in sizes)
-    assert gpu_instances(wanted) == {"7g.80gb": 1}
-    assert gpu_instances({**wanted, "1c.7g.80gb": wanted["1c.7g.80gb"] + 1}) == {"7g.80gb": 2}
+    counts = Counter(f"{size}c.7g.80gb" for size in sizes)
+    assert gpu_instances(counts) == {"7g.80gb": 1}
+    assert gpu_instances({**counts, "1c.7g.80gb": counts["1c.7g.80gb"] + 1}) == {"7g.80gb": 2}
 
 
 @pytest.mark.parametrize(
-    ("wanted", "words"),
+    ("expected", "words"),
     [
         ({"3c.4g.40gb": 1}, "a 4g.40gb has no compute instances of 3"),
         ({"5c.7g.80gb": 1}, "a 7g.80gb has no compute instances of 5"),
@@ -62,10 +62,10 @@ def test_a_whole_gpu_has_room_for_seven_slices(sizes: tuple[int, ...]) -> None:
         ({"half": 1}, "half is not a MIG profile"),
     ],
 )
-def test_what_there_is_not(wanted: dict[str, int], words: str) -> None:
-    found = gpu_instances(wanted)
-    assert isinstance(found, MigLayoutReason)
-    assert words in found.message
+def test_what_there_is_not(expected: dict[str, int], words: str) -> None:
+    instances = gpu_instances(expected)
+    assert isinstance(instances, MigLayoutReason)
+    assert words in instances.message
 
 
 def test_what_is_there_is_used_again_unless_that_takes_more() -> None:
@@ -101,11 +101,11 @@ def test_a_plan_makes_exactly_what_is_wanted(before: dict[str, int], wanted: dic
     if isinstance(plan, MigLayoutReason):
         return
     after = [*plan.keep, *as_instances(plan)]
-    assert is_valid(A100, [each.spot for each in after])
+    assert is_valid(A100, [entry.spot for entry in after])
     made = Counter(
-        f"{size}c.{each.profile}" if each.split else each.profile
-        for each in after
-        for size in (each.split or (0,))
+        f"{size}c.{entry.profile}" if entry.split else entry.profile
+        for entry in after
+        for size in (entry.split or (0,))
     )
     assert made == Counter({name: count for name, count in wanted.items() if count})
     assert before != wanted or not plan.destroy
@@ -118,9 +118,9 @@ def as_instances(plan: MigPlan) -> Iterator[Instance]:
 
 def planned(now: tuple[Instance, ...], wanted: dict[str, int]) -> MigPlan:
     assert A100 is not None
-    found = plan_gpu(A100, now, wanted)
-    assert isinstance(found, MigPlan)
-    return found
+    plan = plan_gpu(A100, now, wanted)
+    assert isinstance(plan, MigPlan)
+    return plan
 
 
 def test_two_gpu_instances_for_six_compute_instances() -> None:

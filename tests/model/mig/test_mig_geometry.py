@@ -12,16 +12,16 @@ from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 
 def board(name: str) -> MigModel:
-    found = mig_model(name)
-    assert found is not None
-    return found
+    model = mig_model(name)
+    assert model is not None
+    return model
 
 
 A100 = board("NVIDIA A100-SXM4-80GB")
 A30 = board("NVIDIA A30")
 RTX = board("NVIDIA RTX PRO 6000 Blackwell Server Edition")
 PLAIN = ("1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb")
-SEVENS = [each.name for each in mig_models() if (each.compute, each.memory) == (7, 8)]
+SEVENS = [model.name for model in mig_models() if (model.compute, model.memory) == (7, 8)]
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_the_28_full_sets_of_an_a100() -> None:
     for text in told.split(" | "):
         pairs = [part.rpartition("*") for part in text.split("+")]
         wanted.add(frozenset((words[name], int(count or 1)) for count, _, name in pairs))
-    assert {frozenset(one) for one in all_counts(A100, (*PLAIN, "1g.20gb"), full=True)} == wanted
+    assert {frozenset(counts) for counts in all_counts(A100, (*PLAIN, "1g.20gb"), full=True)} == wanted
 
 
 @pytest.mark.parametrize("name", SEVENS)
 def test_every_board_of_eight_slices_has_the_same_layouts_by_other_names(name: str) -> None:
-    found = next(each for each in mig_models() if each.name == name)
+    found = next(model for model in mig_models() if model.name == name)
     assert len(all_counts(found, full=True)) == 44
     assert [*found.profiles] == sorted(found.profiles, key=lambda one: int(one[0]))
 
@@ -78,7 +78,7 @@ def test_engines_are_shared_on_an_rtx_pro_6000() -> None:
         names = [name for name, _ in layout]
         assert sum(RTX.profiles[name].media for name in names) <= 4
         assert sum(RTX.profiles[name].flow for name in names) <= 1
-    beside = {name for one in all_layouts(RTX) if ("1g.24gb+me.all", 0) in one for name, _ in one}
+    beside = {name for layout in all_layouts(RTX) if ("1g.24gb+me.all", 0) in layout for name, _ in layout}
     assert beside == {"1g.24gb+me.all", "1g.24gb-me", "2g.48gb-me"}
 
 
@@ -110,10 +110,12 @@ def test_all_numbers_of_a_board_find_places(geometry: MigModel) -> None:
 @pytest.mark.parametrize("geometry", mig_models(), ids=lambda each: each.name)
 def test_layouts_have_names_on_every_board(geometry: MigModel) -> None:
     for name in geometry.profiles:
-        found = layout_of(geometry, f"all-{name}")
-        assert isinstance(found, Layout)
-        assert len(found.placed) == max(dict(one).get(name, 0) for one in all_counts(geometry, (name,)))
-        assert layout_of(geometry, f"all-{name.replace('+', '.')}") == found
+        layout = layout_of(geometry, f"all-{name}")
+        assert isinstance(layout, Layout)
+        assert len(layout.placed) == max(
+            dict(counts).get(name, 0) for counts in all_counts(geometry, (name,))
+        )
+        assert layout_of(geometry, f"all-{name.replace('+', '.')}") == layout
     balanced = layout_of(geometry, "all-balanced")
     if geometry.balanced:
         assert isinstance(balanced, Layout)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
+from tonnage.model.catalog.refusal_facts import NO_FACTS, RefusalFacts
 from tonnage.model.catalog.refusal_texts import (
     NEWEST,
     OLDEST,
@@ -34,7 +35,7 @@ class MessagePart:
     count: int | None = None
     meaning: RefusalText | None = None
     wording: Wording | None = None
-    facts: Mapping[str, str] = field(default_factory=dict)
+    facts: RefusalFacts = NO_FACTS
 
     def to_json(self) -> JsonObject:
         """As `explain message -o json` prints it."""
@@ -49,7 +50,7 @@ class MessagePart:
             "layer": meaning.layer.value,
             "plugin": meaning.plugin or None,
             "releases": releases_text((self.wording.since, self.wording.until)),
-            "facts": {**self.facts},
+            "facts": self.facts.to_json(),
             "preemptionMayHelp": meaning.frees,
             "meaning": meaning.meaning,
             "check": meaning.check,
@@ -60,8 +61,8 @@ class MessagePart:
 def part_of(words: str, place: MessageSlot, count: int | None = None) -> MessagePart:
     """The part that words are, as a whole.
 
-    >>> part_of("Insufficient nvidia.com/gpu", MessageSlot.NODE, 3).facts
-    {'resource': 'nvidia.com/gpu'}
+    >>> part_of("Insufficient nvidia.com/gpu", MessageSlot.NODE, 3).facts.resource
+    'nvidia.com/gpu'
     >>> part_of("CardTypeMismatch", MessageSlot.NODE).meaning is None
     True
     """
@@ -69,7 +70,7 @@ def part_of(words: str, place: MessageSlot, count: int | None = None) -> Message
         for wording in text.wordings:
             match = wording.pattern.fullmatch(words)
             if match is not None:
-                facts = {name: value for name, value in match.groupdict().items() if value}
+                facts = RefusalFacts.of(match)
                 return MessagePart(words, count, text.with_facts(facts), wording, facts)
     return MessagePart(words, count)
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from tonnage.diagnose.messages import line_of
 from tonnage.diagnose.pasted.parts import MessagePart
+from tonnage.model.catalog.refusal_facts import RefusalFacts
 from tonnage.model.catalog.refusal_texts import MessageSlot, RefusalText, refusal_texts
 from tonnage.model.json import JsonObject
 
@@ -23,7 +24,7 @@ def refusals_in(text: str) -> tuple[MessagePart, ...]:
         for wording in row.wordings:
             match = wording.pattern.search(text)
             if match is not None:
-                facts = {name: value for name, value in match.groupdict().items() if value}
+                facts = RefusalFacts.of(match)
                 parts.append(MessagePart(line_of(text, match), None, row.with_facts(facts), wording, facts))
                 break
     return tuple(parts)
@@ -38,7 +39,7 @@ def refusal_json(part: MessagePart) -> JsonObject:
         "layer": row.layer.value,
         "rows": [],
         "words": part.words,
-        "facts": {**part.facts},
+        "facts": part.facts.to_json(),
         "meaning": row.meaning,
         "check": row.check,
         "remedy": row.remedy,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from importlib import resources
 from typing import Any, Final, TypeAlias
 
+from tonnage.model.catalog.refusal_facts import RefusalFacts
 from tonnage.model.layer import Layer
 
 Release: TypeAlias = tuple[int, int]
@@ -55,10 +55,10 @@ class RefusalText:
     check: str
     remedy: str
 
-    def with_facts(self, facts: Mapping[str, str]) -> RefusalText:
+    def with_facts(self, facts: RefusalFacts) -> RefusalText:
         """The same with what the text names put in for the names in braces."""
         names = {name for wording in self.wordings for name in wording.pattern.groupindex}
-        words = {name: facts.get(name) or name.upper() for name in names}
+        words = {name: getattr(facts, name) or name.upper() for name in names}
         return replace(
             self,
             meaning=self.meaning.format_map(words),

@@ -5,10 +5,12 @@ Source: the Kubernetes API: apps v1, batch v1, core v1 Event.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+PROGRESS_DEADLINE_S: Final = 600
+"""What Kubernetes fills in."""
 
 
 class WorkloadKey(NamedTuple):
@@ -38,7 +40,6 @@ class WorkloadState:
 
     `owner` is its controller. `desired` is how many pods it should have now, None where its status has to
     say (a DaemonSet) or nothing does (a CronJob). `template` is the JSON of the pod template.
-    `numbers` are the counts of its status and spec, by the names that they have there.
     """
 
     key: WorkloadKey
@@ -56,7 +57,12 @@ class WorkloadState:
     observed: bool = True
     """Its controller has looked at it as it is now."""
     conditions: tuple[Stated, ...] = ()
-    numbers: Mapping[str, int] = field(default_factory=dict)
+    succeeded: int = 0
+    """A Job's pods that have ended well."""
+    active_deadline_s: int | None = None
+    """A Job's `spec.activeDeadlineSeconds`."""
+    progress_deadline_s: int = PROGRESS_DEADLINE_S
+    """A Deployment's `spec.progressDeadlineSeconds`."""
     template: bytes = b""
 
     def condition(self, kind: str, status: str = "True") -> Stated | None:

@@ -156,8 +156,8 @@ def test_whose_label_of_a_gpu_stays_where_the_bus_shows_none(
     bus: dict[str, str], annotations: dict[str, str], value: str
 ) -> None:
     labels = {**bus, "nvidia.com/gpu.present": "true"}
-    found = label_changes(labels, annotations, GpuPolicy("p"), devices=0)
-    assert (labels | found)["nvidia.com/gpu.present"] == value
+    changes = label_changes(labels, annotations, GpuPolicy("p"), devices=0)
+    assert (labels | changes)["nvidia.com/gpu.present"] == value
 
 
 def test_labels_and_parts_of_a_node_stay_while_its_driver_is_down() -> None:

@@ -113,8 +113,8 @@ def test_pods_hold_nothing_and_may_nothing() -> None:
 
 
 def test_what_stands_is_not_written_again() -> None:
-    found = sets("", *standing())
-    assert (found.applied, found.deleted, found.refusal) == ((), (), None)
+    daemon_sets = sets("", *standing())
+    assert (daemon_sets.applied, daemon_sets.deleted, daemon_sets.refusal) == ((), (), None)
 
 
 def test_one_that_is_not_wanted_any_more_is_deleted() -> None:
@@ -127,9 +127,11 @@ def test_one_that_is_not_wanted_any_more_is_deleted() -> None:
 
 
 def test_another_s_of_that_name_stays_and_is_named() -> None:
-    found = sets("", SeenObject("nvidia-dcgm-exporter", "u"), SeenObject("prometheus", "v"))
-    assert {action.name for action in found.applied} == NAMES - {"nvidia-dcgm-exporter"}
-    assert not found.deleted
-    assert found.refusal is not None
-    assert found.refusal.daemon_sets == ("nvidia-dcgm-exporter",)
-    assert found.refusal.message.startswith("DaemonSets nvidia-dcgm-exporter in gpu-operator are another's")
+    daemon_sets = sets("", SeenObject("nvidia-dcgm-exporter", "u"), SeenObject("prometheus", "v"))
+    assert {action.name for action in daemon_sets.applied} == NAMES - {"nvidia-dcgm-exporter"}
+    assert not daemon_sets.deleted
+    assert daemon_sets.refusal is not None
+    assert daemon_sets.refusal.daemon_sets == ("nvidia-dcgm-exporter",)
+    assert daemon_sets.refusal.message.startswith(
+        "DaemonSets nvidia-dcgm-exporter in gpu-operator are another's"
+    )

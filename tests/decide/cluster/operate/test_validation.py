@@ -57,7 +57,7 @@ def with_report(node: OperatedNode, **fields: Any) -> OperatedNode:
 
 
 @pytest.mark.parametrize(
-    ("node", "last", "pod", "found", "does"),
+    ("node", "last", "pod", "names", "does"),
     [
         pytest.param(
             replace(NODE, report=replace(REPORT, devices=(), problems=("NVML: Driver Not Loaded",))),
@@ -161,10 +161,10 @@ def with_report(node: OperatedNode, **fields: Any) -> OperatedNode:
     ],
 )
 def test_the_next_step(
-    node: OperatedNode, last: NodeValidation, pod: SeenPod | None, found: list[str], does: str
+    node: OperatedNode, last: NodeValidation, pod: SeenPod | None, names: list[str], does: str
 ) -> None:
     step = validation_step(node, last, pod, NOW)
-    assert outcomes(step.validation) == found
+    assert outcomes(step.validation) == names
     assert (step.make_pod, step.delete_pod) == (does == "make", does == "delete")
 
 

@@ -30,7 +30,7 @@ def ranges(*items: Body, name: str = "r") -> Snapshot:
 
 def said(made: Manifest, *items: Body) -> list[str]:
     found = ranges(*items).limit_ranges
-    return [one.text for one in breaches(with_defaults(made, found), found)]
+    return [breach.text for breach in breaches(with_defaults(made, found), found)]
 
 
 @pytest.mark.parametrize(
@@ -96,16 +96,16 @@ def test_several_breaches_are_listed_once_each() -> None:
 
 def test_a_default_gpu_goes_into_every_container() -> None:
     init = {"name": "i", "image": "i", "restartPolicy": "Always"}
-    found = ranges({"type": "Container", "default": {GPU: "1", "cpu": "2"}, "defaultRequest": {"cpu": "1"}})
-    made = with_defaults(manifest({}, {"limits": {GPU: "4"}}, initContainers=[init]), found.limit_ranges)
+    limits = ranges({"type": "Container", "default": {GPU: "1", "cpu": "2"}, "defaultRequest": {"cpu": "1"}})
+    made = with_defaults(manifest({}, {"limits": {GPU: "4"}}, initContainers=[init]), limits.limit_ranges)
     assert [c.limits[GPU] for c in (*made.pod.containers, *made.pod.init_containers)] == [1, 4, 1]
     assert [c.requests["cpu"] for c in made.pod.containers] == [1000, 1000]
     assert made.pod.containers[0].limits["cpu"] == 2000
 
 
 def test_a_limit_is_a_request_before_any_default_is() -> None:
-    found = ranges({"type": "Container", "default": {"cpu": "4"}, "defaultRequest": {"cpu": "1"}})
-    made = with_defaults(manifest({"limits": {"cpu": "2"}}), found.limit_ranges)
+    limits = ranges({"type": "Container", "default": {"cpu": "4"}, "defaultRequest": {"cpu": "1"}})
+    made = with_defaults(manifest({"limits": {"cpu": "2"}}), limits.limit_ranges)
     assert made.pod.containers[0].requests["cpu"] == 2000
 
 
@@ -175,5 +175,5 @@ def test_a_pod_is_validated_with_what_limit_ranges_give(
     containers: tuple[Body, ...], whole: Body, item: Body, text: str
 ) -> None:
     made = manifest(*containers, **({"resources": whole} if whole else {}))
-    told = explain_manifest(made, ranges(item))
-    assert told.upstream_message == (f'Pod "p" is invalid: {text}' if text else "")
+    explanation = explain_manifest(made, ranges(item))
+    assert explanation.upstream_message == (f'Pod "p" is invalid: {text}' if text else "")

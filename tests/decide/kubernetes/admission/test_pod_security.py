@@ -122,14 +122,14 @@ def test_what_restricted_forbids_more(found: Body, text: str) -> None:
 def test_pods_with_users_of_their_own_may_run_as_root_since_1_35(
     minor: int, version: str, forbidden: bool
 ) -> None:
-    found = template({**SAFE, "runAsNonRoot": None}, hostUsers=False)
-    assert bool(said(found, "restricted", minor=minor, version=version)) == forbidden
+    pod_template = template({**SAFE, "runAsNonRoot": None}, hostUsers=False)
+    assert bool(said(pod_template, "restricted", minor=minor, version=version)) == forbidden
 
 
 def test_sysctls_that_later_releases_allow() -> None:
-    found = template({}, securityContext={"sysctls": [{"name": "net.ipv4.tcp_notsent_lowat"}]})
-    assert said(found, minor=36)
-    assert said(found, minor=37) == ""
+    pod_template = template({}, securityContext={"sysctls": [{"name": "net.ipv4.tcp_notsent_lowat"}]})
+    assert said(pod_template, minor=36)
+    assert said(pod_template, minor=37) == ""
 
 
 @pytest.mark.parametrize(

@@ -248,8 +248,8 @@ def test_later_servers_charge_a_claim_under_the_resource_its_class_stands_for(
 def test_adm_10_a_pod_is_refused_just_when_it_would_be_too_much(used: int, asked: int, hard: int) -> None:
     """ADM-10; and whether waiting can ever help."""
     key = f"requests.{GPU}"
-    found = refused(manifest({"limits": {GPU: asked}}), quota({key: str(hard)}, {key: str(used)}))
-    assert bool(found) == (used + asked > hard)
-    for over in found:
+    refusal = refused(manifest({"limits": {GPU: asked}}), quota({key: str(hard)}, {key: str(used)}))
+    assert bool(refusal) == (used + asked > hard)
+    for over in refusal:
         assert isinstance(over.reason, QuotaExceeded)
         assert over.reason.lasting == (asked > hard)

@@ -28,22 +28,22 @@ def answer(**changes: Any) -> ApiAnswer:
 @pytest.mark.sampled("recorded creations")
 @pytest.mark.parametrize("creation", CREATIONS, ids=str)
 def test_an_object_is_answered_as_by_a_genuine_kubernetes(creation: Creation) -> None:
-    found = answer_to_create(creation.body, creation.namespace)
-    assert found is not None
-    if "strict decoding error" not in found.message:  # the recorded requests are not strict
-        assert found.message == creation.said
+    answer = answer_to_create(creation.body, creation.namespace)
+    assert answer is not None
+    if "strict decoding error" not in answer.message:  # the recorded requests are not strict
+        assert answer.message == creation.said
 
 
 def test_there_are_refusals_and_objects_of_many_kinds() -> None:
-    refused = [one for one in CREATIONS if one.said]
+    refused = [creation for creation in CREATIONS if creation.said]
     assert len(refused) > 300
     assert len(CREATIONS) - len(refused) > 250
     assert len({one.body["kind"] for one in refused}) > 20
 
 
 def test_what_the_server_makes_up_is_left_open() -> None:
-    found = answer(metadata={"generateName": "Train_"})
-    assert found.message.startswith('Pod "Train_…" is invalid: [metadata.')
+    reply = answer(metadata={"generateName": "Train_"})
+    assert reply.message.startswith('Pod "Train_…" is invalid: [metadata.')
 
 
 def test_a_field_that_is_unknown_or_of_another_type_is_not_decoded() -> None:
@@ -77,18 +77,20 @@ def test_of_a_custom_kind_the_metadata_is_judged() -> None:
         "spec": {"no": "such field"},
     }
     bad: dict[str, Any] = {**policy, "metadata": {"name": "A_", "labels": {"a": "x y"}, "namespace": "B_"}}
-    said = answer_to_create(bad, "lab")
-    assert said is not None
-    assert said.message.startswith('ClusterPolicy.nvidia.com "A_" is invalid: [metadata.name: Invalid value')
-    assert [fault.field for fault in said.faults] == [
+    answer = answer_to_create(bad, "lab")
+    assert answer is not None
+    assert answer.message.startswith(
+        'ClusterPolicy.nvidia.com "A_" is invalid: [metadata.name: Invalid value'
+    )
+    assert [fault.field for fault in answer.faults] == [
         "metadata.name",
         "metadata.namespace",
         "metadata.labels",
     ]
     for key, name in (("name", "a"), ("generateName", "a-")):
-        said = answer_to_create({**policy, "metadata": {key: name}}, "lab")
-        assert said is not None
-        assert not said.message
+        answer = answer_to_create({**policy, "metadata": {key: name}}, "lab")
+        assert answer is not None
+        assert not answer.message
     assert answer_to_create({**policy, "metadata": {}}, "lab") is None  # a program's configuration
 
 

@@ -140,7 +140,7 @@ def test_numbers_are_read_as_they_come_back_from_the_store() -> None:
     decoded: Any = decode_custom(load_schema(), SCHEMA, body).value
     free = decoded["spec"]["free"]
     assert free == {"a": 2, "b": 2.0**63, "c": 1.5, "d": True}
-    assert [type(one) for one in free.values()] == [int, float, float, bool]
+    assert [type(amount) for amount in free.values()] == [int, float, float, bool]
 
 
 STATUS: JsonObject = {
@@ -164,7 +164,7 @@ STATUS: JsonObject = {
     ids=str,
 )
 def test_of_a_write_of_status_only_that_is_checked(status: bool, obj: JsonObject, errors: list[str]) -> None:
-    found = [str(one) for one in schema_problems_of(STATUS, obj, {"spec": {"b": 1}}, status=status)]
+    found = [str(problem) for problem in schema_problems_of(STATUS, obj, {"spec": {"b": 1}}, status=status)]
     assert [text[: len(start)] for text, start in zip(found, errors, strict=True)] == errors
 
 
@@ -211,7 +211,7 @@ def test_the_rules_of_a_schema_are_asked_at_every_level() -> None:
         "properties": {"spec": {"type": "object", "properties": {"x": held}}},
     }
     errors, stayed = rule_problems(schema, {"spec": {"x": ["b", "a"]}}, None)
-    assert [str(one) for one in errors] == ["spec.x[1]: Invalid value: \"a\": failed rule: self != 'a'"]
+    assert [str(error) for error in errors] == ["spec.x[1]: Invalid value: \"a\": failed rule: self != 'a'"]
     assert stayed == []
 
 

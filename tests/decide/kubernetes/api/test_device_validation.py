@@ -21,9 +21,9 @@ SAYS = (
 
 
 def row(kind: str) -> KindRow:
-    found = load_schema().kind("resource.k8s.io", "v1", kind)
-    assert found is not None
-    return found
+    kind_type = load_schema().kind("resource.k8s.io", "v1", kind)
+    assert kind_type is not None
+    return kind_type
 
 
 def selecting(expression: str) -> list[dict[str, Any]]:

@@ -26,9 +26,9 @@ GOOD: dict[str, Any] = {
 
 
 def _row(group: str) -> KindRow:
-    found = load_schema().kind(group, "v1", "Event")
-    assert found is not None
-    return found
+    kind_type = load_schema().kind(group, "v1", "Event")
+    assert kind_type is not None
+    return kind_type
 
 
 CORE, RENAMED = _row(""), _row("events.k8s.io")
@@ -110,5 +110,5 @@ def test_refusals_name_the_kind_of_the_core() -> None:
 def test_the_second_name_leaves_out_what_nobody_said() -> None:
     shown = renamed_event({"apiVersion": "v1", "reportingComponent": "", "reportingInstance": ""})
     assert shown == {"apiVersion": "events.k8s.io/v1", "eventTime": None}
-    kept = stored_event({"apiVersion": "events.k8s.io/v1", "note": "n"})
-    assert kept == {"apiVersion": "v1", "message": "n", "reportingComponent": "", "reportingInstance": ""}
+    event = stored_event({"apiVersion": "events.k8s.io/v1", "note": "n"})
+    assert event == {"apiVersion": "v1", "message": "n", "reportingComponent": "", "reportingInstance": ""}

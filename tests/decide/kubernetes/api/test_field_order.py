@@ -37,10 +37,10 @@ _ROWS: list[tuple[str, JsonObject, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("obj", "told"), [row[1:] for row in _ROWS], ids=[row[0] for row in _ROWS])
-def test_fields_are_told_in_the_order_of_their_kind(obj: JsonObject, told: list[str]) -> None:
+@pytest.mark.parametrize(("obj", "messages"), [row[1:] for row in _ROWS], ids=[row[0] for row in _ROWS])
+def test_fields_are_told_in_the_order_of_their_kind(obj: JsonObject, messages: list[str]) -> None:
     shaped = ObjectShapes(load_schema()).shaped(obj)
-    assert _names(shaped) == told
+    assert _names(shaped) == messages
     assert shaped == obj
 
 

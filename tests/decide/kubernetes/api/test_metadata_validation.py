@@ -26,8 +26,8 @@ def _changed(kind: str, **metadata: Any) -> list[str]:
     assert row is not None
     before: Any = {"metadata": {"name": "n", "namespace": "lab", "uid": "u", "resourceVersion": "1"}}
     after: Any = {"metadata": {**before["metadata"], **metadata}}
-    found = validate_update(row, after, before)
-    return [str(one) for one in found if one.field.startswith("metadata")]
+    errors = validate_update(row, after, before)
+    return [str(error) for error in errors if error.field.startswith("metadata")]
 
 
 @pytest.mark.parametrize("kind", _KINDS)

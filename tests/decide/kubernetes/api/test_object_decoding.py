@@ -31,9 +31,9 @@ def pod(**container: Any) -> JsonObject:
 
 
 def row(kind: str) -> KindRow:
-    found = load_schema().kind("", "v1", kind)
-    assert found is not None
-    return found
+    kind_type = load_schema().kind("", "v1", kind)
+    assert kind_type is not None
+    return kind_type
 
 
 @pytest.mark.parametrize(

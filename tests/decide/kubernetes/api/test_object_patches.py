@@ -77,17 +77,17 @@ def test_any_json_patch_applies_or_is_refused(obj: JsonObject, operations: JsonV
 
 
 @pytest.mark.parametrize(
-    ("operation", "said"),
+    ("operation", "words"),
     [
         ({"op": 1}, "cannot unmarshal number into Go struct field jsonPatchOp.op of type string"),
         ("add", "cannot unmarshal string into Go value of type handlers.jsonPatchOp"),
         (None, "Unexpected kind: unknown"),
     ],
 )
-def test_an_operation_that_is_none_is_refused(operation: JsonValue, said: str) -> None:
+def test_an_operation_that_is_none_is_refused(operation: JsonValue, words: str) -> None:
     with pytest.raises(PatchError) as refusal:
         json_patch({}, [operation])
-    assert said in refusal.value.detail
+    assert words in refusal.value.detail
 
 
 def test_members_that_operations_lack_or_have_twice_are_told() -> None:
@@ -121,10 +121,10 @@ containers = st.lists(
 @given(containers, containers)
 def test_containers_merge_like_a_map_by_name(old: list[dict[str, str]], patch: list[dict[str, str]]) -> None:
     merged = merge({"spec": {"containers": old}}, {"spec": {"containers": patch}})["spec"]["containers"]
-    model = {item["name"]: item for item in old} | {item["name"]: item for item in patch}
-    assert {item["name"]: item for item in merged} == model
+    model = {entry["name"]: entry for entry in old} | {entry["name"]: entry for entry in patch}
+    assert {entry["name"]: entry for entry in merged} == model
     assert len(merged) == len(model)
-    assert [item for item in merged if item in patch] == patch
+    assert [entry for entry in merged if entry in patch] == patch
 
 
 @given(containers, containers, st.permutations("abcd"))
@@ -136,7 +136,7 @@ def test_the_order_that_a_patch_states_is_kept(
     in_order = sorted(patch, key=lambda item: names.index(item["name"]))
     body = {"spec": {"$setElementOrder/containers": order, "containers": in_order}}
     merged = merge({"spec": {"containers": old}}, body)["spec"]["containers"]
-    assert [item["name"] for item in merged] == [
+    assert [entry["name"] for entry in merged] == [
         name for name in names if name in {item["name"] for item in (*old, *patch)}
     ]
 
@@ -157,7 +157,7 @@ def test_what_only_the_server_has_stands_where_a_genuine_one_puts_it(
     named = [{"name": word[-1]} | ({"$patch": "delete"} if "-" in word else {}) for word in patch.split()]
     body = {"$setElementOrder/containers": [{"name": name} for name in order], "containers": named}
     merged = merge({"spec": {"containers": [{"name": name} for name in "abcde"]}}, {"spec": body})
-    assert "".join(item["name"] for item in merged["spec"]["containers"]) == expected
+    assert "".join(container["name"] for container in merged["spec"]["containers"]) == expected
 
 
 @given(st.lists(st.sampled_from("abcd"), unique=True), st.lists(st.sampled_from("abcd"), unique=True))

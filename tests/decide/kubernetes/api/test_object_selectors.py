@@ -20,9 +20,9 @@ from tonnage.wire.schema import KindRow, load_schema
 
 
 def row(group: str, version: str, kind: str) -> KindRow:
-    found = load_schema().kind(group, version, kind)
-    assert found is not None
-    return found
+    kind_type = load_schema().kind(group, version, kind)
+    assert kind_type is not None
+    return kind_type
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,9 @@ def test_any_text_is_a_selector_or_is_refused(text: str) -> None:
     with suppress(SelectorError):
         matches_labels(parse_labels(text), {"a": "b"})
     with suppress(SelectorError):
-        assert all(one.path == "metadata.name" for one in parse_fields(row("", "v1", "Pod"), text))
+        assert all(
+            parse_field.path == "metadata.name" for parse_field in parse_fields(row("", "v1", "Pod"), text)
+        )
 
 
 @given(
@@ -97,8 +99,8 @@ POD: dict[str, Any] = {
     ],
 )
 def test_fields_match(selector: str, matches: bool) -> None:
-    found = parse_fields(row("", "v1", "Pod"), selector)
-    assert all(requirement.matches(POD) for requirement in found) is matches
+    fields = parse_fields(row("", "v1", "Pod"), selector)
+    assert all(requirement.matches(POD) for requirement in fields) is matches
 
 
 @pytest.mark.parametrize(
@@ -124,8 +126,8 @@ def test_events_are_selected_by_what_they_are_about() -> None:
         "type": "Warning",
         "reason": "Failed",
     }
-    found = parse_fields(row("", "v1", "Event"), "involvedObject.name=p,type=Warning,reason=Failed")
-    assert all(requirement.matches(event) for requirement in found)
+    fields = parse_fields(row("", "v1", "Event"), "involvedObject.name=p,type=Warning,reason=Failed")
+    assert all(requirement.matches(event) for requirement in fields)
 
 
 @pytest.mark.parametrize(
@@ -137,5 +139,5 @@ def test_events_are_selected_by_what_they_are_about() -> None:
     ],
 )
 def test_events_are_selected_by_their_source(event: dict[str, Any], source: str) -> None:
-    (found,) = parse_fields(row("", "v1", "Event"), f"source={source}")
-    assert found.matches(event)
+    (field,) = parse_fields(row("", "v1", "Event"), f"source={source}")
+    assert field.matches(event)

@@ -21,9 +21,9 @@ UNIQUE: dict[str, Any] = {"name": "p", "namespace": "ml"}
 
 
 def row(group: str, kind: str, version: str = "v1") -> KindRow:
-    found = load_schema().kind(group, version, kind)
-    assert found is not None
-    return found
+    kind_type = load_schema().kind(group, version, kind)
+    assert kind_type is not None
+    return kind_type
 
 
 def stored(kind_row: KindRow, body: dict[str, Any]) -> JsonObject:
@@ -308,10 +308,10 @@ def definition(schema: dict[str, Any], **spec: Any) -> JsonObject:
     ],
 )
 def test_definitions_that_are_refused(schema: dict[str, Any], spec: dict[str, Any], error: str) -> None:
-    found = validate_create(
+    errors = validate_create(
         row("apiextensions.k8s.io", "CustomResourceDefinition"), definition(schema, **spec)
     )
-    assert any(str(one).startswith(error) for one in found), [str(one) for one in found]
+    assert any(str(one).startswith(error) for one in errors), [str(error) for error in errors]
 
 
 def test_a_good_definition_is_taken_with_its_names_filled_in() -> None:
@@ -331,11 +331,11 @@ def test_names_that_a_definition_has_got_are_left_as_they_are() -> None:
 
 @pytest.mark.parametrize("section", ["limits", "requests"])
 def test_a_device_of_the_whole_pod_is_refused(section: str) -> None:
-    found = pod()
-    spec = found["spec"]
+    new_pod = pod()
+    spec = new_pod["spec"]
     assert isinstance(spec, dict)
     spec["resources"] = {section: {"cpu": "1", "hugepages-2Mi": "2Mi", "nvidia.com/gpu": "1"}}
-    errors = validate_create(row("", "Pod"), found)
+    errors = validate_create(row("", "Pod"), new_pod)
     assert f"spec.resources.{section}[nvidia.com/gpu]" in [error.field for error in errors]
 
 
@@ -344,8 +344,8 @@ def test_not_even_an_event_changes_its_uid() -> None:
     other: Any = {"metadata": {**event["metadata"], "uid": "b"}}
     error = validate_update(row("", "Event"), other, event)[0]
     assert str(error) == 'metadata.uid: Invalid value: "b": field is immutable'
-    kept = validate_update(row("", "Event"), event, event)
-    assert not [one for one in kept if one.field.startswith("metadata")]
+    errors = validate_update(row("", "Event"), event, event)
+    assert not [entry for entry in errors if entry.field.startswith("metadata")]
 
 
 @pytest.mark.parametrize(

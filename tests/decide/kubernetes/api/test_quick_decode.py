@@ -88,9 +88,9 @@ values: st.SearchStrategy[JsonValue] = st.recursive(
 
 @given(values)
 def test_any_body_comes_out_the_same_or_is_left(body: JsonValue) -> None:
-    found = QuickDecoder(load_schema()).read(POD, body)
-    if found is not None:
-        assert json.dumps(found) == thorough(POD, body)
+    object_read = QuickDecoder(load_schema()).read(POD, body)
+    if object_read is not None:
+        assert json.dumps(object_read) == thorough(POD, body)
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,10 @@ Answer = dict[str, Any]
 @cache
 def recorded() -> list[dict[str, Any]]:
     """All requests with their answers."""
-    found: list[dict[str, Any]] = json.loads(
+    document: list[dict[str, Any]] = json.loads(
         gzip.decompress(Path(__file__).with_name("recorded.json.gz").read_bytes())
     )
-    return found
+    return document
 
 
 def row_of(request: Request) -> KindRow:
@@ -52,8 +52,8 @@ def row_of(request: Request) -> KindRow:
 
 def decoded(request: Request) -> tuple[KindRow, JsonObject, list[str]]:
     row = row_of(request)
-    found = decode(load_schema(), row.type, parse_json(request["body"].encode()))
-    return row, apply_defaults(load_schema(), row, found.value), sorted(found.unknown)
+    decoding = decode(load_schema(), row.type, parse_json(request["body"].encode()))
+    return row, apply_defaults(load_schema(), row, decoding.value), sorted(decoding.unknown)
 
 
 def same_object(request: Request, answer: Answer) -> None:

@@ -30,8 +30,8 @@ def _refused() -> Iterator[tuple[str, Scene, Answer]]:
 
 
 def _body(command: str, scene: Scene) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.load(scene.files[command.split("< ")[1]], yaml.CSafeLoader)
-    return found
+    document: dict[str, Any] = yaml.load(scene.files[command.split("< ")[1]], yaml.CSafeLoader)
+    return document
 
 
 _CASES = [row for row in _refused() if _body(row[0], row[1])["kind"] not in _COMPLETED]

@@ -17,9 +17,9 @@ TRUE = {"status": "True"}
 
 def row(api_version: str, kind: str) -> KindRow:
     group, _, version = api_version.rpartition("/")
-    found = load_schema().kind(group, version, kind)
-    assert found is not None
-    return found
+    kind_type = load_schema().kind(group, version, kind)
+    assert kind_type is not None
+    return kind_type
 
 
 def stored(kind_row: KindRow, spec: dict[str, Any], status: dict[str, Any]) -> JsonObject:

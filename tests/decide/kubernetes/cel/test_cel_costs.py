@@ -32,9 +32,9 @@ KNOWN = (("self", SELF),)
     ids=str,
 )
 def test_an_estimate_goes_through_all_that_is_looked_at(text: str, most: int) -> None:
-    found = Expression(text, KNOWN, ())
-    assert found.error == ""
-    cost = estimated_cost(found.tree, SELF)
+    expression = Expression(text, KNOWN, ())
+    assert expression.error == ""
+    cost = estimated_cost(expression.tree, SELF)
     assert 0 <= cost.least <= cost.most <= MOST
     assert cost.most == most
 

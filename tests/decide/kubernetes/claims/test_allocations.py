@@ -31,8 +31,8 @@ RELEASES: Final = ("1.34", "1.35", "1.36", "1.37")
 @cache
 def recorded() -> dict[str, Any]:
     with gzip.open(_FILE) as file:
-        found: dict[str, Any] = json.load(file)
-    return found
+        document: dict[str, Any] = json.load(file)
+    return document
 
 
 def supply_in(case: dict[str, Any], minor: int) -> Supply:
@@ -47,7 +47,7 @@ def supply_in(case: dict[str, Any], minor: int) -> Supply:
 
 def told(answer: AllocationAnswer) -> dict[str, Any]:
     if isinstance(answer, ClaimDevices):
-        return {"devices": [[[one.request, *one.id] for one in part] for part in answer.devices]}
+        return {"devices": [[[entry.request, *entry.id] for entry in part] for part in answer.devices]}
     assert isinstance(answer, AllocatorError | NodeCannotAllocate)
     text = answer.upstream_message
     return {"error": text} if text else {"none": 1}
@@ -58,7 +58,7 @@ def test_the_same_devices_in_the_same_order_or_the_same_error(release: str) -> N
     minor = int(release[2:])
     seen = set()
     for number, case in enumerate(recorded()["releases"][release]):
-        claims = [claim_from(msgspec.convert(one, claim_objects.ResourceClaim)) for one in case["claims"]]
+        claims = [claim_from(msgspec.convert(claim, claim_objects.ResourceClaim)) for claim in case["claims"]]
         node = node_from(msgspec.convert(case["node"], w.Node))
         assert told(allocate(claims, node, supply_in(case, minor))) == case["expect"], number
         seen.update(case["expect"])

@@ -179,11 +179,11 @@ def test_no_device_is_given_twice_and_every_request_gets_what_it_asks(
     outcome = allocate(claims, node("a"), supply_of(slices, (ANY,), (*taken, *claims), gates_of(minor)))
     if not isinstance(outcome, ClaimDevices):
         return
-    given = [one.id.device for part in outcome.devices for one in part]
+    given = [entry.id.device for part in outcome.devices for entry in part]
     held = {device.id.device for other in taken if other.allocation for device in other.allocation.devices}
     assert len(given) == len(set(given))
     assert not held & set(given)
     kind_of = {device.name: device.attributes["kind"] for device in found}
     for (count, alike, every), part in zip(asked, outcome.devices, strict=True):
         assert every or len(part) == count
-        assert not alike or len({kind_of[one.id.device] for one in part}) == 1
+        assert not alike or len({kind_of[entry.id.device] for entry in part}) == 1

@@ -36,8 +36,8 @@ UNSUPPORTED: Final = 19
 
 @cache
 def recorded() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(_FILE.read_text())
-    return found
+    document: dict[str, Any] = json.loads(_FILE.read_text())
+    return document
 
 
 def device() -> tuple[str, SliceDevice]:
@@ -63,12 +63,12 @@ def test_every_answer_is_the_recorded_one_or_none(release: str) -> None:
         for later in ("1.36", "1.37"):
             expected = case.get(later, expected) if later <= release else expected
         try:
-            found = answer(case["expression"], int(release[2:]))
+            reply = answer(case["expression"], int(release[2:]))
         except CelUnsupportedError:
             unsupported += 1
             continue
-        if found != expected:
-            different[case["expression"]] = found
+        if reply != expected:
+            different[case["expression"]] = reply
     assert set(different) == set(DIFFERENT), different
     assert unsupported <= UNSUPPORTED
 
@@ -110,10 +110,10 @@ def test_what_could_go_on_for_long_is_not_tried(expression: str) -> None:
 
 def test_what_goes_on_beyond_the_budget_of_the_library_is_not_known() -> None:
     lists = "".join(f"[1,2,3,4,5,6,7,8,9].all(a{i}, " for i in range(6))
-    asked = selection(f"{lists}a0 + a5 > 0{')' * 6}", 35)
+    choice = selection(f"{lists}a0 + a5 > 0{')' * 6}", 35)
     for _ in range(2):
         with pytest.raises(CelUnsupportedError, match="takes too long to decide here"):
-            asked.takes("d", SliceDevice("d"))
+            choice.takes("d", SliceDevice("d"))
 
 
 def test_a_device_beyond_all_limits_is_not_gone_through() -> None:
@@ -144,12 +144,12 @@ def test_a_device_beyond_all_limits_is_not_gone_through() -> None:
 def test_an_answer_that_was_kept_is_the_answer_that_would_be_given(
     attributes: dict[str, Any], expression: str
 ) -> None:
-    asked = SliceDevice("d", attributes)
+    device = SliceDevice("d", attributes)
     kept = _KEPT.setdefault(expression, selection(expression, 35))
 
     def said(ask: Any) -> object:
         try:
-            return ask("d", asked)
+            return ask("d", device)
         except CelError as error:
             return str(error)
 

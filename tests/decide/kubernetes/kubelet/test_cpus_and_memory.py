@@ -69,9 +69,9 @@ def test_hints_of_cpus_are_those_of_the_plain_statement() -> None:
         reusable = {cpu for cpu in held if chance.random() < 0.3}
         options = frozenset({"align-by-socket"} if chance.random() < 0.4 else ())
         cpus = Cpus(numa, frozenset(set(numa) - held), sockets, options=options)
-        asked = chance.randint(1, 6)
-        found = cpu_hints(cpus, asked, frozenset(reusable)) or ()
-        assert [(h.mask, h.preferred) for h in found] == plain_cpu_hints(cpus, asked, reusable), number
+        amount = chance.randint(1, 6)
+        found = cpu_hints(cpus, amount, frozenset(reusable)) or ()
+        assert [(h.mask, h.preferred) for h in found] == plain_cpu_hints(cpus, amount, reusable), number
     assert cpu_hints(spread_cpus(4, 2), 0) is None
 
 
@@ -125,9 +125,9 @@ def test_gpus_and_cpus_must_find_the_same_numa_node() -> None:
     need = ContainerNeed("c", {"gpu": 2}, cpus=8)
     whole = admitted(spread_cpus(16, 2), need)
     assert isinstance(whole, DeviceAdmitted)
-    one = admitted(spread_cpus(16, 2, reserved=2), need)
-    assert isinstance(one, DeviceAdmitted)
-    assert one.ids["c", "gpu"] == frozenset("cd")
+    admission_answer = admitted(spread_cpus(16, 2, reserved=2), need)
+    assert isinstance(admission_answer, DeviceAdmitted)
+    assert admission_answer.ids["c", "gpu"] == frozenset("cd")
     refused = admitted(spread_cpus(16, 2, reserved=10), need)
     assert isinstance(refused, DeviceAdmissionFailure)
     assert refused.reason == "TopologyAffinityError"
@@ -177,8 +177,8 @@ def test_memory_that_no_single_node_has_refuses_the_container() -> None:
 def test_the_cpu_managers_refusals_are_in_its_words(
     cpus: Cpus, count: int, reason: str, message: str
 ) -> None:
-    found = admitted(cpus, ContainerNeed("c", {}, cpus=count), policy=TopologyPolicy.NONE)
-    assert found == DeviceAdmissionFailure(reason, message, "c")
+    admission_answer = admitted(cpus, ContainerNeed("c", {}, cpus=count), policy=TopologyPolicy.NONE)
+    assert admission_answer == DeviceAdmissionFailure(reason, message, "c")
 
 
 def test_cpus_of_a_finished_init_container_are_the_next_ones() -> None:

@@ -211,7 +211,7 @@ def chance_supply(chance: Random, nodes: int) -> dict[str, PlainResource]:
 
 @pytest.mark.parametrize("start", range(4))
 def test_admission_is_that_of_the_plain_statement(start: int) -> None:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for number in range(start, 1600, 4):
         chance = Random(f"kubelet/{number}")
         nodes = chance.choice((1, 2, 2, 3, 4))
@@ -227,23 +227,25 @@ def test_admission_is_that_of_the_plain_statement(start: int) -> None:
             )
             for name, one in plain.items()
         }
-        found = admission(NumaTopology(nodes, policy, scope=scope), needs, Supplies(devices))
-        if isinstance(found, AdmissionUndecided):
-            seen["undecided"] += 1
+        answer = admission(NumaTopology(nodes, policy, scope=scope), needs, Supplies(devices))
+        if isinstance(answer, AdmissionUndecided):
+            counts["undecided"] += 1
             continue
         expected = plain_admission(nodes, policy, scope, needs, plain, chance)
         got = (
-            (found.reason, found.upstream_message) if isinstance(found, DeviceAdmissionFailure) else ("", "")
+            (answer.reason, answer.upstream_message)
+            if isinstance(answer, DeviceAdmissionFailure)
+            else ("", "")
         )
-        assert got[0] == expected[0], (number, found, expected)
-        assert got[1].startswith(expected[1]), (number, found, expected)
-        seen[got[0] or f"let by {policy}"] += 1
-        if isinstance(found, DeviceAdmitted):
+        assert got[0] == expected[0], (number, answer, expected)
+        assert got[1].startswith(expected[1]), (number, answer, expected)
+        counts[got[0] or f"let by {policy}"] += 1
+        if isinstance(answer, DeviceAdmitted):
             for need in needs:
                 for name, count in need.resources.items():
-                    assert len(found.ids[need.name, name]) == count
-    assert seen["undecided"] < sum(seen.values()) / 8
-    assert {"TopologyAffinityError", "UnexpectedAdmissionError", "let by single-numa-node"} <= set(seen)
+                    assert len(answer.ids[need.name, name]) == count
+    assert counts["undecided"] < sum(counts.values()) / 8
+    assert {"TopologyAffinityError", "UnexpectedAdmissionError", "let by single-numa-node"} <= set(counts)
 
 
 def test_the_request_of_a_pod_is_that_of_the_plain_statement() -> None:
@@ -276,6 +278,6 @@ def test_what_every_choice_refuses_is_refused() -> None:
     numa = {"a": 1, "b": 1, "c": 2, "d": 2, "e": 0}
     supply = {"g": Devices("g", numa, frozenset(numa), frozenset())}
     needs = [ContainerNeed("one", {"g": 3}), ContainerNeed("two", {"g": 2})]
-    found = admission(NumaTopology(2, TopologyPolicy.RESTRICTED), needs, Supplies(supply))
-    assert isinstance(found, DeviceAdmissionFailure)
-    assert found.container == "two"
+    answer = admission(NumaTopology(2, TopologyPolicy.RESTRICTED), needs, Supplies(supply))
+    assert isinstance(answer, DeviceAdmissionFailure)
+    assert answer.container == "two"

@@ -225,12 +225,12 @@ def test_a_namespace_selector_reaches_into_other_namespaces() -> None:
     everyone = PodTerm(
         HOST, LabelSelector(()), namespace_selector=LabelSelector((Requirement("team", "Exists"),))
     )
-    shy = pod("p", affinity=Affinity(anti=(everyone,)))
+    new_pod = pod("p", affinity=Affinity(anti=(everyone,)))
     other = pod("o", namespace="other", node_name="a")
     nodes = (node("a"),)
-    assert schedule(shy, Snapshot(nodes, (other,), namespaces={"other": {}})).chosen == "a"
-    assert schedule(shy, Snapshot(nodes, (other,), namespaces={"other": {"team": "x"}})).chosen is None
-    unknown = schedule(shy, Snapshot(nodes, (other,)))
+    assert schedule(new_pod, Snapshot(nodes, (other,), namespaces={"other": {}})).chosen == "a"
+    assert schedule(new_pod, Snapshot(nodes, (other,), namespaces={"other": {"team": "x"}})).chosen is None
+    unknown = schedule(new_pod, Snapshot(nodes, (other,)))
     assert (unknown.chosen, bool(unknown.unmodelled)) == (None, True)
 
 
@@ -239,9 +239,9 @@ def test_min_domains_counts_missing_domains_as_empty() -> None:
         constraint = SpreadConstraint(
             HOST, 1, True, LabelSelector((Requirement("app", "Exists"),)), min_domains
         )
-        one = pod("one", labels={"app": "x"}, node_name="a")
+        new_pod = pod("one", labels={"app": "x"}, node_name="a")
         asking = pod("p", labels={"app": "x"}, spread=(constraint,))
-        return schedule(asking, Snapshot((node("a"),), (one,)))
+        return schedule(asking, Snapshot((node("a"),), (new_pod,)))
 
     assert spread(1).chosen == "a"
     assert codes(spread(2), "a") == [TopologySkew.code]
@@ -346,7 +346,7 @@ _WORD = "[0].matchExpressions[0].values[0]: Invalid value: \"x\": for 'Gt', 'Lt'
 
 
 @pytest.mark.parametrize(
-    ("requirement", "told"),
+    ("requirement", "message"),
     [
         pytest.param(Requirement("n", "Gt", ("-1",)), _NEGATIVE, id="a number that no label can be"),
         pytest.param(Requirement("n", "NotIn", ("-1",)), _NEGATIVE, id="what no label can be, left out"),
@@ -354,22 +354,22 @@ _WORD = "[0].matchExpressions[0].values[0]: Invalid value: \"x\": for 'Gt', 'Lt'
         pytest.param(Requirement("n", "Gt", ("1",)), "", id="a number"),
     ],
 )
-def test_a_value_that_no_label_can_have(requirement: Requirement, told: str) -> None:
+def test_a_value_that_no_label_can_have(requirement: Requirement, message: str) -> None:
     """Required it matches nothing; preferred it fails the pod as soon as there are nodes to compare."""
     term = NodeSelectorTerm((requirement,))
     nodes = tuple(replace(node(name), labels={"n": "5"}) for name in ("a", "b"))
     required = schedule(pod("p", affinity=Affinity(node=(term,))), Snapshot(nodes))
-    assert bool(required.feasible) is not bool(told)
+    assert bool(required.feasible) is not bool(message)
     preferred = pod("p", affinity=Affinity(node_preferred=(PreferredTerm(1, term),)))
     decision = schedule(preferred, Snapshot(nodes))
-    assert decision.message == (f'running PreScore plugin "NodeAffinity": {told}' if told else "")
+    assert decision.message == (f'running PreScore plugin "NodeAffinity": {message}' if message else "")
     assert schedule(preferred, Snapshot(nodes[:1])).chosen == "a"
 
 
 def test_a_pod_that_waits_shuns_nobody_unless_one_that_runs_does() -> None:
-    shy = Affinity(anti=(PodTerm(HOST, LabelSelector(), (), None),))
-    waiting = pod("next", uid="n", affinity=shy, priority=9, status=PodStatus(nominated_node="a"))
-    running = pod("here", uid="h", affinity=shy, node_name="b")
+    affinity = Affinity(anti=(PodTerm(HOST, LabelSelector(), (), None),))
+    waiting = pod("next", uid="n", affinity=affinity, priority=9, status=PodStatus(nominated_node="a"))
+    running = pod("here", uid="h", affinity=affinity, node_name="b")
     nodes = (node("a"), node("b"), node("c"))
     assert schedule(pod("p"), Snapshot(nodes, pods=(waiting,))).feasible == ("a", "b", "c")
     assert schedule(pod("p"), Snapshot(nodes, pods=(waiting, running))).feasible == ("c",)

@@ -90,7 +90,7 @@ def test_both_engines_place_a_queue_of_pods_alike(number: int) -> None:
 
 @pytest.mark.parametrize("start", range(4))
 def test_both_engines_preempt_alike(start: int) -> None:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for number in range(start, 360, 4):
         chance = Chance(Random(f"preempt/{number}"))
         view = view_of(chance.snapshot(nodes=1 + number % 8, pods=number % 37))
@@ -101,12 +101,12 @@ def test_both_engines_preempt_alike(start: int) -> None:
                 continue
             fast, plain = engine.preempt(pod, filtered), preempt(pod, view, filter_nodes(pod, view))
             assert fast == plain, f"{number}/{turn}"
-            found["cleared" if plain.node else "not cleared"] += 1
-            found["spares some"] += len(plain.victims) not in (0, _lesser(pod, plain.node, view))
+            counts["cleared" if plain.node else "not cleared"] += 1
+            counts["spares some"] += len(plain.victims) not in (0, _lesser(pod, plain.node, view))
             looks = pod.affinity.pods or pod.affinity.anti or any(c.hard for c in pod.spread)
-            found["looks at others"] += bool(plain.node and looks)
-    assert min(found[what] for what in ("cleared", "not cleared", "spares some", "looks at others")) > 3, (
-        found
+            counts["looks at others"] += bool(plain.node and looks)
+    assert min(counts[what] for what in ("cleared", "not cleared", "spares some", "looks at others")) > 3, (
+        counts
     )
 
 

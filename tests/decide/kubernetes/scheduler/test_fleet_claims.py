@@ -36,11 +36,11 @@ VERSIONS = ["1.34", "1.35", "1.36", "1.37"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("wanted", CLAIMS)
-def test_both_engines_decide_alike(wanted: tuple[ResourceClaim, ...], version: str) -> None:
-    seen: Counter[str] = Counter()
+@pytest.mark.parametrize("expected", CLAIMS)
+def test_both_engines_decide_alike(expected: tuple[ResourceClaim, ...], version: str) -> None:
+    counts: Counter[str] = Counter()
     for seed in range(7):
-        pod, claims = claiming("p", *wanted, cpu=100 * (seed % 2))
+        pod, claims = claiming("p", *expected, cpu=100 * (seed % 2))
         snapshot = claim_fleet(Random(f"{version}/{seed}"), 2 + 4 * seed, version)
         snapshot = replace(snapshot, claims=(*snapshot.claims, *claims))
         busy = Pod("busy", "ml", node_name="node-00", containers=(Container("c", requests={"cpu": 7950}),))
@@ -52,15 +52,15 @@ def test_both_engines_decide_alike(wanted: tuple[ResourceClaim, ...], version: s
             (plain.chosen, plain.feasible, plain.scores, plain.message, plain.frees)
         )
         assert engine.best(pod) == plain.chosen
-        seen["feasible"] += len(plain.feasible)
-        seen["refused"] += len(plain.refusals)
-    assert seen["refused"]
-    assert seen["feasible"] or wanted[0].requests[0].count == 9
+        counts["feasible"] += len(plain.feasible)
+        counts["refused"] += len(plain.refusals)
+    assert counts["refused"]
+    assert counts["feasible"] or expected[0].requests[0].count == 9
 
 
 @pytest.mark.parametrize("version", ["1.35", "1.37"])
 def test_both_engines_preempt_alike(version: str) -> None:
-    found: Counter[bool] = Counter()
+    counts: Counter[bool] = Counter()
     for seed in range(16):
         chance = Random(f"preempt/{version}/{seed}")
         pod, claims = claiming("p", asking(1, LARGE), cpu=1000)
@@ -77,8 +77,8 @@ def test_both_engines_preempt_alike(version: str) -> None:
         assert (fast.nominated, fast.victims, fast.equals, fast.message) == (
             (plain.nominated, plain.victims, plain.equals, plain.message)
         )
-        found[plain.nominated is not None] += 1
-    assert min(found.values()) > 1
+        counts[plain.nominated is not None] += 1
+    assert min(counts.values()) > 1
 
 
 def _of_no_kind(claim: ResourceClaim) -> ResourceClaim:
@@ -86,7 +86,7 @@ def _of_no_kind(claim: ResourceClaim) -> ResourceClaim:
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "expected",
     [
         pytest.param(asking(1, FAILS_ON_SOME), id="a selector that fails on some devices"),
         pytest.param(asking(33), id="more devices than a claim can hold"),
@@ -94,8 +94,8 @@ def _of_no_kind(claim: ResourceClaim) -> ResourceClaim:
         pytest.param(replace(asking(1), in_flight=True), id="a claim that is being allocated"),
     ],
 )
-def test_what_fails_the_allocator_is_asked_node_by_node(wanted: ResourceClaim) -> None:
-    pod, claims = claiming("p", wanted)
+def test_what_fails_the_allocator_is_asked_node_by_node(expected: ResourceClaim) -> None:
+    pod, claims = claiming("p", expected)
     snapshot = claim_fleet(Random("fails"), 80, "1.35")
     view = view_of(replace(snapshot, claims=(*snapshot.claims, *claims)))
     engine = engine_of(view, rows := range(len(view.nodes)), rows)

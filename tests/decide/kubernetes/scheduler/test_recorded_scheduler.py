@@ -43,7 +43,7 @@ def read(scenario: dict[str, Any]) -> tuple[Pod, Snapshot]:
         *(msgspec.convert(budget, w.PodDisruptionBudget) for budget in scenario.get("pdbs", ())),
         *(msgspec.convert(one, claim_objects.ResourceSlice) for one in scenario.get("slices", ())),
         *(msgspec.convert(one, claim_objects.DeviceClass) for one in scenario.get("classes", ())),
-        *(msgspec.convert(one, claim_objects.ResourceClaim) for one in scenario.get("claims", ())),
+        *(msgspec.convert(claim, claim_objects.ResourceClaim) for claim in scenario.get("claims", ())),
     ]
     pending = msgspec.convert(scenario["pending"][0], w.Pod)
     return pod_from(pending), snapshot_from(objects, server_version="1.35.4")

@@ -335,7 +335,7 @@ IMAGES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("here", "wanted", "fits"),
+    ("here", "expected", "fits"),
     [
         ({"gcePersistentDisk": {"pdName": "d"}}, {"gcePersistentDisk": {"pdName": "d"}}, False),
         ({"gcePersistentDisk": {"pdName": "d"}}, {"gcePersistentDisk": {"pdName": "e"}}, True),
@@ -357,9 +357,9 @@ IMAGES: list[dict[str, Any]] = [
         (IMAGES[0], IMAGES[0], True),
     ],
 )
-def test_a_disk_is_for_one_pod_of_a_node(here: dict[str, Any], wanted: dict[str, Any], fits: bool) -> None:
+def test_a_disk_is_for_one_pod_of_a_node(here: dict[str, Any], expected: dict[str, Any], fits: bool) -> None:
     disks = [
-        disks_of(w.PodSpec(volumes=[{"name": "v", **volume}], containers=[])) for volume in (here, wanted)
+        disks_of(w.PodSpec(volumes=[{"name": "v", **volume}], containers=[])) for volume in (here, expected)
     ]
     holder = Pod("holder", node_name="a", disks=disks[0])
     cluster = Snapshot((NODE,), (holder,))

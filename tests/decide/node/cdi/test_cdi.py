@@ -231,8 +231,8 @@ def test_every_name_of_an_answer_is_in_a_spec(ids: DeviceIdStrategy, mig: MigStr
     slots = [slot for resource in plan.resources for slot in resource.slots if slot.healthy]
     assert slots
     for slot in slots:
-        one = Allocation(plan.resources[0].name, (slot.id,), (slot.uuid,))
-        assert defined.issuperset(inject(one, config, access_to(INVENTORY, config)).cdi_devices)
+        allocation = Allocation(plan.resources[0].name, (slot.id,), (slot.uuid,))
+        assert defined.issuperset(inject(allocation, config, access_to(INVENTORY, config)).cdi_devices)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ def spec(kind: str, *names: str) -> dict[str, Any]:
 
 def test_a_conflict_of_an_earlier_folder_is_one_though_a_later_folder_has_the_device() -> None:
     specs = [("/etc/a", 0, spec("x.y/gpu", "0")), ("/etc/b", 0, spec("x.y/gpu", "1", "0"))]
-    found = conflicts([*specs, ("/run/c", 1, spec("x.y/gpu", "0"))])
-    assert {path: [problem.where for problem in problems] for path, problems in found.items()} == {
+    rivals = conflicts([*specs, ("/run/c", 1, spec("x.y/gpu", "0"))])
+    assert {path: [problem.where for problem in problems] for path, problems in rivals.items()} == {
         "/etc/a": ["/etc/a devices[0].name"],
         "/etc/b": ["/etc/b devices[1].name"],
     }

@@ -27,9 +27,9 @@ def test_of_the_newer_hooks_there_are_those_that_the_program_knows() -> None:
         *("disable-device-node-modification", "update-application-profile"),
     ]
     assert edits["hooks"][1]["args"][2:] == ["--host-driver-version=570.1"]
-    for known in LATER_HOOKS:
-        old = document(files=replace(NEW_PROGRAM, hooks=frozenset({known})))["containerEdits"]
-        assert set(hooks_of(old)) == {"create-symlinks", "update-ldcache", known}
+    for hook in LATER_HOOKS:
+        old = document(files=replace(NEW_PROGRAM, hooks=frozenset({hook})))["containerEdits"]
+        assert set(hooks_of(old)) == {"create-symlinks", "update-ldcache", hook}
 
 
 def test_no_hook_takes_over_what_the_image_says_of_its_environment() -> None:

@@ -96,7 +96,7 @@ def test_an_unknown_field_hides_no_other_problem() -> None:
 
 def test_what_has_the_wrong_shape_is_told_once() -> None:
     wrong: Any = {"cdiVersion": ["0.5.0"], "kind": {}, "devices": [{"name": [], "containerEdits": 5}]}
-    assert [(each.where, each.what) for each in spec_problems(wrong)] == [
+    assert [(problem.where, problem.what) for problem in spec_problems(wrong)] == [
         ("cdiVersion", "no text"),
         ("kind", "no text"),
         ("devices[0].name", "no text"),

@@ -24,7 +24,9 @@ def file(path: str, content: object = GOOD, **said: Any) -> SpecFile:
 
 
 def said_of(*files: SpecFile) -> dict[str, list[str]]:
-    return {each.path: [str(problem.what) for problem in each.problems] for each in spec_verdicts(files)}
+    return {
+        verdict.path: [str(problem.what) for problem in verdict.problems] for verdict in spec_verdicts(files)
+    }
 
 
 @pytest.mark.parametrize(
@@ -64,9 +66,9 @@ def test_of_two_documents_the_second_is_told_with_its_place() -> None:
 
 
 def test_specs_of_one_folder_clash_and_those_of_another_do_not() -> None:
-    said = said_of(file("/etc/a.json"), file("/etc/b.json"), file("/run/a.json"), file("/etc/c.json", b"{"))
+    words = said_of(file("/etc/a.json"), file("/etc/b.json"), file("/run/a.json"), file("/etc/c.json", b"{"))
     twice = 'conflicting device "nvidia.com/gpu=0" (specs'
-    assert {path: [what[: len(twice)] for what in told] for path, told in said.items()} == {
+    assert {path: [what[: len(twice)] for what in told] for path, told in words.items()} == {
         "/etc/a.json": [twice],
         "/etc/b.json": [twice],
         "/run/a.json": [],
@@ -77,7 +79,7 @@ def test_specs_of_one_folder_clash_and_those_of_another_do_not() -> None:
 def test_what_cannot_be_read_counts_as_such_only_if_it_was_named() -> None:
     gone = Problem("no such file", "/a/b.json")
     named, found = (SpecFile("/a/b.json", "/a", problems=(gone,), named=named) for named in (True, False))
-    assert [each.unreadable for each in spec_verdicts([named, found])] == [True, False]
+    assert [verdict.unreadable for verdict in spec_verdicts([named, found])] == [True, False]
     (crowd,) = spec_verdicts([SpecFile("/a", "/a", left_out=7)])
     assert crowd.problems[0].why.startswith("7 of them")
 
@@ -104,7 +106,7 @@ def test_a_version_that_is_not_needed_is_told_where_runtimes_refuse_it(version: 
 
 def test_a_version_that_is_needed_is_not_blamed() -> None:
     needed = GOOD | {"cdiVersion": "0.7.0", "containerEdits": {"additionalGids": [5]}}
-    assert [each.remarks for each in spec_verdicts([file("/a/b.json", needed)])] == [()]
+    assert [verdict.remarks for verdict in spec_verdicts([file("/a/b.json", needed)])] == [()]
 
 
 def test_a_link_out_of_the_folders_is_told_whatever_it_leads_to() -> None:

@@ -56,9 +56,9 @@ from tonnage.model.reasons.reason import Reason
     ],
 )
 def test_what_configurations_come_to(configs: Any, slices: Any, daemons: Any) -> None:
-    devices = {each.name: each for each in published(2)}
-    given = status({"request": "a"}, {"request": "b", "device": "gpu-1"}, config=configs)
-    decided = prepare(REF, "u-1", given, ClaimGround("n", devices, DeviceHolds(), mps_root="/mps"))
+    devices = {device.name: device for device in published(2)}
+    gpu_status = status({"request": "a"}, {"request": "b", "device": "gpu-1"}, config=configs)
+    decided = prepare(REF, "u-1", gpu_status, ClaimGround("n", devices, DeviceHolds(), mps_root="/mps"))
     assert isinstance(decided, PreparedClaim)
     assert decided.slices == slices
     seen = [(d.threads_percent, tuple((m.uuid, m.limit_mib) for m in d.devices)) for d in decided.daemons]
@@ -70,9 +70,9 @@ def test_what_configurations_come_to(configs: Any, slices: Any, daemons: Any) ->
 def test_a_limit_of_a_device_that_the_configuration_is_not_for_is_refused_by_name(name: str) -> None:
     limits = {"defaultPerDevicePinnedMemoryLimit": {"GPU-0": "1Gi", "1": "1Gi", name: "1Gi"}}
     config = [opaque(sharing={"strategy": "MPS", "mpsConfig": limits})]
-    devices = {each.name: each for each in published(2)}
-    given = status({"request": "a"}, {"request": "b", "device": "gpu-1"}, config=config)
-    decided = prepare(REF, "u-1", given, ClaimGround("n", devices, DeviceHolds(), mps_root="/mps"))
+    devices = {device.name: device for device in published(2)}
+    gpu_status = status({"request": "a"}, {"request": "b", "device": "gpu-1"}, config=config)
+    decided = prepare(REF, "u-1", gpu_status, ClaimGround("n", devices, DeviceHolds(), mps_root="/mps"))
     assert isinstance(decided, Reason)
     assert (
         f"defaultPerDevicePinnedMemoryLimit.{name} is none of the devices of the configuration, which are "
@@ -144,5 +144,5 @@ def test_which_configuration_an_alternative_gets(results: Any, configs: Any, exp
     slices = [f"{each.uuid} {each.interval.name}" for each in decided.slices]
     assert [
         *slices,
-        *(f"{each.uuid} MPS" for daemon in decided.daemons for each in daemon.devices),
+        *(f"{device.uuid} MPS" for daemon in decided.daemons for device in daemon.devices),
     ] == expected

@@ -52,7 +52,7 @@ SLICED: Any = {"sharing": {"strategy": "TimeSlicing"}}
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         pytest.param(status(), "claim ml/train has no device of gpu.nvidia.com", id="nothing-allocated"),
         pytest.param(
@@ -117,16 +117,16 @@ SLICED: Any = {"sharing": {"strategy": "TimeSlicing"}}
         pytest.param(status({"device": "gpu-1", "adminAccess": True}), None, id="an-administrator-beside-it"),
     ],
 )
-def test_whether_a_claim_gets_its_devices(given: Any, told: str | None) -> None:
-    devices = {each.name: each for each in published(2)}
+def test_whether_a_claim_gets_its_devices(given: Any, message: str | None) -> None:
+    devices = {device.name: device for device in published(2)}
     devices["gpu-2"] = PublishedDevice("gpu-2", "GPU-2", healthy=False, reason="Xid 79")
     held = DeviceHolds.of([Hold("ml/other", ("GPU-1",), kind=HoldKind.CLAIM)])
     decided = prepare(REF, "u-1", given, ClaimGround("n", devices, held))
-    assert (decided.message if isinstance(decided, Reason) else None) == told
+    assert (decided.message if isinstance(decided, Reason) else None) == message
 
 
 @pytest.mark.parametrize(
-    ("given", "shared", "told"),
+    ("given", "shared", "message"),
     [
         pytest.param(status({"shareID": "8a1e"}), {}, None, id="the-first-part"),
         pytest.param(
@@ -177,20 +177,20 @@ def test_whether_a_claim_gets_its_devices(given: Any, told: str | None) -> None:
         ),
     ],
 )
-def test_whether_a_claim_gets_a_part_of_a_gpu(given: Any, shared: Any, told: str | None) -> None:
+def test_whether_a_claim_gets_a_part_of_a_gpu(given: Any, shared: Any, message: str | None) -> None:
     rule = {"memory": ShareRule("0", "0", "1Mi")}
-    devices = {each.name: replace(each, shares=rule) for each in published(2)}
+    devices = {device.name: replace(device, shares=rule) for device in published(2)}
     held = DeviceHolds.of([Hold("ml/other", ("GPU-1",), kind=HoldKind.CLAIM)])
     ground = ClaimGround("n", devices, held, mps_root="/mps", shared=shared)
     decided = prepare(REF, "u-1", given, ground)
-    assert (decided.message if isinstance(decided, Reason) else None) == told
+    assert (decided.message if isinstance(decided, Reason) else None) == message
     if isinstance(decided, PreparedClaim):
         names = [device_name(decided, device) for device in decided.devices]
         assert len({*names}) == len(names)
 
 
 @pytest.mark.parametrize(
-    ("uid", "uids", "told"),
+    ("uid", "uids", "message"),
     [
         pytest.param(
             "u-2",
@@ -209,15 +209,15 @@ def test_whether_a_claim_gets_a_part_of_a_gpu(given: Any, shared: Any, told: str
         ),
     ],
 )
-def test_a_claim_of_another_uid_gets_nothing(uid: str, uids: Any, told: str) -> None:
-    ground = ClaimGround("n", {each.name: each for each in published(1)}, DeviceHolds(), uids=uids)
+def test_a_claim_of_another_uid_gets_nothing(uid: str, uids: Any, message: str) -> None:
+    ground = ClaimGround("n", {device.name: device for device in published(1)}, DeviceHolds(), uids=uids)
     decided = prepare(REF, uid, status({}), ground)
     assert isinstance(decided, Reason)
-    assert decided.message == told
+    assert decided.message == message
 
 
 def test_the_request_is_told_without_its_alternative() -> None:
-    ground = ClaimGround("n", {each.name: each for each in published(1)}, DeviceHolds(), "boot")
+    ground = ClaimGround("n", {device.name: device for device in published(1)}, DeviceHolds(), "boot")
     decided = prepare(REF, "u-1", status({"request": "gpu/large"}), ground)
     assert isinstance(decided, PreparedClaim)
     assert [device.request for device in decided.devices] == ["gpu"]

@@ -62,7 +62,7 @@ def test_counters_are_published_in_the_shape_of_the_release(
     specs: Any = desired_specs(published_devices(in_mig_mode(gpus), PARTITIONED), "n", counters=shape)
     assert counted(specs) == seen
     for spec in specs:
-        assert sum(len(each["counters"]) for each in spec.get("sharedCounters", ())) <= (
+        assert sum(len(shared_counter["counters"]) for shared_counter in spec.get("sharedCounters", ())) <= (
             32 if shape is CounterShape.TOGETHER else 8 * 32
         )
 
@@ -84,7 +84,7 @@ def test_any_devices_whose_counters_suffice_are_a_layout_that_a_gpu_takes() -> N
 
 def test_a_mig_device_that_no_claim_made_can_be_claimed_and_nothing_in_its_place() -> None:
     mig = replace(part("2g.10gb", 14, 2), placement=(2, 2))
-    devices = {each.name: each for each in published_devices(in_mig_mode(1, mig), PARTITIONED)}
+    devices = {device.name: device for device in published_devices(in_mig_mode(1, mig), PARTITIONED)}
     assert devices["gpu-0-mig-2g10gb-14-2"].uuid == "MIG-2"
     assert devices["gpu-0-mig-2g10gb-14-2"].partition is None
     assert devices["gpu-0-mig-1g5gb-19-3"].unfit == "MIG-2 is in its place, which no claim made"
@@ -96,6 +96,6 @@ def test_a_mig_device_that_no_claim_made_can_be_claimed_and_nothing_in_its_place
 
 def test_a_gpu_out_of_mig_mode_is_claimed_whole_and_an_unknown_one_not_at_all() -> None:
     whole = Inventory((replace(GPUS[0], mig_enabled=False),))
-    assert [each.name for each in published_devices(whole, PARTITIONED)] == ["gpu-0"]
+    assert [device.name for device in published_devices(whole, PARTITIONED)] == ["gpu-0"]
     [unknown] = published_devices(in_mig_mode(1, product="NVIDIA X1"), PARTITIONED)
     assert unknown.unfit == "the catalogue does not know which MIG devices it can have"

@@ -42,7 +42,7 @@ def settled(specs: Any, standing: list[Any]) -> tuple[list[Any], list[str]]:
         assert len(steps) < 20
         steps.append(type(step).__name__)
         name = step.name if isinstance(step, SurplusSlice) else step.body["metadata"]["name"]  # type: ignore[index,call-overload]
-        standing = [each for each in standing if each["metadata"]["name"] != name]
+        standing = [device for device in standing if device["metadata"]["name"] != name]
         if isinstance(step, NewSlice | ChangedSlice):
             standing.append(copied(step.body))
     return standing, steps
@@ -52,11 +52,11 @@ def test_the_first_publication_is_one_generation_and_the_next_change_another_of_
     specs = desired_specs(published(100), "n")
     standing, steps = settled(specs, [])
     assert steps == ["NewSlice", "NewSlice"]
-    assert [each["spec"]["pool"]["generation"] for each in standing] == [1, 1]
+    assert [device["spec"]["pool"]["generation"] for device in standing] == [1, 1]
     fewer = desired_specs(published(99), "n")
     standing, steps = settled(fewer, standing)
     assert steps == ["ChangedSlice", "ChangedSlice"]
-    assert {each["spec"]["pool"]["generation"] for each in standing} == {2}
+    assert {device["spec"]["pool"]["generation"] for device in standing} == {2}
     standing, steps = settled(desired_specs(published(3), "n"), standing)
     assert steps == ["ChangedSlice", "SurplusSlice"]
     assert standing[0]["spec"]["pool"] == {"name": "n", "generation": 3, "resourceSliceCount": 1}
@@ -72,7 +72,7 @@ def test_a_slice_that_somebody_deleted_comes_back_in_its_generation() -> None:
 
 
 def test_what_a_server_drops_is_told_and_not_written_again() -> None:
-    specs: Any = tuple(copied(each) for each in desired_specs(published(2), "n"))
+    specs: Any = tuple(copied(spec) for spec in desired_specs(published(2), "n"))
     specs[0]["devices"][0]["taints"] = [{"key": "k", "effect": "NoSchedule"}]
     standing, _ = settled(specs, [])
     del standing[0]["spec"]["devices"][0]["taints"]
@@ -86,9 +86,9 @@ def test_an_unhealthy_device_is_tainted_where_that_is_kept_and_else_left_out() -
     devices = (*published(1), PublishedDevice("gpu-1", "GPU-1", healthy=False))
     specs: Any = desired_specs(devices, "n")
     taint = [{"key": "tonnage.dev/unhealthy", "effect": "NoSchedule"}]
-    assert [each.get("taints") for each in specs[0]["devices"]] == [None, taint]
+    assert [device.get("taints") for device in specs[0]["devices"]] == [None, taint]
     specs = desired_specs(devices, "n", taints=False)
-    assert [each["name"] for each in specs[0]["devices"]] == ["gpu-0"]
+    assert [device["name"] for device in specs[0]["devices"]] == ["gpu-0"]
 
 
 def test_names_of_slices_fit_any_node() -> None:

@@ -175,7 +175,9 @@ def client(pid: int, memory_mib: int = 100) -> GpuProcess:
 
 def total(activities: Sequence[ProcessActivity], user: object) -> tuple[int, float]:
     own = [activity for activity in activities if activity.user == user]
-    return sum(each.memory_bytes or 0 for each in own) // MIB, round(sum(each.busy or 0 for each in own), 6)
+    return sum(entry.memory_bytes or 0 for entry in own) // MIB, round(
+        sum(entry.busy or 0 for entry in own), 6
+    )
 
 
 def test_clients_of_an_mps_server_have_what_it_uses_and_their_own_memory() -> None:

@@ -96,7 +96,7 @@ def test_nothing_unreadable_is_offered_and_no_part_of_what_is_not(happened: list
         assert raw.healthy or not device.healthy
         assert device.healthy or not any(part.healthy for part in device.migs)
         parts: tuple[Device | MigDevice, ...] = (device, *device.migs)
-        assert all(bool(each.reason) is not each.healthy for each in parts)
+        assert all(bool(part.reason) is not part.healthy for part in parts)
 
 
 @given(steps)
@@ -171,9 +171,11 @@ def test_memory_is_bounded() -> None:
     given = MOST + 50
     for number in range(given):
         uuid = f"GPU-{number}"
-        one = Inventory((Device(uuid, 0, "x", 1),), vitals=(Vitals(uuid, uncorrected_errors=0),))
-        state = state_after_event(state, RawEvent(RawEventKind.XID, uuid, 81), one, POLICY, now=float(number))
-        state = state_after_scan(state, one, POLICY, now=float(number))
+        inventory = Inventory((Device(uuid, 0, "x", 1),), vitals=(Vitals(uuid, uncorrected_errors=0),))
+        state = state_after_event(
+            state, RawEvent(RawEventKind.XID, uuid, 81), inventory, POLICY, now=float(number)
+        )
+        state = state_after_scan(state, inventory, POLICY, now=float(number))
     assert max(map(len, (state.faults, state.sightings, state.baselines))) <= MOST
     assert state.faults[-1].device == f"GPU-{given - 1}"
 

@@ -105,7 +105,7 @@ def test_the_keys_are_those_of_the_table_and_no_others() -> None:
 
 @pytest.mark.parametrize(("key", "strategy"), [("gpu", "single"), ("mig-1c.3g.20gb", "mixed")])
 def test_each_attribute_of_a_part_has_its_own_row(key: str, strategy: str) -> None:
-    found = labels(DIVIDED, strategy=strategy)
+    node_labels = labels(DIVIDED, strategy=strategy)
     wanted = {
         "product": "NVIDIA-A100-SXM4-40GB-MIG-1c.3g.20gb",
         "count": "1",
@@ -121,7 +121,7 @@ def test_each_attribute_of_a_part_has_its_own_row(key: str, strategy: str) -> No
         "engines.jpeg": "7",
         "engines.ofa": "8",
     }
-    assert {row: found[f"{key}.{row}"] for row in wanted} == wanted
+    assert {row: node_labels[f"{key}.{row}"] for row in wanted} == wanted
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,13 @@ def test_each_attribute_of_a_part_has_its_own_row(key: str, strategy: str) -> No
     ],
 )
 def test_the_family_follows_from_the_compute_capability(capability: str, family: str) -> None:
-    found = labels(replace(WHOLE, compute_capability=capability))
+    node_labels = labels(replace(WHOLE, compute_capability=capability))
     major, minor = capability.split(".")
-    assert (found["gpu.family"], found["gpu.compute.major"], found["gpu.compute.minor"]) == (
+    assert (
+        node_labels["gpu.family"],
+        node_labels["gpu.compute.major"],
+        node_labels["gpu.compute.minor"],
+    ) == (
         family,
         major,
         minor,
@@ -149,9 +153,9 @@ def test_memory_that_is_not_known_is_left_out() -> None:
 
 
 def test_a_driver_version_of_two_parts_has_an_empty_revision() -> None:
-    found = labels(WHOLE, driver="550.54")
+    node_labels = labels(WHOLE, driver="550.54")
     rows = ("driver-version.full", "driver-version.minor", "driver-version.revision", "driver.rev")
-    assert [found[f"cuda.{row}"] for row in rows] == ["550.54", "54", "", ""]
+    assert [node_labels[f"cuda.{row}"] for row in rows] == ["550.54", "54", "", ""]
 
 
 @pytest.mark.parametrize(
@@ -163,9 +167,9 @@ def test_the_machine(product: str, label: str) -> None:
 
 
 def test_a_virtual_gpu_tells_of_its_hosts_driver() -> None:
-    found = labels(WHOLE, machine=Machine(pci=(virtual(),)))
+    node_labels = labels(WHOLE, machine=Machine(pci=(virtual(),)))
     rows = ("gpu.mode", "vgpu.present", "vgpu.host-driver-version", "vgpu.host-driver-branch")
-    assert [found[row] for row in rows] == ["graphics", "true", "460.16", "r460_00"]
+    assert [node_labels[row] for row in rows] == ["graphics", "true", "460.16", "r460_00"]
 
 
 @pytest.mark.parametrize(
@@ -214,8 +218,11 @@ def test_a_virtual_gpu_tells_of_its_hosts_driver() -> None:
 def test_how_devices_are_offered(
     devices: tuple[Device, ...], strategy: str, shared: tuple[SharedResource, ...], rows: tuple[str, ...]
 ) -> None:
-    found = labels(*devices, strategy=strategy, shared=shared)
-    assert tuple(found[f"gpu.{row}"] for row in ("product", "count", "replicas", "sharing-strategy")) == rows
+    node_labels = labels(*devices, strategy=strategy, shared=shared)
+    assert (
+        tuple(node_labels[f"gpu.{row}"] for row in ("product", "count", "replicas", "sharing-strategy"))
+        == rows
+    )
 
 
 def test_parts_of_two_models_with_one_profile_are_those_of_the_more_frequent() -> None:
@@ -228,8 +235,8 @@ def test_parts_of_two_models_with_one_profile_are_those_of_the_more_frequent() -
 
     a100, h100 = parts(0, "NVIDIA A100-SXM4-80GB", 2, 9856), parts(1, H100, 3, 9984)
     for order in ((a100, h100), (h100, a100)):
-        found = labels(*order, strategy="mixed")
-        rows = [found[f"mig-1g.10gb.{row}"] for row in ("product", "count", "memory")]
+        node_labels = labels(*order, strategy="mixed")
+        rows = [node_labels[f"mig-1g.10gb.{row}"] for row in ("product", "count", "memory")]
         assert rows == ["NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", "3", "9984"]
 
 
@@ -241,6 +248,6 @@ def test_a_product_of_any_length_is_a_value_of_63_characters_at_most(length: int
 
 
 def test_mps_is_named_and_makes_the_node_capable() -> None:
-    found = labels(WHOLE, shared=(slices(GPU, 4),), kind=SharingKind.MPS)
-    assert (found["gpu.sharing-strategy"], found["mps.capable"]) == ("mps", "true")
+    node_labels = labels(WHOLE, shared=(slices(GPU, 4),), kind=SharingKind.MPS)
+    assert (node_labels["gpu.sharing-strategy"], node_labels["mps.capable"]) == ("mps", "true")
     assert labels(WHOLE)["mps.capable"] == "false"

@@ -166,8 +166,8 @@ H100_NODE = {
     ],
 )
 def test_eight_h100(shared: tuple[str, str, int] | tuple[()], kind: str, changed: dict[str, str]) -> None:
-    found = labels_of(gpus(H100, 8), shared=[shared] if shared else (), kind=SharingKind(kind))
-    assert nvidias(found) == H100_NODE | changed
+    labels = labels_of(gpus(H100, 8), shared=[shared] if shared else (), kind=SharingKind(kind))
+    assert nvidias(labels) == H100_NODE | changed
 
 
 WHOLE_A100 = {
@@ -212,8 +212,8 @@ LARGE = {"profile": "3g.20gb", "memory": 19968, "processors": 42, "slices": 3}
 
 
 def test_mixed_mig_has_labels_of_each_profile() -> None:
-    found = labels_of([divided(0, "1g.5gb", "3g.20gb"), divided(1, "1g.5gb")], strategy="mixed")
-    assert nvidias(found) == {
+    labels = labels_of([divided(0, "1g.5gb", "3g.20gb"), divided(1, "1g.5gb")], strategy="mixed")
+    assert nvidias(labels) == {
         **WHOLE_A100,
         "mig.strategy": "mixed",
         **part("mig-1g.5gb", count=2, **SMALL),  # type: ignore[arg-type]
@@ -222,8 +222,8 @@ def test_mixed_mig_has_labels_of_each_profile() -> None:
 
 
 def test_single_mig_speaks_of_parts_as_of_whole_ones() -> None:
-    found = labels_of([divided(0, "1g.5gb", "1g.5gb"), divided(1, "1g.5gb")], strategy="single")
-    assert nvidias(found) == {
+    labels = labels_of([divided(0, "1g.5gb", "1g.5gb"), divided(1, "1g.5gb")], strategy="single")
+    assert nvidias(labels) == {
         **WHOLE_A100,
         "mig.strategy": "single",
         **part("gpu", count=3, **SMALL),  # type: ignore[arg-type]
@@ -247,22 +247,22 @@ def test_single_without_mig_is_as_none_with_the_strategys_name() -> None:
 
 def test_a_shared_part_says_so() -> None:
     name = "nvidia.com/mig-1g.5gb"
-    found = labels_of([divided(0, "1g.5gb")], strategy="mixed", shared=[(name, name, 3)])
-    assert found["nvidia.com/mig-1g.5gb.product"] == "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb-SHARED"
-    assert found["nvidia.com/mig-1g.5gb.replicas"] == "3"
-    assert found["nvidia.com/gpu.replicas"] == "0"
+    labels = labels_of([divided(0, "1g.5gb")], strategy="mixed", shared=[(name, name, 3)])
+    assert labels["nvidia.com/mig-1g.5gb.product"] == "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb-SHARED"
+    assert labels["nvidia.com/mig-1g.5gb.replicas"] == "3"
+    assert labels["nvidia.com/gpu.replicas"] == "0"
 
 
 def test_a_profile_with_media_engines_has_a_valid_key() -> None:
-    found = labels_of([divided(0, "1g.5gb+me")], strategy="mixed")
-    assert found["nvidia.com/mig-1g.5gb.me.count"] == "1"
+    labels = labels_of([divided(0, "1g.5gb+me")], strategy="mixed")
+    assert labels["nvidia.com/mig-1g.5gb.me.count"] == "1"
 
 
 def test_a_gpu_with_mig_beside_mps_costs_no_label() -> None:
     devices = [*gpus(H100, 2), divided(2, "1g.5gb")]
-    found = labels_of(devices, strategy="mixed", shared=[(GPU, GPU, 2)], kind=SharingKind.MPS)
-    assert found["nvidia.com/mps.capable"] == "false"
-    assert found["nvidia.com/gpu.sharing-strategy"] == "mps"
+    labels = labels_of(devices, strategy="mixed", shared=[(GPU, GPU, 2)], kind=SharingKind.MPS)
+    assert labels["nvidia.com/mps.capable"] == "false"
+    assert labels["nvidia.com/gpu.sharing-strategy"] == "mps"
 
 
 MIXED = (
@@ -275,12 +275,12 @@ MIXED = (
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3)))[:6])
 def test_mixed_models_have_the_same_labels_in_any_order(order: tuple[int, ...]) -> None:
     parts = (MIXED[:2], MIXED[2:5], MIXED[5:])
-    found = labels_of([device for place in order for device in parts[place]])
-    assert found == labels_of(MIXED)
-    assert found["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"
-    assert found["nvidia.com/gpu.count"] == "3"
-    assert found["nvidia.com/gpu.memory"] == "81559"
-    own = {key: value for key, value in found.items() if key.startswith("tonnage.dev/")}
+    labels = labels_of([device for place in order for device in parts[place]])
+    assert labels == labels_of(MIXED)
+    assert labels["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"
+    assert labels["nvidia.com/gpu.count"] == "3"
+    assert labels["nvidia.com/gpu.memory"] == "81559"
+    own = {key: value for key, value in labels.items() if key.startswith("tonnage.dev/")}
     assert own == {
         "tonnage.dev/gpu.NVIDIA-H100-80GB-HBM3.count": "3",
         "tonnage.dev/gpu.NVIDIA-L4.count": "2",
@@ -289,8 +289,8 @@ def test_mixed_models_have_the_same_labels_in_any_order(order: tuple[int, ...]) 
 
 
 def test_of_two_models_with_as_many_devices_the_first_by_name_counts() -> None:
-    found = labels_of([*gpus("NVIDIA L4"), *gpus("NVIDIA A2", first=1)])
-    assert found["nvidia.com/gpu.product"] == "NVIDIA-A2"
+    labels = labels_of([*gpus("NVIDIA L4"), *gpus("NVIDIA A2", first=1)])
+    assert labels["nvidia.com/gpu.product"] == "NVIDIA-A2"
 
 
 def test_two_long_names_with_the_same_beginning_stay_apart() -> None:
@@ -306,9 +306,9 @@ def test_two_long_names_with_the_same_beginning_stay_apart() -> None:
 
 @pytest.mark.parametrize("driver", ["", "r550", "550", "550.1.2.3", "550.x"])
 def test_what_is_no_version_makes_no_label_and_costs_no_other(driver: str) -> None:
-    found = labels_of(gpus(H100), driver=driver, cuda=driver)
-    assert not [key for key in found if "cuda" in key]
-    assert found["nvidia.com/gpu.count"] == "1"
+    labels = labels_of(gpus(H100), driver=driver, cuda=driver)
+    assert not [key for key in labels if "cuda" in key]
+    assert labels["nvidia.com/gpu.count"] == "1"
 
 
 def test_without_a_gpu_there_is_no_label() -> None:
@@ -318,8 +318,8 @@ def test_without_a_gpu_there_is_no_label() -> None:
 def test_the_timestamp_is_the_agents_start() -> None:
     inventory, config = Inventory(tuple(gpus(H100))), PluginConfig()
     at = datetime(2026, 11, 21, tzinfo=UTC)
-    found = gpu_labels(inventory, config, share(inventory, config), Machine(), started=at)
-    assert found["nvidia.com/gfd.timestamp"] == str(int(at.timestamp()))
+    labels = gpu_labels(inventory, config, share(inventory, config), Machine(), started=at)
+    assert labels["nvidia.com/gfd.timestamp"] == str(int(at.timestamp()))
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_every_key_and_value_is_valid(
             [*(gpus(name)[0] for name in names), *(divided(0, profile, product=name) for name in names)]
         )
     ]
-    found = labels_of(
+    labels = labels_of(
         devices,
         strategy=strategy,
         shared=[(GPU, GPU, replicas)] if replicas > 1 else (),
@@ -359,6 +359,6 @@ def test_every_key_and_value_is_valid(
         driver=driver,
         cuda=cuda,
     )
-    for key, value in found.items():
+    for key, value in labels.items():
         assert KEY.fullmatch(key), key
         assert VALUE.fullmatch(value), (key, value)

@@ -49,8 +49,8 @@ def test_a_usual_server() -> None:
 
 def test_what_is_not_known_is_not_told() -> None:
     assert machine_labels(Machine()) == {}
-    found = machine_labels(Machine(cpu=Cpu("0x41"), kernel="6.1", os_release={"VERSION_ID": "12"}))
-    assert found == {
+    labels = machine_labels(Machine(cpu=Cpu("0x41"), kernel="6.1", os_release={"VERSION_ID": "12"}))
+    assert labels == {
         f"{FEATURE}cpu-model.vendor_id": "ARM",
         f"{FEATURE}kernel-version.full": "6.1",
         f"{FEATURE}kernel-version.major": "6",
@@ -117,8 +117,8 @@ def test_virtual_gpus(space: bytes, labels: dict[str, str]) -> None:
 
 @given(st.binary(min_size=256, max_size=256))
 def test_any_configuration_space_is_read_to_an_end(space: bytes) -> None:
-    found = vgpu_labels([PciDevice("0000:17:00.0", "030200", "10de", "2330", space)])
-    assert all(VALUE.fullmatch(value) for value in found.values())
+    labels = vgpu_labels([PciDevice("0000:17:00.0", "030200", "10de", "2330", space)])
+    assert all(VALUE.fullmatch(value) for value in labels.values())
 
 
 TEXT = st.text(max_size=90)

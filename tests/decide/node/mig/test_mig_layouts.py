@@ -14,9 +14,9 @@ from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 
 def board(product_name: str) -> MigModel:
-    found = mig_model(product_name)
-    assert found is not None
-    return found
+    model = mig_model(product_name)
+    assert model is not None
+    return model
 
 
 A100 = board("NVIDIA A100-SXM4-80GB")
@@ -82,10 +82,10 @@ def test_a_layout_fits_if_and_only_if_some_placement_has_it(
     ],
 )
 def test_a_layout_by_its_name(text: str, profiles: tuple[str, ...]) -> None:
-    found = layout_of(A100, text)
-    assert isinstance(found, Layout)
-    assert found.profiles == profiles
-    assert not found.whole
+    layout = layout_of(A100, text)
+    assert isinstance(layout, Layout)
+    assert layout.profiles == profiles
+    assert not layout.whole
 
 
 def test_the_nearest_profile_is_offered_first() -> None:
@@ -94,9 +94,9 @@ def test_the_nearest_profile_is_offered_first() -> None:
         ("3g.20gb:1", "3g.40gb"),
         ("1g.5gb+me:1", "1g.10gb+me"),
     ):
-        found = layout_of(A100, text)
-        assert isinstance(found, MigLayoutReason)
-        assert found.instead[0] == near
+        layout = layout_of(A100, text)
+        assert isinstance(layout, MigLayoutReason)
+        assert layout.instead[0] == near
 
 
 def test_all_disabled_is_a_whole_gpu() -> None:
@@ -132,10 +132,10 @@ def test_all_disabled_is_a_whole_gpu() -> None:
 def test_what_a_board_cannot_do_is_refused_with_what_it_can(
     text: str, why: str, instead: tuple[str, ...]
 ) -> None:
-    found = layout_of(A100, text)
-    assert isinstance(found, MigLayoutReason)
-    assert why in found.message
-    assert any(set(instead) & {one, one.partition(",")[0]} for one in found.instead)
+    layout = layout_of(A100, text)
+    assert isinstance(layout, MigLayoutReason)
+    assert why in layout.message
+    assert any(set(instead) & {one, one.partition(",")[0]} for one in layout.instead)
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from tonnage.model.reasons.gpu.mig import MigMemoryShort
 
 
 def board(name: str) -> MigModel:
-    found = mig_model(name)
-    assert found is not None
-    return found
+    model = mig_model(name)
+    assert model is not None
+    return model
 
 
 A100 = board("NVIDIA A100-SXM4-80GB")
@@ -36,9 +36,9 @@ A30_MIB = {"1g.6gb": 5952, "2g.12gb": 11968, "4g.24gb": 24064}
 
 
 def packed(geometry: MigModel, memory: Mapping[str, int], demand: Mapping[int, int]) -> Packing:
-    found = pack(geometry, memory, demand)
-    assert isinstance(found, Packing)
-    return found
+    packing = pack(geometry, memory, demand)
+    assert isinstance(packing, Packing)
+    return packing
 
 
 @cache
@@ -92,11 +92,11 @@ def serves(memory: Mapping[str, int], packing: Packing, demand: Mapping[int, int
     ).filter(lambda demand: sum(demand.values()) <= 7)
 )
 def test_no_division_needs_fewer(demand: dict[int, int]) -> None:
-    found = packed(A100, A100_MIB, demand)
-    assert found.count == by_trial(A100, A100_MIB, demand)
-    assert found.least
-    assert serves(A100_MIB, found, demand)
-    assert all(placements(A100, layout) is not None for layout, _ in found.gpus)
+    packing = packed(A100, A100_MIB, demand)
+    assert packing.count == by_trial(A100, A100_MIB, demand)
+    assert packing.least
+    assert serves(A100_MIB, packing, demand)
+    assert all(placements(A100, layout) is not None for layout, _ in packing.gpus)
 
 
 @settings(max_examples=60, deadline=None)
@@ -117,17 +117,17 @@ def test_mig_6_ten_small_services_and_two_large() -> None:
 
 
 def test_mig_6_ten_gib_do_not_fit_the_profile_that_is_named_after_ten() -> None:
-    found = packed(A100, A100_MIB, {10240: 10})
-    assert found.serves == {10240: "1g.20gb"}
-    assert found.count == 3
+    packing = packed(A100, A100_MIB, {10240: 10})
+    assert packing.serves == {10240: "1g.20gb"}
+    assert packing.count == 3
 
 
 @pytest.mark.parametrize("count", [100, 1000, 9999])
 def test_large_demands_are_divided_as_well(count: int) -> None:
     demand = {9800: count, 19000: count // 3, 40000: count // 7, 80000: count // 50}
-    found = packed(A100, A100_MIB, demand)
-    assert found.least
-    assert serves(A100_MIB, found, demand)
+    packing = packed(A100, A100_MIB, demand)
+    assert packing.least
+    assert serves(A100_MIB, packing, demand)
 
 
 @pytest.mark.parametrize(
@@ -142,12 +142,12 @@ def test_large_demands_are_divided_as_well(count: int) -> None:
 )
 def test_a_demand_of_any_size_is_answered_at_once(demand: dict[int, int]) -> None:
     """No more GPUs than the layouts that it is made of are more than what the demand is worth."""
-    found = packed(A100, A100_MIB, demand)
-    assert _slots(found, 9856) >= sum(demand.values())
-    assert _slots(found, 19968) >= sum(count for mib, count in demand.items() if mib > 9856)
-    assert _slots(found, 40192) >= sum(count for mib, count in demand.items() if mib > 19968)
-    assert _slots(found, 80384) >= demand.get(80000, 0)
-    assert found.least
+    packing = packed(A100, A100_MIB, demand)
+    assert _slots(packing, 9856) >= sum(demand.values())
+    assert _slots(packing, 19968) >= sum(count for mib, count in demand.items() if mib > 9856)
+    assert _slots(packing, 40192) >= sum(count for mib, count in demand.items() if mib > 19968)
+    assert _slots(packing, 80384) >= demand.get(80000, 0)
+    assert packing.least
 
 
 def _slots(packing: Packing, mib: int) -> int:
@@ -160,9 +160,9 @@ def _slots(packing: Packing, mib: int) -> int:
 
 
 def test_more_than_a_gpu_has() -> None:
-    found = pack(A100, A100_MIB, {90000: 1})
-    assert isinstance(found, MigMemoryShort)
-    assert "80384" in found.message
+    packing = pack(A100, A100_MIB, {90000: 1})
+    assert isinstance(packing, MigMemoryShort)
+    assert "80384" in packing.message
 
 
 def test_nothing_needs_nothing() -> None:

@@ -101,10 +101,10 @@ def test_what_somebody_else_does_meanwhile_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "words",
     ["", "{", "[]", "3", '{"cordoned": 1, "labels": 3}', json.dumps({"labels": {DRIVER: "true", DCGM: 7}})],
 )
-def test_nonsense_in_the_annotation_restores_nothing_and_is_taken_away(said: str) -> None:
-    node = NodeNow("1", {DCGM: PAUSED, DRIVER: "x"}, {ANNOTATION: said}, unschedulable=True)
+def test_nonsense_in_the_annotation_restores_nothing_and_is_taken_away(words: str) -> None:
+    node = NodeNow("1", {DCGM: PAUSED, DRIVER: "x"}, {ANNOTATION: words}, unschedulable=True)
     after = patched(node, restore(node))
     assert after == NodeNow("1+", node.labels, {}, unschedulable=True)

@@ -20,9 +20,9 @@ from tonnage.model.reasons.gpu.mig import MigLayoutReason
 
 
 def board(name: str) -> MigModel:
-    found = mig_model(name)
-    assert found is not None
-    return found
+    model = mig_model(name)
+    assert model is not None
+    return model
 
 
 A100 = board("NVIDIA A100-SXM4-80GB")
@@ -114,7 +114,7 @@ def test_what_no_layout_has_is_refused(name: str, counts: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "words"),
+    ("expected", "words"),
     [
         (
             {"3g.40gb": 2, "1g.10gb": 1},
@@ -140,11 +140,11 @@ def test_what_no_layout_has_is_refused(name: str, counts: list[int]) -> None:
     ],
 )
 def test_mig_2_a_sum_that_looks_right_is_refused_with_the_slices(
-    wanted: Mapping[str, int], words: tuple[str, ...]
+    expected: Mapping[str, int], words: tuple[str, ...]
 ) -> None:
-    plan = plan_gpu(A100, (), wanted)
+    plan = plan_gpu(A100, (), expected)
     if isinstance(plan, MigPlan):
-        raise AssertionError(f"{wanted} fits: {plan.create}")
+        raise AssertionError(f"{expected} fits: {plan.create}")
     for word in words:
         assert word in plan.message
     assert plan.instead
@@ -175,7 +175,7 @@ def test_a_profile_of_another_board() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "word"),
+    ("expected", "word"),
     [
         ({"1g.24gb+me.all": 1, "1g.24gb-me": 3}, ""),
         ({"2g.48gb+me.all": 1, "2g.48gb-me": 1}, ""),
@@ -192,8 +192,8 @@ def test_a_profile_of_another_board() -> None:
         ),
     ],
 )
-def test_engines_limit_the_layouts_of_graphics_boards(wanted: dict[str, int], word: str) -> None:
-    plan = plan_gpu(RTX, (), wanted)
+def test_engines_limit_the_layouts_of_graphics_boards(expected: dict[str, int], word: str) -> None:
+    plan = plan_gpu(RTX, (), expected)
     assert isinstance(plan, MigPlan) == (not word)
     if isinstance(plan, MigLayoutReason):
         assert word in plan.message

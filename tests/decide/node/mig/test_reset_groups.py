@@ -68,5 +68,5 @@ def pair(one: int, other: int, links: int = 12) -> tuple[Link, ...]:
 def test_a_reset_is_of_the_fewest_that_the_board_allows(
     devices: list[Device], links: tuple[Link, ...], found: dict[str, str]
 ) -> None:
-    said = resets_of(Inventory(tuple(devices), links=links))
-    assert {uuid: " ".join(board) for uuid, board in said.items()} == found
+    resets = resets_of(Inventory(tuple(devices), links=links))
+    assert {uuid: " ".join(board) for uuid, board in resets.items()} == found

@@ -70,8 +70,8 @@ def test_shr_4_a_client_may_use_its_share_of_memory_and_threads() -> None:
 def test_a_resource_has_a_daemon_of_its_own_and_exclusive_devices_have_none() -> None:
     three = Inventory((*TWO.devices, Device("GPU-2", 2, "T4", 8192, "7.5")))
     entries = (SharedResource(GPU, SHARED, 8, ("0",)), SharedResource(GPU, SMALL, 2, ("2",)))
-    found = daemons(three, sharing(shared=entries))
-    assert {d.resource: d.devices for d in found} == {
+    mps_daemons = daemons(three, sharing(shared=entries))
+    assert {d.resource: d.devices for d in mps_daemons} == {
         SHARED: (MpsDevice("GPU-0", 1920),),
         SMALL: (MpsDevice("GPU-2", 4096),),
     }
@@ -156,8 +156,8 @@ def test_devices_that_a_daemon_serves_are_as_they_are() -> None:
 
 
 def test_a_device_that_came_later_waits_and_the_others_do_not() -> None:
-    (one,) = daemons(Inventory(TWO.devices[:1]))
-    resource = offered(sharing(), {SHARED: MpsState(one)})
+    (mps_daemon,) = daemons(Inventory(TWO.devices[:1]))
+    resource = offered(sharing(), {SHARED: MpsState(mps_daemon)})
     assert {slot.uuid for slot in resource.slots if slot.healthy} == {"GPU-0"}
 
 
@@ -175,9 +175,9 @@ def test_a_client_gets_pipe_and_memory_whatever_way_it_is_told_its_devices(
     strategies: tuple[str, ...],
 ) -> None:
     config = sharing(device_list=tuple(map(DeviceListStrategy, strategies)))
-    given = inject(Allocation(SHARED, ("GPU-0::0",), ("GPU-0",)), config, access_to(TWO, config))
-    assert given.env["CUDA_MPS_PIPE_DIRECTORY"] == f"/mps/{SHARED}/pipe"
-    assert given.mounts[-2:] == (
+    injection = inject(Allocation(SHARED, ("GPU-0::0",), ("GPU-0",)), config, access_to(TWO, config))
+    assert injection.env["CUDA_MPS_PIPE_DIRECTORY"] == f"/mps/{SHARED}/pipe"
+    assert injection.mounts[-2:] == (
         Mount(f"/run/nvidia/mps/{SHARED}/pipe", f"/mps/{SHARED}/pipe"),
         Mount("/run/nvidia/mps/shm", "/dev/shm"),
     )
@@ -191,8 +191,8 @@ def test_a_client_gets_pipe_and_memory_whatever_way_it_is_told_its_devices(
     ],
 )
 def test_who_is_no_client_gets_nothing_of_mps(resource: ResourceName, config: PluginConfig) -> None:
-    given = inject(Allocation(resource, ("GPU-0",), ("GPU-0",)), config, access_to(TWO, config))
-    assert (dict(given.env), given.mounts) == ({"NVIDIA_VISIBLE_DEVICES": "GPU-0"}, ())
+    injection = inject(Allocation(resource, ("GPU-0",), ("GPU-0",)), config, access_to(TWO, config))
+    assert (dict(injection.env), injection.mounts) == ({"NVIDIA_VISIBLE_DEVICES": "GPU-0"}, ())
 
 
 EIGHT, FOUR = daemons()[0], daemons(config=sharing(4))[0]
@@ -281,7 +281,7 @@ standings = st.builds(DaemonState, made, *(st.booleans(),) * 3, due_at=st.floats
 def test_no_resource_has_two_steps_at_a_time_and_no_device_two_daemons(
     wanted: list[MpsDaemon], standing: list[DaemonState], held: set[ResourceName]
 ) -> None:
-    stands = {one.daemon.resource: one for one in standing}
+    stands = {device.daemon.resource: device for device in standing}
     steps = next_steps(tuple(wanted), stands, held, now=5.0)
     names = [step.daemon.resource for step in steps]
     assert len(names) == len(set(names))

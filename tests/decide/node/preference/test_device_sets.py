@@ -39,8 +39,8 @@ def test_amds_links_have_their_own_name() -> None:
 
 
 def test_links_that_one_end_does_not_see_are_not_drawn() -> None:
-    seen = board(Inventory(devices(2, numa_nodes=1), links=(Link("GPU-0", "GPU-1", 4),)))
-    assert seen.ways == (("X", "NODE"), ("NODE", "X"))
+    gpu_board = board(Inventory(devices(2, numa_nodes=1), links=(Link("GPU-0", "GPU-1", 4),)))
+    assert gpu_board.ways == (("X", "NODE"), ("NODE", "X"))
 
 
 def test_a_set_is_as_fast_as_its_slowest_pair() -> None:

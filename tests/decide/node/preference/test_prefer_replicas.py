@@ -37,14 +37,14 @@ def test_every_policy_keeps_its_promise(data: st.DataObject, policy: SharedPolic
     assert len(got) == size
     more = {uuid for uuid in free if free[uuid] > mine[uuid]}
     taken = {uuid: REPLICAS - free[uuid] + mine[uuid] for uuid in free}
-    for one in chosen:
-        for other in more - {one}:
+    for entry in chosen:
+        for other in more - {entry}:
             if policy is SharedPolicy.SPREAD:
-                assert mine[one] <= mine[other] + 1
+                assert mine[entry] <= mine[other] + 1
             elif policy is SharedPolicy.DISTRIBUTED:
-                assert taken[one] <= taken[other] + 1
+                assert taken[entry] <= taken[other] + 1
             else:
-                assert taken[one] > taken[other]
+                assert taken[entry] > taken[other]
 
 
 PARTS = PlannedResource(

@@ -90,12 +90,14 @@ def enumerated_future(matrix: LinkMatrix) -> Callable[[frozenset[int]], Fields]:
 def enumerated_best(
     matrix: LinkMatrix, free: Sequence[int], required: Sequence[int], size: int
 ) -> tuple[int, ...]:
-    sets = [each for each in combinations(sorted(free), size) if set(required) <= set(each)]
+    sets = [
+        combination for combination in combinations(sorted(free), size) if set(required) <= set(combination)
+    ]
     best = max(enumerated_quality(matrix, each) for each in sets)
     equal = [each for each in sets if enumerated_quality(matrix, each) == best]
     future = enumerated_future(matrix)
-    most = max(future(frozenset(free) - set(each)) for each in equal)
-    return min(each for each in equal if future(frozenset(free) - set(each)) == most)
+    most = max(future(frozenset(free) - set(node)) for node in equal)
+    return min(node for node in equal if future(frozenset(free) - set(node)) == most)
 
 
 # ---- exactness

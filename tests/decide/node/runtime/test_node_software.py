@@ -71,10 +71,10 @@ def test_what_a_runtime_does_and_why(case: str) -> None:
 
 
 def test_before_the_node_says_anything_all_is_unknown_with_the_reason() -> None:
-    found = node_software(NodeRuntime(configs=(CDI_ON,)), KubeletPolicies())
-    assert (found.kubelet_version, found.runtime.name, found.runtime.version) == (UNKNOWN,) * 3
-    assert (found.runtime.cdi, found.runtime.nri) == (WHO_KNOWS, WHO_KNOWS)
-    assert "does not say yet" in found.runtime.cdi_reason
+    software = node_software(NodeRuntime(configs=(CDI_ON,)), KubeletPolicies())
+    assert (software.kubelet_version, software.runtime.name, software.runtime.version) == (UNKNOWN,) * 3
+    assert (software.runtime.cdi, software.runtime.nri) == (WHO_KNOWS, WHO_KNOWS)
+    assert "does not say yet" in software.runtime.cdi_reason
 
 
 NODES = st.builds(

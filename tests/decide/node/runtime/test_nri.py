@@ -15,7 +15,7 @@ OLD = "does not support NVIDIA's NRI plugin"
 
 
 @pytest.mark.parametrize(
-    ("kind", "version", "text", "said"),
+    ("kind", "version", "text", "words"),
     [
         pytest.param("containerd", "1.6.39", "", OLD, id="containerd 1.6"),
         pytest.param("containerd", "1.7.24", ON, OLD, id="containerd 1.7.24 has no CDI devices in NRI"),
@@ -32,18 +32,18 @@ OLD = "does not support NVIDIA's NRI plugin"
     ],
 )
 def test_where_the_plugin_works_and_what_to_do_where_not(
-    kind: str, version: str, text: str, said: str
+    kind: str, version: str, text: str, words: str
 ) -> None:
-    seen = RuntimeSeen(RuntimeKind(kind), version, "the Node", (ConfigFile(MAIN, text),), kind)
-    answer = nri_answer(seen)
-    assert [said in problem.message for problem in answer.refusals] == ([True] if said else [])
+    runtime = RuntimeSeen(RuntimeKind(kind), version, "the Node", (ConfigFile(MAIN, text),), kind)
+    answer = nri_answer(runtime)
+    assert [words in problem.message for problem in answer.refusals] == ([True] if words else [])
     assert all(problem.remedy for problem in answer.refusals)
-    assert bool(answer.reason) == (not said)
+    assert bool(answer.reason) == (not words)
 
 
 def test_run_3_the_refusal_names_the_versions_that_work_and_the_operators_switch() -> None:
-    seen = RuntimeSeen(RuntimeKind.CONTAINERD, "1.7.24", "the runtime itself")
-    (problem,) = nri_answer(seen, ["ENABLE_NRI_PLUGIN of process 50"]).refusals
+    runtime = RuntimeSeen(RuntimeKind.CONTAINERD, "1.7.24", "the runtime itself")
+    (problem,) = nri_answer(runtime, ["ENABLE_NRI_PLUGIN of process 50"]).refusals
     assert "containerd 1.7.30 and newer of 1.7, 2.1 and newer, or CRI-O 1.34" in problem.why
     assert "cdi.nriPluginEnabled=false" in problem.remedy
     assert "cdi-cri does the same without NRI" in problem.remedy

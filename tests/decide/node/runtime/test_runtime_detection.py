@@ -89,15 +89,15 @@ DOCKERS = "/run/containerd/containerd.sock"
 def test_which_runtime_is_meant(
     facts: RuntimeFacts, said: dict[str, str], version: str, told_by: str, main: str
 ) -> None:
-    found = runtime_seen(facts, runtime=said.get("runtime", ""), config=said.get("config", ""))
-    assert (found.version, found.told_by, found.files[0].path) == (version, told_by, main)
-    assert found.refusals == ()
+    runtime = runtime_seen(facts, runtime=said.get("runtime", ""), config=said.get("config", ""))
+    assert (runtime.version, runtime.told_by, runtime.files[0].path) == (version, told_by, main)
+    assert runtime.refusals == ()
 
 
 def test_all_files_of_a_runtime_are_named_and_none_is_read() -> None:
-    found = runtime_seen(RuntimeFacts("containerd", "2.2.9", (PLAIN,)))
-    assert tuple(file.path for file in found.files) == PLAIN.files
-    assert all(file.text is None for file in found.files)
+    runtime = runtime_seen(RuntimeFacts("containerd", "2.2.9", (PLAIN,)))
+    assert tuple(file.path for file in runtime.files) == PLAIN.files
+    assert all(file.text is None for file in runtime.files)
 
 
 @pytest.mark.parametrize(

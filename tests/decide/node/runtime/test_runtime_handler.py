@@ -271,7 +271,7 @@ PROGRAMS = ("/usr/bin/runc", "/usr/bin/nvidia-container-runtime", "/opt/nvidia-c
 
 
 @pytest.mark.parametrize(
-    ("programs", "wanted", "found"),
+    ("programs", "expected", "found"),
     [
         (PROGRAMS, "", "/usr/bin/nvidia-container-runtime"),
         (PROGRAMS, "/opt/nv/runtime", "/opt/nv/runtime"),
@@ -287,6 +287,6 @@ PROGRAMS = ("/usr/bin/runc", "/usr/bin/nvidia-container-runtime", "/opt/nvidia-c
         "named, and gone",
     ],
 )
-def test_nvidias_program_is_one_that_is_there(programs: Sequence[str], wanted: str, found: str) -> None:
-    said = nvidia_program(programs, wanted, lambda path: path == "/opt/nv/runtime")
-    assert (said.path if isinstance(said, HostProgram) else said.message) == found
+def test_nvidias_program_is_one_that_is_there(programs: Sequence[str], expected: str, found: str) -> None:
+    program = nvidia_program(programs, expected, lambda path: path == "/opt/nv/runtime")
+    assert (program.path if isinstance(program, HostProgram) else program.message) == found

@@ -158,7 +158,7 @@ class _Case:
             return "nothing prevents its pods; it has created none yet"
         desired = head.desired if head.desired is not None else len(self.family.pods)
         if head.condition("Complete"):
-            return f"completed: {head.numbers.get('succeeded', 0)} pods succeeded"
+            return f"completed: {head.succeeded} pods succeeded"
         return f"{living} of {desired} pods have a place"
 
     def _remedies(

@@ -174,7 +174,7 @@ def aside_reasons(family: Family) -> Iterator[Reason]:
     """What goes beside the cause."""
     late = family.head.condition("Progressing", "False")
     if late is not None and late.reason == "ProgressDeadlineExceeded":
-        seconds = family.head.numbers.get("progressDeadlineSeconds", 600)
+        seconds = family.head.progress_deadline_s
         message = f"its rollout has made no progress for {seconds} seconds ({late.reason})"
         yield _reason(family.head, WorkloadDeadline, message, "")
 
