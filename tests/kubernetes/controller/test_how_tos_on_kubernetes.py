@@ -127,6 +127,7 @@ async def _move(shell: PageShell, fleet: HelmFleet) -> None:
     await asyncio.to_thread(shell.follow, over, 1)
     fleet.agents_wait = False
     await asyncio.to_thread(shell.follow, "Stay")
+    assert shell.left() == []
     for node in (await fleet.nodes()).values():
         assert {ADOPTED, NOTE}.isdisjoint([*node.metadata.labels, *node.metadata.annotations])
         assert not [value for value in node.metadata.labels.values() if value.startswith("paused")]
@@ -187,3 +188,4 @@ async def _upgrade(shell: PageShell, machines: GenuineMachines) -> None:
         shell.follow, "When it fails"
     )
     await runs(OLD)
+    assert shell.left() == []

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -78,3 +79,27 @@ def test_a_lab_passes_on_a_genuine_control_plane(name: str, version: str, cluste
     ]
     assert not failed, json.dumps(failed, indent=2)
     assert (ended.returncode, report["passed"]) == (0, True)
+
+
+PRETENDED: Final = "The nodes are pretended ones on every engine"
+
+
+def test_the_labs_that_say_that_their_nodes_are_pretended(clusters: Clusters) -> None:
+    """They are: a control plane runs for them, and neither a kubelet nor a container runtime."""
+    labs = [load_lab(name).lab for name in lab_names()]
+    saying = [lab for lab in labs if PRETENDED in " ".join(lab.description.split())]
+    assert {lab.name for lab in saying} == {"driver-preflight", "driver-upgrade", "node-joins"}
+    for scenario in {lab.scenario for lab in saying}:
+        owner = StateFolder(clusters.of(scenario)).owner()
+        assert owner is not None
+        programs = set(_programs(owner))
+        assert "kube-apiserver" in programs
+        assert programs.isdisjoint({"kubelet", "containerd", "runc"})
+
+
+def _programs(pid: int) -> Iterator[str]:
+    """Of a process and its descendants."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield from _programs(int(child))
+    yield Path(f"/proc/{pid}/exe").readlink().name
