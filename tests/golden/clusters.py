@@ -103,11 +103,16 @@ def _about_nodes(objects: list[Body]) -> Iterator[str]:
 def _about_file(path: Path) -> Iterator[str]:
     yield f"explain -f {path}"
     yield f"lint {path}"
+    yield f"migrate dra {path}"
+
+
+def lines_of(path: Path) -> list[Body]:
+    """A snapshot's lines: what it is, the objects, and its end."""
+    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
 
 
 def _objects_of(path: Path) -> list[Body]:
-    lines = gzip.decompress(path.read_bytes()).splitlines()
-    return [one for one in map(json.loads, lines) if "metadata" in one and "name" in one["metadata"]]
+    return [one for one in lines_of(path) if "metadata" in one and "name" in one["metadata"]]
 
 
 MATRIX: Final = {

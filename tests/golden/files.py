@@ -21,6 +21,8 @@ def file_sessions() -> Iterator[Session]:
         yield _session(f"lint/{folder.name}", [line for path in _files(folder) for line in _lint(path)])
     labs = sorted((ROOT / "labs").iterdir())
     yield _session("lint/labs", [f"lint {folder.relative_to(ROOT)}" for folder in labs])
+    yield _session("labs-shown", [f"lab show {folder.name}" for folder in labs if folder.is_dir()])
+    yield _session("labs-converted", [f"convert {path}" for folder in labs for path in _files(folder)])
     yield _session("lint/documents", [f"lint {path}" for path in _files(ROOT / "tests/data/documents")])
     yield _session("lint/how-tos", [f"lint {path} -o json" for path in _files(ROOT / "docs/how-to")])
     yield _session("mig", list(_mig()))
@@ -104,6 +106,10 @@ def _cdi() -> Iterator[str]:
     yield f"runtime plan --root {_BAD} --runtime nothing://1"
     yield f"runtime nri --root {_BAD} --runtime containerd://1.7.24"
     yield f"runtime undo --root {_BAD} --dry-run"
+    yield f"runtime apply --root {_BAD} --runtime containerd://2.0.0 --dry-run"
+    yield f"runtime apply --root {_BAD} --runtime nothing://1"
+    yield f"cdi char-links --root {_BAD} --dry-run"
+    yield f"cdi char-links --root {_BAD}/absent --dry-run"
 
 
 def _bad_files() -> list[Path]:

@@ -11,6 +11,7 @@ from typing import Final
 from golden.clusters import MATRIX, lab_clusters, session_of_the_matrix, session_on
 from golden.files import file_sessions
 from golden.live import live_session
+from golden.served import served_clusters, served_session
 from golden.sessions import Session, record_of
 from golden.usage import usage_sessions
 
@@ -21,6 +22,7 @@ _FIXED: Final[dict[str, Session]] = {
 NAMES: Final = (
     "live",
     *(f"labs/{name}" for name in lab_clusters()),
+    *(f"served/{name}" for name in served_clusters(lab_clusters())),
     *_FIXED,
     *(f"matrix/{name}" for name in MATRIX),
 )
@@ -35,6 +37,9 @@ def current(name: str) -> str:
         with live_session() as session:
             return record_of(session)
     folder, _, below = name.partition("/")
+    if folder == "served":
+        with served_session(below) as session:
+            return record_of(session)
     if folder == "labs":
         return record_of(session_on(below))
     with session_of_the_matrix(below) as session:

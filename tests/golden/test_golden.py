@@ -20,6 +20,7 @@ def _case(name: str) -> object:
     """The labs' clusters are asked much the same, at length, and those of the matrix: a run takes some."""
     sampled = {
         "labs": [pytest.mark.sampled("golden records of labs' clusters")],
+        "served": [pytest.mark.sampled("golden records of labs' clusters on a server")],
         "matrix": [pytest.mark.sampled("golden records of the matrix", share="1/3")],
     }
     return pytest.param(name, marks=sampled.get(name.partition("/")[0], []))
