@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -97,8 +97,12 @@ class FlakyApi:
 class Fixture:
     """An informer over a flaky API, with what it told."""
 
-    def __init__(self, field_selector: str = "", type_: type[ConfigMap] = ConfigMap) -> None:
-        self.api = FlakyApi(type=type_)
+    def __init__(
+        self,
+        field_selector: str = "",
+        economise: Callable[[ConfigMap | None, ConfigMap], ConfigMap] | None = None,
+    ) -> None:
+        self.api = FlakyApi()
         self.clock = VirtualClock(settle_passes=24)
         self.keys: list[Key] = []
         self.deltas: list[Delta[ConfigMap]] = []
@@ -108,6 +112,7 @@ class Fixture:
             self.clock,
             field_selector=field_selector,
             on_change=self.keys.append,
+            economise=economise,
         )
         self.informer.subscribe(self.deltas.append)
         self.task: asyncio.Task[None] | None = None
@@ -140,32 +145,13 @@ async def test_changes_after_the_first_list_arrive_by_watch() -> None:
         assert fixture.api.lists == 1
 
 
-class JoinedConfigMap(ConfigMap):
-    """Keeps its value beside the one before."""
-
-    def sharing_with(self, before: Self) -> Self:
-        value = f"{before.data['value']}-{self.data['value']}"
-        return type(self)(metadata=self.metadata, data={"value": value})
-
-
-async def test_an_object_s_next_state_may_share_with_the_one_before() -> None:
-    fixture = Fixture(type_=JoinedConfigMap)
-    async with fixture:
-        for value in ("1", "2", "3"):
-            fixture.api.put("a", value)
-            await fixture.clock.settle()
-        assert fixture.values() == {"a": "1-2-3"}
-        assert [delta.after.data["value"] for delta in fixture.deltas if delta.after] == ["1", "1-2", "1-2-3"]
-
-
 async def test_what_is_kept_of_an_object_may_be_made_of_its_last_state() -> None:
-    fixture = Fixture()
 
     def kept(before: ConfigMap | None, after: ConfigMap) -> ConfigMap:
         last = "nothing" if before is None else before.data["value"]
         return ConfigMap(metadata=after.metadata, data={"value": f"{after.data['value']} after {last}"})
 
-    fixture.informer.economise = kept
+    fixture = Fixture(economise=kept)
     fixture.api.put("listed", "0")
     async with fixture:
         await fixture.informer.synced()

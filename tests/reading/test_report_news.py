@@ -34,12 +34,3 @@ def report(after_s: float = 0.0, **status: Any) -> NodeGPUStatus:
 )
 def test_what_is_news(before: NodeGPUStatus | None, after: NodeGPUStatus | None, news: bool) -> None:
     assert is_news(before, after) is news
-
-
-def test_a_heartbeat_has_its_parts_in_common_with_the_report_before() -> None:
-    before, after = report(claims={"driver": "a"}), report(60, claims={"driver": "b"}, problems=["x"])
-    sharing = after.sharing_with(before)
-    assert sharing == after
-    assert sharing.status["devices"] is before.status["devices"]
-    assert sharing.status["claims"] is after.status["claims"]
-    assert "problems" not in report(120).sharing_with(after).status

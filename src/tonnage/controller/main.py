@@ -33,7 +33,7 @@ from tonnage.controller.refused_writes import RefusedWrites
 from tonnage.controller.stuck_loops import StuckLoops
 from tonnage.loop.effects import ActionPorts
 from tonnage.loop.events import EventRecorder
-from tonnage.loop.informer import Informer, Informers, following
+from tonnage.loop.informer import Economies, Informer, Informers, following
 from tonnage.loop.leadership import Leadership, LeaseName
 from tonnage.loop.performer import ActionRecord, Performer, log_record
 from tonnage.model.admission import ObjectJudge
@@ -323,9 +323,9 @@ class _Controller:
             record=self._withheld if options.dry_run or options.once else refused.record,
             may_act=None if leadership is None else lambda: leadership.held,
         )
-        copies = Informers(self._reader, self._clock)
-        copies.of(LEAN_NODE).economise = SharedNodes()  # a copy that all who ask for Nodes share
-        copies.of(NODE_GPU_STATUS).economise = SharedReports()
+        economise: Economies = {LEAN_NODE.type: SharedNodes(), NODE_GPU_STATUS.type: SharedReports()}
+        copies = Informers(self._reader, self._clock, economise)
+        copies.of(LEAN_NODE)  # which all who ask for Nodes share
         return ControllerContext(
             api=self._reader,
             clock=self._clock,

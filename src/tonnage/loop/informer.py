@@ -9,10 +9,11 @@ import asyncio
 import logging
 import zlib
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from tonnage.model.errors import ApiError, Bug, ClusterError, GoneError, Problem
 from tonnage.ports.clock import Clock
@@ -23,6 +24,8 @@ from tonnage.wire.objects import Object
 T = TypeVar("T", bound=Object)
 Key = tuple[str, str]
 """(namespace, name); the namespace is empty for cluster-scoped kinds."""
+Economies: TypeAlias = Mapping[type[Object], Callable[[Any, Any], Any]]
+"""By type: what makes of an object's last state, None at first, and its next one that which is kept."""
 
 _UNREACHABLE_S: Final = (0.05, 0.2, 1.0, 2.0, 5.0, 10.0, 20.0)
 """Nobody is there to be hurt by a question: one that comes back is found within twenty seconds."""
@@ -82,7 +85,7 @@ class Informer(Generic[T]):
     the copy stays as it was. Handlers run in the order of the changes and must not block.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - docs/critiques.md says why
         self,
         api: KubernetesReader,
         kind: Kind[T],
@@ -92,6 +95,7 @@ class Informer(Generic[T]):
         label_selector: str = "",
         field_selector: str = "",
         on_change: Callable[[Key], None] | None = None,
+        economise: Callable[[T | None, T], T] | None = None,
     ) -> None:
         self._api = api
         self.kind = kind
@@ -100,8 +104,7 @@ class Informer(Generic[T]):
         self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
         self._on_change = [] if on_change is None else [on_change]
         self.stall_s = 300.0
-        self.economise: Callable[[T | None, T], T] | None = None
-        """Makes what is kept of an object, of its last state if it had one, and the next; None: all of it."""
+        self._economise = economise
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self._handlers: list[Callable[[Delta[T]], None]] = []
@@ -258,8 +261,8 @@ class Informer(Generic[T]):
 
     async def _relist(self) -> None:
         options: dict[str, Any] = dict(self._selectors)
-        if self.economise is not None:
-            options["keep"] = self._kept
+        if self._economise is not None:
+            options["keep"] = self._economical
         listing = await self._api.list(self.kind, namespace=self._namespace, **options)
         fresh = {key_of(listed): listed for listed in listing.items}
         for key in [key for key in self._objects if key not in fresh]:
@@ -276,12 +279,11 @@ class Informer(Generic[T]):
     def _apply(self, change: WatchEvent[T]) -> None:
         if change.type is not ChangeType.BOOKMARK:
             deleted = change.type is ChangeType.DELETED
-            self._set(key_of(change.object), None if deleted else self._kept(change.object))
+            self._set(key_of(change.object), None if deleted else self._economical(change.object))
         self._version = change.object.metadata.resource_version
 
-    def _kept(self, obj: T) -> T:
-        """What is kept of an object."""
-        return obj if self.economise is None else self.economise(self._objects.get(key_of(obj)), obj)
+    def _economical(self, obj: T) -> T:
+        return obj if self._economise is None else self._economise(self._objects.get(key_of(obj)), obj)
 
     def _set(self, key: Key, after: T | None) -> None:
         """Put the object in its place and tell what changed, if anything did."""
@@ -294,8 +296,6 @@ class Informer(Generic[T]):
                 before = None
         if before is None and after is None:
             return
-        if before is not None and after is not None:
-            after = after.sharing_with(before)
         if after is None:
             del self._objects[key]
         else:
@@ -318,9 +318,15 @@ class Informer(Generic[T]):
 class Informers:
     """The copies that the loops of one process share: of each kind one list, one watch and one copy."""
 
-    def __init__(self, api: KubernetesReader, clock: Clock) -> None:
+    def __init__(
+        self,
+        api: KubernetesReader,
+        clock: Clock,
+        economise: Economies = MappingProxyType({}),
+    ) -> None:
         self._api = api
         self._clock = clock
+        self._economise = economise
         self._by_kind: defaultdict[tuple[str, str, str], list[Informer[Any]]] = defaultdict(list)
 
     def of(self, kind: Kind[T], on_change: Callable[[Key], None] | None = None) -> Informer[T]:
@@ -333,7 +339,8 @@ class Informers:
             (candidate for candidate in informers if issubclass(candidate.kind.type, kind.type)), None
         )
         if informer is None:
-            informer = Informer(self._api, kind, self._clock)
+            economise = self._economise.get(kind.type)
+            informer = Informer(self._api, kind, self._clock, economise=economise)
             informers.append(informer)
         if informer.begun:
             raise Bug(Problem(f"the copy of {kind.plural} is asked for after it has begun"))

@@ -46,7 +46,7 @@ class SharedValues:
 
 
 class SharedNodes:
-    """Makes of a Node what is kept of it; `Informer.economise`."""
+    """Makes of a Node what is kept of it; `economise` of an Informer."""
 
     def __init__(self) -> None:
         self._values = SharedValues()

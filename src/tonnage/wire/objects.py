@@ -6,7 +6,7 @@ pods cheap. What is only carried, never read (pod templates), stays JSON. Source
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -46,10 +46,6 @@ class Object(Wire):
     api_version: str = ""
     kind: str = ""
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-
-    def sharing_with(self, before: Self) -> Self:
-        """Equal to this object; what it has in common with the one `before` may be kept once for both."""
-        return self
 
 
 class Condition(Wire):
@@ -385,14 +381,6 @@ class NodeGPUStatus(Object):
     """tonnage.dev/v1alpha1, cluster-scoped, one per node and named after it; the agent owns `status`."""
 
     status: dict[str, Any] = {}
-
-    def sharing_with(self, before: Self) -> Self:
-        """Shares each field of the status that has not changed: nearly all reports are heartbeats."""
-        status = {
-            name: before.status[name] if before.status.get(name) == value else value
-            for name, value in self.status.items()
-        }
-        return msgspec.structs.replace(self, status=status)
 
 
 class Service(Object):

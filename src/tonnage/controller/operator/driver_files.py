@@ -13,7 +13,7 @@ from tonnage.wire.kinds import CONFIG_MAP
 from tonnage.wire.objects import ConfigMap
 
 
-class DriverFiles:
+class DriverConfigMaps:
     """Says which files a policy's drivers get; one that names a ConfigMap that is gone is not followed."""
 
     def __init__(self, context: ControllerContext, changed: Callable[[Key], None]) -> None:

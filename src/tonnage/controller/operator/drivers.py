@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.cordons import with_cordon
-from tonnage.controller.operator.driver_files import DriverFiles
+from tonnage.controller.operator.driver_files import DriverConfigMaps
 from tonnage.controller.operator.driver_images import ImageBook
 from tonnage.controller.operator.leaving_pods import LeavingPods
 from tonnage.controller.operator.node_loop import PolicyInForce, reports_of
@@ -85,7 +85,7 @@ class DriverLoop:
             label_selector=f"{COMPONENT}={DRIVER_COMPONENT}",
             on_change=self._changed,
         )
-        self._files = DriverFiles(context, self._changed)
+        self._files = DriverConfigMaps(context, self._changed)
         self._leaving = LeavingPods(context)
         self._unmade = UnmadePods(context.clock, namespace)
         self._refusals: dict[str, str] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from re import Match
 from typing import Final
 
@@ -57,8 +57,7 @@ class RefusalFacts:
 
     def to_json(self) -> JsonObject:
         """Those that the text names, in the order of its words."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if value}
+        return {name: value for name, value in asdict(self).items() if value}
 
 
 NO_FACTS: Final = RefusalFacts()

@@ -58,7 +58,8 @@ class RefusalText:
     def with_facts(self, facts: RefusalFacts) -> RefusalText:
         """The same with what the text names put in for the names in braces."""
         names = {name for wording in self.wordings for name in wording.pattern.groupindex}
-        words = {name: getattr(facts, name) or name.upper() for name in names}
+        named = facts.to_json()
+        words = {name: named.get(name, name.upper()) for name in names}
         return replace(
             self,
             meaning=self.meaning.format_map(words),

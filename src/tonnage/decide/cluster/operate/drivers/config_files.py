@@ -43,8 +43,8 @@ class ConfigFolder:
 
 def config_folders(policy: DriverPolicy, system: str = "") -> Iterator[ConfigFolder]:
     """What a policy names, and where it belongs on this system. Precompiled drivers download nothing."""
-    known = _ID.match(system)
-    repositories, authorities = _FOLDERS.get(known[0] if known else "", ("", ""))
+    system_id = _ID.match(system)
+    repositories, authorities = _FOLDERS.get(system_id[0] if system_id else "", ("", ""))
     folders = [("kernelModuleConfig", "kernel-module-params", _DRIVERS)]
     if not policy.precompiled:
         folders += [
