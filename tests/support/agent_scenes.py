@@ -217,7 +217,8 @@ class Scene:
     """A change, the kinds of action that it is about, and what is `wrong` until it has come to its end.
 
     `steps` follow each other once nothing is wrong by the one before. `life` is an agent's; without one it is
-    a whole agent with `options`.
+    a whole agent with `options`. `variant`: another scene is of this kind of change, and costs less to go
+    through from every moment.
     """
 
     name: str
@@ -228,6 +229,7 @@ class Scene:
     steps: tuple[tuple[Callable[[Place], object], Deed], ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     life: Life | None = None
+    variant: bool = False
 
 
 async def agent_of(place: Place, **more: Any) -> None:

@@ -315,12 +315,14 @@ CLAIM_SCENES: Final = (
         (SaveCheckpoint, AddRow, WriteSpec, SetComputeMode, SetTimeSlice, StartDaemon),
         *(claimed, stands(*_SHARED)),
         life=prepares,
+        variant=True,
     ),
     Scene(
         "claims by MPS and by time slices given back",
         (SaveCheckpoint, RemoveSpec, SetComputeMode, SetTimeSlice, StopDaemon),
         *(claimed, given_back),
         life=gives_back,
+        variant=True,
     ),
     Scene(
         "claims of parts of a GPU prepared",
