@@ -98,10 +98,10 @@ class NodeDevices:
     async def _listen(self) -> None:
         async for event in self._backend.events():
             if event.kind is RawEventKind.XID:
-                self._strike(event)
+                self._count_xid(event)
             self._dirty.set()
 
-    def _strike(self, event: RawEvent) -> None:
+    def _count_xid(self, event: RawEvent) -> None:
         """Count an Xid before the next scan; its device is unhealthy from here on."""
         _LOG.warning("device error: node=%s uuid=%s xid=%d", self._node, event.uuid, event.code)
         policy, now = self._policy() or HealthPolicy(), self._clock.monotonic()
@@ -110,6 +110,7 @@ class NodeDevices:
         shown = self._board.inventory.value
         inventory = self._scanned or shown or Inventory()
         self._remember(state_after_event(self._state, event, inventory, policy, now=now))
+        # Without a scan to apply it to the Xid is only remembered: the scan that follows shows it.
         if shown is not None and self._scanned is not None:
             self._show(offered_inventory(self._scanned, self._state))
 

@@ -99,6 +99,7 @@ async def run_agent(
     from tonnage.agent.claims.main import alone_on_the_node
 
     events = partial(_events, options, api, clock)
+    # The lock before the ports: an agent that still runs listens on the same ones.
     async with alone_on_the_node(options, clock, events) as early:
         with (
             listen(address) if address else nullcontext() as listening,

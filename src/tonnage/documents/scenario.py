@@ -215,7 +215,7 @@ def _contradictions(scenario: Scenario, document: MarkedDocument) -> Iterator[Pr
                 document.where((*at, "gpu", "model")),
                 remedy=nearest(group.gpu.model, sorted(gpu_models())),
             )
-        elif group.gpu and group.gpu.mig is not None:
+        elif group.gpu and group.gpu.mig is not None:  # only of a known model: others have no profiles
             problem = mig_problem(group.gpu.model, group.gpu.mig)
             if problem is not None:
                 yield replace(problem, where=document.where((*at, "gpu", "mig")))

@@ -183,6 +183,7 @@ def manifests_from_documents(
             )
             for manifest in made
         )
+    # What cannot be read may have been a pod, so that alone is said.
     if not manifests and not problems and not may_be_none:
         kinds_read = ", ".join(["Pod", *TEMPLATES])
         problems.append(Problem("nothing in it makes a pod", remedy=f"kinds that do: {kinds_read}"))

@@ -171,6 +171,7 @@ class NodeMig:
             self._say(MigStanding(wish.config, MigState.FAILED, goals.message))
             return
         change = change_to(wish.config, goals, gpus, resets_of(inventory), self._steps.stubborn)
+        # Before `_waits`: no pod is asked to leave for a change that cannot be made.
         if change is not None and isinstance(step := next_step(change, gpus), MigObstacle):
             raise HardwareError(Problem(step.message))
         if change is None:
@@ -272,7 +273,7 @@ class NodeMig:
     async def _withdraw(self, change: MigChange) -> StepsEnd:
         """Whether it may begin, once nobody is given what it destroys."""
         try:
-            self._draining = {}
+            self._draining = {}  # the change is in the journal, and withholds the same from here on
             self._publish_work()
             await self._clock.sleep(_WITHDRAW_S)
             async with self._ledger.answering:
