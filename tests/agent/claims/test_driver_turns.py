@@ -70,7 +70,7 @@ async def driver(board: NodeBoard, sockets: Any, claims: dict[str, str]) -> Asyn
     devices = ClaimableDevices(context, board, lambda _: {})
     book = SimpleNamespace(uids=lambda: claims, unreadable="")
     sweep: Any = SimpleNamespace(run=asyncio.Event().wait)
-    preparation: Any = SimpleNamespace(book=book)
+    preparation: Any = SimpleNamespace(book=book, metrics=None)
     running = asyncio.create_task(ClaimDriver(context, board, sockets, devices, preparation, sweep).run())
     await settle()
     try:

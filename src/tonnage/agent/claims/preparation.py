@@ -73,23 +73,22 @@ class ClaimPreparation:
         self.metrics = ClaimMetrics(context.node, context.clock, book.current_claims)
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimAnswer]:
-        with self.metrics.request(PREPARE):
-            answers = await asyncio.gather(*map(self._answer, claims))
+        answers = await asyncio.gather(*map(self._answer, claims))
         return {claim.uid: answer for claim, answer in zip(claims, answers, strict=True)}
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
-        with self.metrics.request(UNPREPARE):
-            return {claim.uid: await self._unprepare(claim) for claim in claims}
+        return {claim.uid: await self._unprepare(claim) for claim in claims}
 
     async def _answer(self, claim: ClaimRef) -> ClaimAnswer:
-        try:
-            decided = await self._decided(claim)
-        except TonnageError as error:
-            self.metrics.failed(PREPARE, type(error).__name__)
-            return self._refused(claim, str(error))
-        if isinstance(decided, Reason):
-            self.metrics.failed(PREPARE, decided.code)
-            return self._refused(claim, decided.message)
+        with self.metrics.request(PREPARE) as refused:
+            try:
+                decided = await self._decided(claim)
+            except TonnageError as error:
+                refused(type(error).__name__)
+                return self._refused(claim, str(error))
+            if isinstance(decided, Reason):
+                refused(decided.code)
+                return self._refused(claim, decided.message)
         self._complaints.pop(claim.uid, None)
         names = [cdi_name(decided, device) for device in decided.devices]
         _LOG.info("claim prepared: node=%s claim=%s devices=%s", self._node, claim, ",".join(names))
@@ -166,26 +165,31 @@ class ClaimPreparation:
         return ClaimGround(self._node, devices, held, book.boot, book.uids(), root, parts, book.shared())
 
     async def _unprepare(self, claim: ClaimRef) -> str:
-        """Why it is not given back; empty: it is. The note goes last: killed before, kubelet asks again."""
+        """Why it is not given back; empty: it is."""
+        with self.metrics.request(UNPREPARE) as refused:
+            try:
+                await self._give_back(claim)
+            except HardwareError as error:
+                refused(type(error).__name__)
+                return self._refused(claim, str(error))
+        return ""
+
+    async def _give_back(self, claim: ClaimRef) -> None:
+        """The note goes last: killed before, kubelet asks again. Raises HardwareError."""
         if self.book.unreadable:
-            return self._refused(claim, self.book.unreadable)
+            raise HardwareError(Problem(self.book.unreadable))
         noted = self.book.claims.get(claim.uid)
         self._complaints.pop(claim.uid, None)
         if noted is None:
-            return ""
-        try:
-            async with self._ledger.answering:
-                # Not when kubelet asks once more; nobody but time slices wants to know.
-                answered = bool(noted.slices) and await self._specs.present(claim.uid)
-                await self._specs.remove(claim.uid)
-            if noted.boot == self.book.boot:
-                await self._sharing.end(noted, answered=answered)
-                await self._partitions.end(noted)
-            async with self._ledger.answering:
-                await self.book.forget(claim.uid)
-            self._sharing.over(claim.uid)
-        except HardwareError as error:
-            self.metrics.failed(UNPREPARE, type(error).__name__)
-            return self._refused(claim, str(error))
+            return
+        async with self._ledger.answering:
+            # Not when kubelet asks once more; nobody but time slices wants to know.
+            answered = bool(noted.slices) and await self._specs.present(claim.uid)
+            await self._specs.remove(claim.uid)
+        if noted.boot == self.book.boot:
+            await self._sharing.end(noted, answered=answered)
+            await self._partitions.end(noted)
+        async with self._ledger.answering:
+            await self.book.forget(claim.uid)
+        self._sharing.over(claim.uid)
         _LOG.info("claim unprepared: node=%s claim=%s", self._node, claim)
-        return ""
