@@ -231,8 +231,9 @@ def test_no_cluster_at_all_says_how_to_get_one(
     assert "not reached" in captured.err
 
 
+@pytest.mark.parametrize("words", ["status", "controller --dry-run --once"])
 def test_a_cluster_that_does_not_answer_is_exit_status_3(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str
 ) -> None:
     config = {
         "current-context": "x",
@@ -241,7 +242,7 @@ def test_a_cluster_that_does_not_answer_is_exit_status_3(
         "users": [{"name": "x", "user": {"token": "secret"}}],
     }
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
-    assert run(["status", "--kubeconfig", str(tmp_path / "kubeconfig")], "tonnage") == 3
+    assert run([*words.split(), "--kubeconfig", str(tmp_path / "kubeconfig")], "tonnage") == 3
     shown = capsys.readouterr().err
     assert "127.0.0.1:1" in shown
     assert "secret" not in shown

@@ -12,9 +12,12 @@ from tonnage.cli.controller import words_of
 from tonnage.controller.options import ControllerOptions
 from tonnage.loop.performer import ActionRecord
 from tonnage.model.actions.cluster import PatchNode
+from tonnage.model.catalog.nvidia_kinds import nvidia_definition
+from tonnage.model.errors import ApiError, ClusterError
 from tonnage.wire.kinds import (
     CLUSTER_POLICY,
     CONFIG_MAP,
+    CUSTOM_RESOURCE,
     EVENT,
     LEASE,
     NODE,
@@ -68,6 +71,63 @@ async def test_a_dry_run_says_what_it_would_do_and_changes_nothing(bench: Bench)
     assert "nvidia.com/gpu.present" not in await bench.labels("a")
     assert not (await bench.status())
     assert not (await bench.api.list(LEASE)).items
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "remedy"),
+    [
+        (replace(OPTIONS, dry_run=True, once=True), "ClusterPolicy", "--upgrade-definitions"),
+        (replace(OPTIONS, dry_run=True), "ClusterPolicy", "--upgrade-definitions"),
+        (replace(OPTIONS, dry_run=True, once=True), "NodeGPUStatus", "crds.enabled"),
+        (replace(OPTIONS, dry_run=True, once=True, drivers=True), "NVIDIADriver", "--upgrade-definitions"),
+    ],
+)
+async def test_a_dry_run_ends_where_a_definition_is_missing(
+    bench: Bench, options: ControllerOptions, kind: str, remedy: str
+) -> None:
+    for defined in (await bench.api.list(CUSTOM_RESOURCE)).items:
+        if defined.spec["names"]["kind"] == kind:
+            await bench.api.delete(CUSTOM_RESOURCE, defined.metadata.name)
+    bench.start(options)
+    await bench.clock.advance(5)
+    [controller] = bench.tasks
+    bench.tasks.clear()
+    assert controller.done()
+    with pytest.raises(ClusterError, match=f"the definition of {kind} is missing") as refused:
+        controller.result()
+    assert remedy in refused.value.problems[0].remedy
+
+
+async def test_a_dry_run_ends_where_a_kind_may_not_be_read(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = type(bench.api).list
+
+    async def refusing(self: Any, kind: Any, **options: Any) -> Any:
+        if kind.kind == "RuntimeClass":
+            raise ApiError(403, "Forbidden", "runtimeclasses.node.k8s.io is forbidden")
+        return await listing(self, kind, **options)
+
+    monkeypatch.setattr(type(bench.api), "list", refusing)
+    bench.start(replace(OPTIONS, dry_run=True, once=True))
+    await bench.clock.advance(5)
+    [controller] = bench.tasks
+    bench.tasks.clear()
+    assert controller.done()
+    with pytest.raises(ApiError, match="runtimeclasses"):
+        controller.result()
+
+
+async def test_a_controller_waits_for_a_definition(bench: Bench) -> None:
+    await bench.api.delete(CUSTOM_RESOURCE, "clusterpolicies.nvidia.com")
+    bench.start()
+    await bench.clock.advance(60)
+    assert not bench.tasks[0].done()
+    await bench.api.create(CUSTOM_RESOURCE, nvidia_definition("clusterpolicies"))
+    await bench.node("a")
+    await bench.policy()
+    await bench.clock.advance(60)
+    assert await bench.status()
 
 
 async def test_a_second_replica_takes_over(bench: Bench) -> None:

@@ -53,6 +53,13 @@ _OF_AN_OPERATOR: Final = (
     "operator bundle --file {folder}/bundle.tar -o json",
 )
 """Asked where a lab has a policy, and of one cluster that has none: all of those get the same answer."""
+_WITHOUT_DEFINITIONS: Final = (
+    "controller --dry-run --once",
+    "controller --upgrade-definitions --dry-run",
+    "controller --upgrade-definitions",
+    "controller --dry-run --once",
+)
+"""Asked of one cluster that has none of NVIDIA's kinds until the third command."""
 _OF_THE_MOMENT: Final = {
     r'"takenAt": "[^"]+"': '"takenAt": "{time}"',
     r'"bytes": \d+': '"bytes": {number}',
@@ -63,6 +70,7 @@ _OF_THE_MOMENT: Final = {
 }
 """Bundles have the hour of the machine, and `top` counts ages from the hour in the server's answers."""
 WITHOUT_A_POLICY: Final = "pending-pod"
+WITHOUT_DEFINITIONS: Final = "which-gpu"
 
 
 def served_clusters(captured: list[str]) -> list[str]:
@@ -82,6 +90,8 @@ def served_session(cluster: str) -> Iterator[Session]:
     if operator:
         file = policy if policy.exists() else ROOT / "labs/operator-install/cluster-policy.yaml"
         commands += [line.replace("{policy}", str(file.relative_to(ROOT))) for line in _OF_AN_OPERATOR]
+    if lab == WITHOUT_DEFINITIONS:
+        commands += _WITHOUT_DEFINITIONS
     policies = list(yaml.safe_load_all(policy.read_text())) if policy.exists() else []
     with (
         mock.patch.object(SystemClock, "now", return_value=taken),

@@ -254,12 +254,14 @@ async def _run(options: ControllerOptions, common: Common) -> int:
     counters, withheld = ControllerCounters(), _SpokenOnce()
     try:
         async with connected(common, program="tonnage-controller", on_answer=counters.api_answered) as api:
+            if options.dry_run:
+                await server_version(api)  # somebody waits: a server that is away is told, not awaited
             await run_controller(
                 options,
                 api=api,
                 clock=SystemClock(),
                 counters=counters,
-                withheld=withheld,
+                withheld=withheld if options.dry_run else _say_done,
                 host=ControllerHost(
                     *(_registry(options), partial(server_version, api), families_for(options)),
                     judge=judge_for(options),
@@ -296,6 +298,14 @@ def _registry(options: ControllerOptions) -> ImageRegistry | None:
     from tonnage.adapters.http.registry import HttpRegistry
 
     return HttpRegistry(options.registries)
+
+
+def _say_done(record: ActionRecord) -> None:
+    """Say what is changed by a command that ends by itself."""
+    from tonnage.loop.performer import Phase
+
+    if record.phase is Phase.DONE:
+        say(f"done: {words_of(record.action)}")
 
 
 class _SpokenOnce:

@@ -20,6 +20,7 @@ from tonnage.adapters.http.server import HttpServer, Route
 from tonnage.controller.context import ControllerContext
 from tonnage.controller.counters import ControllerCounters
 from tonnage.controller.families import controller_families, webhook_families
+from tonnage.controller.first_lists import FirstList
 from tonnage.controller.operator.gpu_clusters import GpuClusterLoop
 from tonnage.controller.operator.node_labels import NodeLabelLoop
 from tonnage.controller.operator.node_status_metrics import NodeStatusMetrics
@@ -232,7 +233,10 @@ class _Controller:
         own: list[Informer[Any]] = [*policies.copies, *(() if drivers is None else drivers.copies)]
         own += [pods] if context.operand_image else []
         context.refused.watch((*followed, *own))
-        async with following(*followed, *own) as group:
+        # Somebody waits for the end of one look, or for what a dry run says: a missing kind is told.
+        due = self._options.once or self._options.dry_run
+        copies = [FirstList(copy) if due else copy for copy in (*followed, *own)]
+        async with following(*copies) as group:
             self._unlisted, self._listed = (), True
             if not self._options.once:
                 for loop in loops:

@@ -141,4 +141,6 @@ def test_answers_of_others(
 
 def test_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["metrics", "query", "up", "--url", "http://127.0.0.1:1"], "tonnage") == 3
-    assert "Prometheus does not answer" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "Prometheus does not answer" in said
+    assert "why: Connection refused\n" in said

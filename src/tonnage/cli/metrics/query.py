@@ -66,8 +66,10 @@ def _answer_to(url: str, expr: str) -> JsonValue:
     except urllib.error.HTTPError as error:
         body = error.read(_MOST_BYTES + 1)
     except (OSError, HTTPException) as error:
+        cause = getattr(error, "reason", error)  # urlopen wraps what the operating system said
+        why = words_of(cause) if isinstance(cause, Exception) else str(cause)
         remedy = "check the address, and that Prometheus runs"
-        raise ClusterError(Problem("Prometheus does not answer", url, words_of(error), remedy)) from None
+        raise ClusterError(Problem("Prometheus does not answer", url, why, remedy)) from None
     return data_of(body[:_MOST_BYTES], url)
 
 
