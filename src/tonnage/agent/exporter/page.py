@@ -21,7 +21,13 @@ from tonnage.decide.node.exporter.metric_text import series_in
 from tonnage.decide.node.exporter.page import Readings, exporter_page, reading_text
 from tonnage.decide.node.exporter.peers import peer_family
 from tonnage.decide.node.exporter.processes import HolderUse, PodKey
-from tonnage.decide.node.exporter.readings import entities_of, is_of_links, link_readings, readings_of
+from tonnage.decide.node.exporter.readings import (
+    entities_of,
+    fields_by_counter,
+    is_of_links,
+    link_readings,
+    readings_of,
+)
 from tonnage.decide.node.exporter.rows import Attribution, EntityRows, entity_rows
 from tonnage.decide.node.exporter.windows import clock_event_counts, window_family, xid_counts, xids_of
 from tonnage.model.node.telemetry import (
@@ -122,8 +128,9 @@ class ExporterPage:
         def made() -> _DeviceMetrics:
             entities = entities_of(inventory, self._settings.choice)
             attribution = self._attributions.of(holding, lambda: self._attribution(entities, own, jobs))
+            fields = fields_by_counter(counters)
             readings: dict[Entity, Mapping[str, Reading]] = {
-                entity: readings_of(entity, counters, samples, next(reversed(xids_of(entity, xids)), 0))
+                entity: readings_of(entity, fields, samples, next(reversed(xids_of(entity, xids)), 0))
                 for entity in entities
             }
             rows = self._rows_of(counters, readings, attribution)
@@ -166,7 +173,7 @@ class ExporterPage:
         if counter is None or inventory is None:
             return ""
         indices = {device.uuid: device.index for device in inventory.devices}
-        labels = [counter for counter in counters if counter.type is CounterType.LABEL]
+        labels = fields_by_counter(counter for counter in counters if counter.type is CounterType.LABEL)
         samples = self._sampler.fresh()
         statuses: dict[Entity, Mapping[int, int]] = {}
         rows: dict[Entity, EntityRows] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
@@ -50,6 +50,8 @@ class PodPage:
         self._jobs = jobs
         self._labels_of = labels_of
         self._logged = ("", "")
+        self._users = Derived[Mapping[DeviceUser, Mapping[str, str]]]()
+        """Who holds devices, in order, each with its labels by choice."""
         self._page = Derived[PageText]()
 
     def text(self, series: int) -> PageText:
@@ -64,15 +66,15 @@ class PodPage:
 
     def _made_of(self, inventory: Inventory, jobs: Mapping[str, str], series: int) -> str:
         shares = self._meter.shares()
-        users = frozenset(share.user for of_device in shares.values() for share in of_device)
-        usage = UsedShares(
-            self._meter.counters.of(users),
-            {user: use for user, use in self._meter.uses.items() if user in users},
-            {device.uuid: device.index for device in inventory.devices},
-            dict(self._extra(shares, jobs_of(jobs, entities_of(inventory)))),
+        extra = self._users.of(
+            (inventory, shares, self._board.pods.value, jobs),
+            lambda: dict(sorted(self._extra(shares, jobs_of(jobs, entities_of(inventory))), key=_user)),
         )
+        users = tuple(extra)
+        indices = {device.uuid: device.index for device in inventory.devices}
+        usage = UsedShares(self._meter.counters, self._meter.uses, indices, extra)
         shown = within_limit(usage, users, self._settings.series_limit - series)
-        return self._remarks(usage, shares, users - set(shown)) + metrics_text(
+        return self._remarks(usage, shares, users[len(shown) :]) + metrics_text(
             (
                 *pod_metrics(usage, shown),
                 *budget_metrics(
@@ -81,7 +83,7 @@ class PodPage:
             )
         )
 
-    def _remarks(self, usage: UsedShares, shares: Shares, left_out: frozenset[DeviceUser]) -> str:
+    def _remarks(self, usage: UsedShares, shares: Shares, left_out: Sequence[DeviceUser]) -> str:
         """Why attribution is even, and why containers are left out: comments of the page, logged once."""
         even = self._meter.even_reason(shares)
         missing = sum(series_of(usage, user) for user in left_out)
@@ -113,3 +115,7 @@ class PodPage:
                 if key in jobs:
                     extra["hpc_job"] = ",".join(jobs[key])
                 yield user, extra
+
+
+def _user(entry: tuple[DeviceUser, Mapping[str, str]]) -> DeviceUser:
+    return entry[0]

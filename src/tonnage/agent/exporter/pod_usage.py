@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentContext
+from tonnage.agent.exporter.derived import Derived
 from tonnage.agent.exporter.sampling import DeviceSampler
 from tonnage.decide.node.exporter.holders import Holders, device_key
 from tonnage.decide.node.exporter.processes import HolderUse
@@ -83,6 +84,7 @@ class UsageMeter:
         self.processes = processes
         self._before: frozenset[DeviceUser] = frozenset()
         """Who held a device at the reading before: what was used since is theirs."""
+        self._shares = Derived[Shares]()
         self._read_at: dict[str, float] = {}
         self._saved = b""
         self._complaint = ""
@@ -111,7 +113,10 @@ class UsageMeter:
         inventory = self._board.inventory.value
         if inventory is None:
             return {}
-        return shares_of(self._board.holds.value.holds, entities_of(inventory), self.replicas())
+        holds, replicas = self._board.holds.value.holds, self.replicas()
+        return self._shares.of(
+            (inventory, holds, replicas), lambda: shares_of(holds, entities_of(inventory), replicas)
+        )
 
     def even_reason(self, shares: Shares) -> str:
         """Why a device that is shared is divided evenly; empty where none is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.decide.node.exporter.readings import TimedSample, fields_of, readings_of
+from tonnage.decide.node.exporter.readings import TimedSample, fields_by_counter, fields_of, readings_of
 from tonnage.model.devices.inventory import Sample
 from tonnage.model.node.telemetry import CounterType, ExportedCounter, GpuEntity
 
@@ -44,7 +44,7 @@ def test_a_rate_is_made_of_what_was_sent_and_received(
     assert fields_of([counter(name)]) == {*parts}
     first = None if before is None else TimedSample(sample_of(parts, before), 100.0)
     timed = TimedSample(sample_of(parts, now), 110.0, first)
-    readings = readings_of(GPU, [counter(name)], {GPU.uuid: timed}, 0)
+    readings = readings_of(GPU, fields_by_counter([counter(name)]), {GPU.uuid: timed}, 0)
     assert readings.get(name) == rate
 
 
@@ -65,4 +65,4 @@ def test_a_rate_of_one_way_is_made_of_that_way_alone(name: str, part: str) -> No
     assert fields_of([counter(name)]) == {part}
     first = TimedSample(Sample(GPU.uuid, {part: 0}), 100.0)
     timed = TimedSample(Sample(GPU.uuid, {part: 4_000_000}), 110.0, first)
-    assert readings_of(GPU, [counter(name)], {GPU.uuid: timed}, 0) == {name: 400}
+    assert readings_of(GPU, fields_by_counter([counter(name)]), {GPU.uuid: timed}, 0) == {name: 400}

@@ -60,9 +60,9 @@ def _lines(name: str, readings: Readings, texts: Mapping[Entity, Sequence[str]])
     for entity, values in readings.items():
         reading = values.get(name)
         if reading is not None and not isinstance(reading, str):
-            number = number_text(reading)
-            for text in texts[entity]:
-                yield f"{name}{{{text}}} {number}\n"
+            # the rows of an entity differ in labels alone: one join writes them, where a line each costs more
+            end = f"}} {number_text(reading)}\n"
+            yield f"{name}{{{f'{end}{name}{{'.join(texts[entity])}{end}"
 
 
 def _special_lines(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tonnage.decide.node.exporter.usage_counters import UsageCounters
 from tonnage.model.metric_families import Metric, MetricKind
-from tonnage.model.node.pod_usage import Amount, DeviceUse, DeviceUser, UsageCounter
+from tonnage.model.node.pod_usage import Amount, Certainty, DeviceUse, DeviceUser, UsageCounter
 
 LABELS: Final = (
     *("namespace", "pod", "container", "UUID", "gpu", "GPU_I_ID", "GPU_I_PROFILE", "resource", "claim"),
@@ -22,6 +22,7 @@ _COUNTERS: Final = (
     (UsageCounter.COMPUTE, "Seconds in which the container computed on the device, in whole GPUs."),
     (UsageCounter.ENERGY, "Energy that the device used for the container."),
 )
+Sample = tuple[tuple[str, ...], float]
 _Use = Callable[[DeviceUse], Amount | None]
 _GAUGES: Final[tuple[tuple[str, str, _Use], ...]] = (
     ("memory_bytes", "Memory of the device that the container has.", lambda use: use.memory),
@@ -53,11 +54,11 @@ def series_of(usage: UsedShares, user: DeviceUser) -> int:
     return len(usage.counters.counts.get(user, ())) + gauges
 
 
-def within_limit(usage: UsedShares, users: Iterable[DeviceUser], limit: int) -> tuple[DeviceUser, ...]:
-    """The users whose series are shown: whole users in order, until the next would be too many."""
+def within_limit(usage: UsedShares, users: Sequence[DeviceUser], limit: int) -> tuple[DeviceUser, ...]:
+    """The users whose series are shown: the first of them, until the next would be too many."""
     shown: list[DeviceUser] = []
     total = 0
-    for user in sorted(users):
+    for user in users:
         total += series_of(usage, user)
         if total > limit:
             break
@@ -70,29 +71,34 @@ def pod_metrics(usage: UsedShares, users: Sequence[DeviceUser]) -> Iterator[Metr
     extra = sorted({name for user in users for name in usage.extra.get(user, ())})
     names = (*LABELS, *extra)
 
-    def labels(user: DeviceUser, amount: str) -> tuple[str, ...]:
-        own = usage.extra.get(user, {})
-        return (
-            *(user.namespace, user.pod, user.container, user.uuid, str(usage.indices.get(user.uuid, ""))),
-            *(user.gpu_instance, user.profile, user.resource, user.claim, amount),
-            *(own.get(name, "") for name in extra),
-        )
-
+    counted: dict[UsageCounter, list[Sample]] = {counter: [] for counter, _ in _COUNTERS}
+    measured: dict[str, list[Sample]] = {name: [] for name, _, _ in _GAUGES}
+    for user in users:  # each is looked up once: to hash one costs more than to write its series
+        labels = _labels_of(user, usage, extra)
+        for (counter, certainty), count in usage.counters.counts.get(user, {}).items():
+            counted[counter].append((labels(certainty), count))
+        use = usage.uses.get(user)
+        for name, _, of in _GAUGES if use is not None else ():
+            amount = of(use)
+            if amount is not None:
+                measured[name].append((labels(amount.certainty), amount.value))
     for counter, text in _COUNTERS:
-        counted = tuple(
-            (labels(user, certainty), count)
-            for user in users
-            for (kind, certainty), count in usage.counters.counts.get(user, {}).items()
-            if kind is counter
-        )
-        yield Metric(MetricKind.COUNTER, f"tonnage_pod_gpu_{counter}", text, names, counted)
-    for name, text, of in _GAUGES:
-        measured = tuple(
-            (labels(user, amount.certainty), amount.value)
-            for user in users
-            if (use := usage.uses.get(user)) is not None and (amount := of(use)) is not None
-        )
-        yield Metric(MetricKind.GAUGE, f"tonnage_pod_gpu_{name}", text, names, measured)
+        yield Metric(MetricKind.COUNTER, f"tonnage_pod_gpu_{counter}", text, names, tuple(counted[counter]))
+    for name, text, _ in _GAUGES:
+        yield Metric(MetricKind.GAUGE, f"tonnage_pod_gpu_{name}", text, names, tuple(measured[name]))
+
+
+def _labels_of(
+    user: DeviceUser, usage: UsedShares, extra: Sequence[str]
+) -> Callable[[Certainty], tuple[str, ...]]:
+    """The user's values of labels, by how sure an amount is."""
+    own = usage.extra.get(user, {})
+    first = (
+        *(user.namespace, user.pod, user.container, user.uuid, str(usage.indices.get(user.uuid, ""))),
+        *(user.gpu_instance, user.profile, user.resource, user.claim),
+    )
+    last = tuple(own.get(name, "") for name in extra)
+    return lambda certainty: (*first, certainty, *last)
 
 
 def budget_metrics(limit: int, left_out: int, since_s: float) -> Iterator[Metric]:

@@ -90,6 +90,11 @@ def field_of(counter: str) -> DeviceField | None:
     return _by_dcgm_name().get(counter)
 
 
+def fields_by_counter(counters: Iterable[ExportedCounter]) -> Mapping[str, DeviceField]:
+    """By DCGM's names of those counters that a device has."""
+    return {counter.name: field for counter in counters if (field := field_of(counter.name)) is not None}
+
+
 def counters_of(fields: Iterable[str]) -> tuple[str, ...]:
     """The fields by DCGM's names where they have one."""
     return tuple((device_fields()[name].dcgm or (name,))[0] for name in fields)
@@ -101,7 +106,7 @@ def _by_dcgm_name() -> Mapping[str, DeviceField]:
 
 
 def readings_of(
-    entity: DeviceEntity, counters: Sequence[ExportedCounter], samples: Mapping[str, TimedSample], xid: int
+    entity: DeviceEntity, fields: Mapping[str, DeviceField], samples: Mapping[str, TimedSample], xid: int
 ) -> Mapping[str, Reading]:
     """By counter; what the device lacks is absent. `xid` is the last that it reported, 0 for none.
 
@@ -112,15 +117,13 @@ def readings_of(
     part = whole
     if isinstance(entity, InstanceEntity):
         part = next((samples[uuid] for uuid in entity.uuids if uuid in samples), None)
+    if whole is None:
+        return {}
     readings: dict[str, Reading] = {}
-    for counter in counters:
-        field = field_of(counter.name)
-        if field is None or whole is None:
-            continue
-        timed = part if field.mig and isinstance(entity, InstanceEntity) else whole
-        reading = _reading(field, timed, xid)
+    for name, field in fields.items():
+        reading = _reading(field, part if field.mig else whole, xid)
         if reading is not None:
-            readings[counter.name] = reading
+            readings[name] = reading
     return readings
 
 
@@ -129,7 +132,7 @@ def link_readings(
 ) -> Mapping[Entity, Mapping[str, Reading]]:
     """By counter, what each NVLink of the GPU that is up gave."""
     timed = samples.get(gpu.uuid)
-    fields = {counter.name: field for counter in counters if (field := field_of(counter.name)) is not None}
+    fields = fields_by_counter(counters)
     links = {} if timed is None else timed.sample.links
     return {
         LinkEntity(gpu, number): {
