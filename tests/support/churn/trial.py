@@ -127,6 +127,8 @@ class Leases:
                         version = ""
                         break
                     version = self._note(change["object"])
+                    if self.over.is_set():
+                        break
             except (OSError, HTTPException, ValueError):
                 self.over.wait(0.1)
             finally:
