@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +22,9 @@ def file_sessions() -> Iterator[Session]:
         yield _session(f"lint/{folder.name}", [line for path in _files(folder) for line in _lint(path)])
     labs = sorted((ROOT / "labs").iterdir())
     yield _session("lint/labs", [f"lint {folder.relative_to(ROOT)}" for folder in labs])
-    yield _session("labs-shown", [f"lab show {folder.name}" for folder in labs if folder.is_dir()])
-    yield _session("labs-converted", [f"convert {path}" for folder in labs for path in _files(folder)])
+    shown = _session("labs-shown", [f"lab show {folder.name}" for folder in labs if folder.is_dir()])
+    yield replace(shown, hidden={re.escape(str(ROOT)): "{root}"})
+    yield _session("labs-converted", list(_converted(labs)))
     yield _session("lint/documents", [f"lint {path}" for path in _files(ROOT / "tests/data/documents")])
     yield _session("lint/how-tos", [f"lint {path} -o json" for path in _files(ROOT / "docs/how-to")])
     yield _session("mig", list(_mig()))
@@ -48,6 +50,14 @@ def _lint(path: Path) -> Iterator[str]:
     yield f"lint {path}{of} -o json"
     yield f"lint {path}{of} -o sarif"
     yield f"lint {path}{of} --fix --dry-run"
+
+
+def _converted(labs: list[Path]) -> Iterator[str]:
+    """No lab has an older claim: the text of one is shown, and of the others that it stays as it is."""
+    yield from (f"convert {path}" for path in _files(ROOT / "labs/dra-sharing") if path.name != "lab.yaml")
+    for folder in labs:
+        if paths := _files(folder):
+            yield f"convert {' '.join(map(str, paths))} --diff"
 
 
 def _mig() -> Iterator[str]:
