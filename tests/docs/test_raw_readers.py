@@ -90,6 +90,7 @@ ALLOWED: Final = {
         ),
         _MADE_HERE,
     ),
+    "decide/kubernetes/api/validation/custom/schemas.py": _MADE_HERE,
     "adapters/vendors/nvml_process.py": "answers of a child that Tonnage starts",
     "adapters/vendors/nvml_child.py": "questions of the process that started it",
     "twin/apiserver/storage/database.py": "the cluster's own database",

@@ -138,6 +138,8 @@ OWN: Final[dict[str, str]] = {
     ),
     "adapters/kubelet/folder_watch.py:_names": "what the kernel says of a folder",
     "adapters/vendors/nvml_child.py:main": "questions of the process that started this one",
+    "adapters/gpu_service.py:_orders": "orders of the process that started this one",
+    "adapters/measured_load.py:_Service.ask": "answers of a child that this process started",
     "adapters/vendors/nvml_process.py:Helper._read": "answers of a child that this process started",
     "adapters/kubernetes/transport.py:_file_of": "base64 alone, for OpenSSL, whose refusal is told",
     "cli/locations/kubectl.py:_extract": "an archive whose digest is locked",

@@ -17,7 +17,7 @@ from tonnage.wire.kinds import POD
 PATIENCE_S = 60.0
 CALLS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "get": ((POD, "a", "ns"), {}),
-    "list": ((POD,), {"namespace": "ns", "label_selector": "a=b", "field_selector": "c=d"}),
+    "list": ((POD,), {"namespace": "ns", "label_selector": "a=b", "field_selector": "c=d", "keep": id}),
     "create": ((POD, {}), {"namespace": "ns"}),
     "replace": ((POD, {}), {"namespace": "ns", "subresource": "status"}),
     "patch": (

@@ -48,6 +48,8 @@ WRITERS = {
     "cli/top/live.py": "reads keys and asks for the size; what it shows goes through the writer",
     "agent/main.py": "gives stdout to the writer of labels for feature discovery, which have no such letters",
     "adapters/vendors/nvml_child.py": "speaks to its parent over a pipe",
+    "adapters/gpu_service.py": "speaks to its parent over a pipe",
+    "adapters/measured_load.py": "a program of its own in a container, which says what it measured",
     "adapters/mps/shared_memory.py": "a program of its own in a container, which says its folder",
     "adapters/workload.py": "a program of its own in a container, which says why its message is not kept",
     "cli/node/pci_probe.py": "a program of its own in a container, which says what it counted",

@@ -80,6 +80,9 @@ direct
 {{- $_ := set $driver "useNvidiaDriverCRD" (dig "enabled" false $driver.nvidiaDriverCRD) -}}
 {{- $_ := unset $driver "nvidiaDriverCRD" -}}
 {{- end -}}
+{{- if get $driver "enabled" -}}{{- /* NVIDIA's chart has a token looked for, the definition does not */ -}}
+{{- $_ := set $driver "licensingConfig" (mergeOverwrite (dict "nlsEnabled" true) (get $driver "licensingConfig" | default dict)) -}}
+{{- end -}}
 {{- $upgrade := get $driver "upgradePolicy" | default dict -}}
 {{- if hasKey $upgrade "gpuPodDeletion" -}}
 {{- $_ := set $upgrade "podDeletion" (mergeOverwrite (get $upgrade "podDeletion" | default dict) $upgrade.gpuPodDeletion) -}}
