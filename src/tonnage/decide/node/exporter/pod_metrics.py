@@ -78,7 +78,9 @@ def pod_metrics(usage: UsedShares, users: Sequence[DeviceUser]) -> Iterator[Metr
         for (counter, certainty), count in usage.counters.counts.get(user, {}).items():
             counted[counter].append((labels(certainty), count))
         use = usage.uses.get(user)
-        for name, _, of in _GAUGES if use is not None else ():
+        if use is None:
+            continue
+        for name, _, of in _GAUGES:
             amount = of(use)
             if amount is not None:
                 measured[name].append((labels(amount.certainty), amount.value))
