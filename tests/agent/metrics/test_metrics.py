@@ -228,6 +228,8 @@ def test_the_reference_has_every_metric_with_its_labels(metrics: AgentMetrics) -
         name, _, labels = key.rstrip("}").partition("{")
         plain = re.sub(r"(?<=duration_seconds)_(bucket|count|sum)$", "", name)
         shown.setdefault(plain, set()).update(re.findall(r"(\w+)=", labels))
+    of_claims = documented.pop("claims_refused_total")  # shown where the agent serves claims
+    assert of_claims == {"operation", "cause"}
     assert documented == shown
 
 
