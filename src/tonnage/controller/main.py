@@ -46,7 +46,16 @@ from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi, KubernetesReader
 from tonnage.ports.registry import ImageRegistry
 from tonnage.reading.shared_values import SharedNodes, SharedReports
-from tonnage.wire.kinds import CLUSTER_POLICY, LEAN_NODE, NODE, NODE_GPU_STATUS, NVIDIA_DRIVER, POD
+from tonnage.wire.kinds import (
+    CLUSTER_POLICY,
+    CONFIG_MAP,
+    LEAN_NODE,
+    NODE,
+    NODE_GPU_STATUS,
+    NVIDIA_DRIVER,
+    POD,
+)
+from tonnage.wire.objects import ConfigMap
 
 if TYPE_CHECKING:
     from tonnage.controller.cluster_metrics import ClusterCollector
@@ -209,10 +218,13 @@ class _Controller:
     async def _lead(self) -> None:
         """Run the loops, from fresh copies on: the leader before has written since."""
         context = self.context()
-        drivers = self._driver_loop(context)
+        config_maps: Informer[ConfigMap] = Informer(
+            *(context.api, CONFIG_MAP, context.clock), namespace=context.operator_namespace
+        )
+        drivers = self._driver_loop(context, config_maps)
         rejected = self._rejected_pods(context)
         clusters = GpuClusterLoop(context)
-        policies = PolicyLoop(context, drivers, rejected, clusters)
+        policies = PolicyLoop(context, config_maps, drivers, rejected, clusters)
         self._node_status = NodeStatusMetrics(context)
         pods = Informer(
             *(context.api, POD, context.clock),
@@ -230,7 +242,11 @@ class _Controller:
         kinds = [NODE, CLUSTER_POLICY, NODE_GPU_STATUS, *([] if drivers is None else [NVIDIA_DRIVER])]
         followed: list[Informer[Any]] = [context.copies.of(kind) for kind in kinds]
         self._unlisted, self._listed = tuple(copy.kind.plural for copy in followed), False
-        own: list[Informer[Any]] = [*policies.copies, *(() if drivers is None else drivers.copies)]
+        own: list[Informer[Any]] = [
+            config_maps,
+            *policies.copies,
+            *(() if drivers is None else drivers.copies),
+        ]
         own += [pods] if context.operand_image else []
         context.refused.watch((*followed, *own))
         # Somebody waits for the end of one look, or for what a dry run says: a missing kind is told.
@@ -306,7 +322,7 @@ class _Controller:
 
         return RejectedPodLoop(context)
 
-    def _driver_loop(self, context: ControllerContext) -> DriverLoop | None:
+    def _driver_loop(self, context: ControllerContext, config_maps: Informer[ConfigMap]) -> DriverLoop | None:
         if not self._options.drivers:
             return None
         # Loaded where drivers are asked for, which is seldom.
@@ -314,7 +330,7 @@ class _Controller:
         from tonnage.controller.operator.drivers import DriverLoop
 
         images = ImageBook(self._host.registry, self._api, self._clock, context.operator_namespace)
-        return DriverLoop(context, images)
+        return DriverLoop(context, images, config_maps)
 
     def context(self) -> ControllerContext:
         """What every loop is given, new at each turn of leading."""

@@ -69,6 +69,7 @@ def test_what_a_policy_comes_to_is_asked_before_it_is_applied(installed: Operate
     said = installed.shell.follow(HERE, 1)
     assert said.count("ClusterPolicy cluster-policy: ready, all 1 GPU nodes are ready") == 2
     installed.cluster.kubectl("delete", "clusterpolicy", "cluster-policy")
+    until(lambda: installed.cluster.kubectl("get", "pods", "-n", "gpu-operator", "-o", "name") == "")
 
 
 @pytest.mark.parametrize("name", ["operator-install", "time-slicing-by-policy"])
@@ -86,7 +87,8 @@ def test_a_lab_of_the_operator_passes_on_a_genuine_node(
     assert ended.stdout, ended.stderr
     report = json.loads(ended.stdout)
     steps = (*report["steps"], *report["cleanup"])
-    assert [step for step in steps if not step["passed"] and not step["skipped"]] == []
+    failed = [step for step in steps if not step["passed"] and not step["skipped"]]
+    assert not failed, json.dumps(failed, indent=1) + installed.account()
     assert (ended.returncode, report["passed"]) == (0, True)
 
 

@@ -1,31 +1,19 @@
-"""The ConfigMaps whose keys become files of driver containers."""
+"""Which files driver containers get out of ConfigMaps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from tonnage.controller.context import ControllerContext
 from tonnage.decide.cluster.operate.drivers.config_files import config_folders, missing_config
-from tonnage.loop.informer import Informer, Key
+from tonnage.loop.informer import Informer
 from tonnage.model.drivers.policy import DriverPolicy
-from tonnage.wire.kinds import CONFIG_MAP
 from tonnage.wire.objects import ConfigMap
 
 
-class DriverConfigMaps:
-    """Says which files a policy's drivers get; one that names a ConfigMap that is gone is not followed."""
-
-    def __init__(self, context: ControllerContext, changed: Callable[[Key], None]) -> None:
-        self._namespace = context.operator_namespace
-        self.config_maps: Informer[ConfigMap] = Informer(
-            *(context.api, CONFIG_MAP, context.clock), namespace=self._namespace, on_change=changed
-        )
-
-    def of(self, policy: DriverPolicy) -> DriverPolicy:
-        """The policy with the names of its files, or with why it cannot be followed."""
-        named = {config.config_map for config in config_folders(policy)}
-        standing = {name: self.config_maps.get(name, self._namespace) for name in sorted(named)}
-        names = {name: tuple(sorted(there.data)) for name, there in standing.items() if there is not None}
-        policy = replace(policy, file_names=names)
-        return replace(policy, problem=policy.problem or missing_config(policy, self._namespace))
+def with_file_names(policy: DriverPolicy, config_maps: Informer[ConfigMap], namespace: str) -> DriverPolicy:
+    """The policy with the keys of the ConfigMaps that it names, or with why it cannot be followed."""
+    named = {config.config_map for config in config_folders(policy)}
+    standing = {name: config_maps.get(name, namespace) for name in sorted(named)}
+    names = {name: tuple(sorted(there.data)) for name, there in standing.items() if there is not None}
+    policy = replace(policy, file_names=names)
+    return replace(policy, problem=policy.problem or missing_config(policy, namespace))

@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.cordons import with_cordon
-from tonnage.controller.operator.driver_files import DriverConfigMaps
+from tonnage.controller.operator.driver_files import with_file_names
 from tonnage.controller.operator.driver_images import ImageBook
 from tonnage.controller.operator.leaving_pods import LeavingPods
 from tonnage.controller.operator.node_loop import PolicyInForce, reports_of
@@ -63,9 +63,13 @@ _LOG: Final = logging.getLogger(__name__)
 class DriverLoop:
     """Looks at all drivers soon after something changed, and now and then: time alone ends some waits."""
 
-    def __init__(self, context: ControllerContext, images: ImageBook) -> None:
+    def __init__(
+        self, context: ControllerContext, images: ImageBook, config_maps: Informer[ConfigMap]
+    ) -> None:
         self._context = context
         self._images = images
+        self._config_maps = config_maps
+        config_maps.notify(self._changed)
         self._queue: WorkQueue[str] = WorkQueue(context.clock)
         self._cluster_policies = context.copies.of(CLUSTER_POLICY, self._changed)
         self._policy = PolicyInForce(self._cluster_policies)
@@ -85,16 +89,15 @@ class DriverLoop:
             label_selector=f"{COMPONENT}={DRIVER_COMPONENT}",
             on_change=self._changed,
         )
-        self._files = DriverConfigMaps(context, self._changed)
         self._leaving = LeavingPods(context)
         self._unmade = UnmadePods(context.clock, namespace)
         self._refusals: dict[str, str] = {}
         self._reports_by_owner: dict[str, DriverReport] = {}
 
     @property
-    def copies(self) -> tuple[Informer[DaemonSet] | Informer[Pod] | Informer[ConfigMap], ...]:
+    def copies(self) -> tuple[Informer[DaemonSet] | Informer[Pod], ...]:
         """The copies that nobody else keeps fresh."""
-        return self._sets, self._pods, self._files.config_maps
+        return self._sets, self._pods
 
     def conditions(self, policy: str) -> list[JsonObject]:
         """The conditions of a ClusterPolicy's own drivers."""
@@ -137,7 +140,8 @@ class DriverLoop:
             policies = [nvidia_driver_policy(driver) for driver in self._drivers] if own is None else [own]
         else:
             disabled = _DISABLED
-        cluster = self._cluster([self._files.of(policy) for policy in policies])
+        namespace = self._context.operator_namespace
+        cluster = self._cluster([with_file_names(named, self._config_maps, namespace) for named in policies])
         cluster = replace(cluster, images=await self._images.answers(needed_images(cluster)))
         plan = rollout(cluster)
         cluster = replace(cluster, refused=await self._write(plan))

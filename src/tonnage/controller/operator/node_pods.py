@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from tonnage.controller.context import ControllerContext
-from tonnage.decide.cluster.operate.node_pod import OF_NODE, SeenPod, pod_name
+from tonnage.decide.cluster.operate.node_pod import OF_NODE, OF_SUBJECT, SeenPod, pod_name
 from tonnage.loop.informer import Delta, Informer
 from tonnage.loop.refusals import passing_over
 from tonnage.model.actions.cluster import ApplyObject, DeleteObject
@@ -120,4 +120,5 @@ def seen_pod(pod: Pod | None) -> SeenPod | None:
         ended=pod.status.phase in ("Succeeded", "Failed"),
         scheduled=bool(pod.spec.node_name),
         message=message or str(waiting.get("message") or waiting.get("reason") or ""),
+        subject=pod.metadata.annotations.get(OF_SUBJECT, ""),
     )

@@ -48,6 +48,7 @@ class PolicyLoop:
     def __init__(
         self,
         context: ControllerContext,
+        config_maps: Informer[ConfigMap],
         drivers: DriverLoop | None = None,
         rejected: RejectedPodLoop | None = None,
         clusters: GpuClusterLoop | None = None,
@@ -60,18 +61,20 @@ class PolicyLoop:
         self._policies = context.copies.of(CLUSTER_POLICY, self._changed)
         context.copies.of(NODE, self._changed)
         reports_of(context, self._changed)
-        self._named = self._config_maps(context.operator_namespace)
-        self._agents = (
-            self._named
-            if context.namespace == context.operator_namespace
-            else self._config_maps(context.namespace)
-        )
+        self._named = self._agents = config_maps
+        config_maps.notify(self._changed)
+        if context.namespace != context.operator_namespace:
+            self._agents = Informer(
+                *(context.api, CONFIG_MAP, context.clock),
+                namespace=context.namespace,
+                on_change=self._changed,
+            )
         self._operands = OperandLoop(context, self._changed)
 
     @property
     def copies(self) -> tuple[Informer[Any], ...]:
         """The copies that nobody else keeps fresh."""
-        own = (self._named,) if self._named is self._agents else (self._named, self._agents)
+        own = () if self._agents is self._named else (self._agents,)
         return (*own, *self._operands.copies)
 
     async def run(self) -> None:
@@ -82,10 +85,6 @@ class PolicyLoop:
     async def look_once(self) -> None:
         """Look at every policy and node."""
         await self._reconcile(ALL_POLICIES)
-
-    def _config_maps(self, namespace: str) -> Informer[ConfigMap]:
-        context = self._context
-        return Informer(context.api, CONFIG_MAP, context.clock, namespace=namespace, on_change=self._changed)
 
     def _changed(self, _key: Key) -> None:
         self._turns.soon()

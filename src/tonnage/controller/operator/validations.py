@@ -94,7 +94,7 @@ class ValidationLoop(NodeLoop):
         context = self._context
         assert node.report is not None
         assert context.operand_image is not None
-        plan, namespace = workload_plan(node.report), context.operator_namespace
+        plan, namespace = workload_plan(node.report, step.validation.subject), context.operator_namespace
         body = node_pod(plan, node.name, policy, context.operand_image, namespace)
         try:
             if plan.template:

@@ -85,6 +85,20 @@ def with_report(node: OperatedNode, **fields: Any) -> OperatedNode:
         pytest.param(
             NODE,
             NEVER,
+            replace(POD, ended=True, code=0, subject=subject_of(NODE)),
+            *(["passed"] * 4, "delete"),
+            id="it succeeded at what the node still offers",
+        ),
+        pytest.param(
+            CLAIMED,
+            NEVER,
+            replace(POD, ended=True, code=0, subject=subject_of(NODE)),
+            *(["passed"] * 3 + ["waiting"], "delete"),
+            id="it succeeded at what the node offered before",
+        ),
+        pytest.param(
+            NODE,
+            NEVER,
             replace(POD, ended=True, code=1),
             ["passed"] * 3 + ["failed"],
             "delete",
@@ -176,7 +190,7 @@ def test_what_was_found_on_a_full_node_keeps_its_age() -> None:
 
 
 def test_the_pod_asks_for_one_device_and_takes_nobody_s_place() -> None:
-    plan = workload_plan(REPORT)
+    plan = workload_plan(REPORT, "3f2a")
     body: Any = node_pod(
         plan, "a", GpuPolicy("p", "u"), OperandImage("registry.example.com/tonnage:1"), "gpu-operator"
     )
@@ -184,6 +198,7 @@ def test_the_pod_asks_for_one_device_and_takes_nobody_s_place() -> None:
     assert container["resources"]["limits"][GPU] == "1"
     assert body["spec"]["priorityClassName"] == "tonnage-validation"
     assert body["metadata"]["labels"]["app"] == "nvidia-cuda-validator"
+    assert body["metadata"]["annotations"]["tonnage.dev/validation-subject"] == "3f2a"
     [term] = body["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
         "nodeSelectorTerms"
     ]
@@ -193,7 +208,7 @@ def test_the_pod_asks_for_one_device_and_takes_nobody_s_place() -> None:
 def test_where_devices_are_claimed_the_pod_claims_one_of_either_kind() -> None:
     assert CLAIMED.report is not None
     policy = GpuPolicy("p", "u")
-    plan = workload_plan(CLAIMED.report)
+    plan = workload_plan(CLAIMED.report, "3f2a")
     body: Any = node_pod(plan, "a", policy, OperandImage("registry.example.com/tonnage:1"), "gpu-operator")
     [container] = body["spec"]["containers"]
     assert container["resources"]["limits"].keys() == {"memory"}

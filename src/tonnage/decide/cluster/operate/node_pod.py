@@ -12,6 +12,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.operands import NODE_POD, OPERAND_LABEL, OperandImage
 
 OF_NODE: Final = "tonnage.dev/node"
+OF_SUBJECT: Final = "tonnage.dev/validation-subject"
 """Annotation of the pod: the node that it is for."""
 PRIORITY_CLASS: Final = "tonnage-validation"
 """Below all others, and it preempts nobody."""
@@ -30,6 +31,8 @@ class SeenPod:
     ended: bool = False
     scheduled: bool = False
     message: str = ""
+    subject: str = ""
+    """What it validates, of the plan that it was made by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class NodePodPlan:
     resources: JsonObject
     template: str = ""
     """The ResourceClaimTemplate by which it claims a device; empty: it asks by `resources`."""
+    subject: str = ""
+    """What of the node it validates; empty: it does not."""
 
 
 def pod_name(app: str, node: str) -> str:
@@ -84,7 +89,7 @@ def node_pod(
         "name": pod_name(plan.app, node),
         "namespace": namespace,
         "labels": labels,
-        "annotations": {OF_NODE: node},
+        "annotations": {OF_NODE: node, **({OF_SUBJECT: plan.subject} if plan.subject else {})},
         "ownerReferences": [owner_reference(policy)],
     }
     spec: JsonObject = {

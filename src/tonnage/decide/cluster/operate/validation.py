@@ -76,6 +76,9 @@ def validation_step(
             return ValidationStep(_without_room(subject, last))
         workload = workload if settled else StageResult(NodeStage.WORKLOAD, Outcome.WAITING, "a pod is tried")
         return ValidationStep(_passed(subject, workload, last.ran_at), make_pod=True)
+    if pod.subject not in ("", subject):  # it had a device of what the node offered before
+        again = StageResult(NodeStage.WORKLOAD, Outcome.WAITING, "a pod is tried")
+        return ValidationStep(_passed(subject, again, last.ran_at), delete_pod=True)
     if pod.ended:
         return ValidationStep(_passed(subject, _of_pod(pod), now), delete_pod=True)
     if pod.created is not None and now - pod.created > _PATIENCE:
@@ -146,7 +149,7 @@ def validation_json(validation: NodeValidation) -> JsonObject:
     return body
 
 
-def workload_plan(report: GpuStatus) -> NodePodPlan:
+def workload_plan(report: GpuStatus, subject: str) -> NodePodPlan:
     """A pod that asks for one device of the node; where none is free it waits, and takes nobody's place.
 
     What a node offers as claims alone is claimed.
@@ -156,4 +159,4 @@ def workload_plan(report: GpuStatus) -> NodePodPlan:
     if resource:
         limits[resource] = "1"
     resources: JsonObject = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": limits}
-    return NodePodPlan(APP, "adapters.workload", resources, "" if resource else TEMPLATE)
+    return NodePodPlan(APP, "adapters.workload", resources, "" if resource else TEMPLATE, subject)
