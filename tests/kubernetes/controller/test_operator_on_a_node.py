@@ -1,8 +1,7 @@
 """A ClusterPolicy on a genuine node, installed as the how-to says; the labs of the operator run there.
 
-A lab names the nodes of its fleet; here one node is all of them. Two kinds of labs are not for it: node-joins
-reads the PCI bus of the machine, which has no GPU, and driver-preflight and driver-upgrade want NVIDIA's
-driver containers, which build kernel modules. tests/kubernetes/engine has them on pretended nodes.
+A lab names the nodes of its fleet; here one node is all of them. What a lab needs several nodes for is on
+pretended ones, in tests/kubernetes/engine; a file beside this has a node that joins.
 """
 
 from __future__ import annotations
@@ -132,3 +131,5 @@ def test_a_release_that_ends_leaves_no_label_of_its_own(installed: OperatedNode)
     ]
     cluster.kubectl("label", "node", NODE_NAME, f"{dcgm}-")
     installed.forget_definitions()
+    elsewhere = ["With a values file of NVIDIA's chart", "Uninstall"]  # test_values and test_node_joins
+    assert installed.shell.left() == elsewhere
