@@ -18,6 +18,8 @@ FOUND = "tonnage.dev/pci-10de.present"
 WORKS = GpuStatus("a", (GpuDevice("GPU-1"),))
 FORGOTTEN: dict[str, Any] = {"annotations": {"tonnage.dev/probed-boot": None}}
 NFD = {"feature.node.kubernetes.io/cpu-model.id": "143"}
+LEFT = {"tonnage.dev/labels": "feature.node.kubernetes.io/cpu-model.id"}
+PCI = "feature.node.kubernetes.io/pci-10de.present"
 
 
 def ended(code: int) -> SeenPod:
@@ -57,6 +59,23 @@ def seen(found: str = "") -> dict[str, Any]:
             None,
             ProbeStep(),
             id="its agent reports a device",
+        ),
+        pytest.param(
+            OperatedNode("a", NFD, {}, GpuStatus("a"), boot="boot 2", annotations=LEFT),
+            *("", None, ProbeStep(make_pod=True)),
+            id="an agent that left with the GPU has left labels like discovery's",
+        ),
+        pytest.param(
+            OperatedNode(
+                "a", {**NFD, "feature.node.kubernetes.io/x": "1"}, {}, boot="boot 2", annotations=LEFT
+            ),
+            *("", None, ProbeStep()),
+            id="discovery looks beside an agent that has left",
+        ),
+        pytest.param(
+            OperatedNode("a", {PCI: "true"}, {}, boot="boot 2", annotations={"tonnage.dev/labels": PCI}),
+            *("", None, ProbeStep()),
+            id="an agent has seen the GPU on the bus",
         ),
         pytest.param(
             OperatedNode("a", {}, {}, GpuStatus("a"), boot="boot 1"),

@@ -10,6 +10,7 @@ from tonnage.decide.cluster.operate.node_pod import NodePodPlan, SeenPod
 from tonnage.decide.cluster.operate.operand_labels import PROBED, has_gpu
 from tonnage.model.gpu_policy import OperatedNode
 from tonnage.model.json import JsonObject
+from tonnage.model.names import AGENTS_LABELS
 
 PROBE: Final = NodePodPlan(
     "tonnage-probe",
@@ -36,10 +37,13 @@ class ProbeStep:
 def probe_step(node: OperatedNode, probed_boot: str, pod: SeenPod | None, now: datetime) -> ProbeStep:
     """The next step. A node that discovery has looked at needs no probe, nor one whose agent reports devices.
 
-    What an earlier probe said goes then: once they are gone, another tells whether the hardware is.
+    What an earlier probe said goes then: once they are gone, another tells whether the hardware is. Labels
+    that an agent has published do not say that there is none: it leaves with the hardware, and they stay.
     """
     others = {key: value for key, value in node.labels.items() if key != PROBED}
-    if has_gpu(others, node.devices) is not None:
+    published = node.annotations.get(AGENTS_LABELS, "").split(",")
+    discovered = {key: value for key, value in others.items() if key not in published}
+    if has_gpu(others, node.devices) or has_gpu(discovered, None) is False:
         return ProbeStep(_without_answer(node, probed_boot), delete_pod=pod is not None)
     if pod is None:
         return ProbeStep(make_pod=bool(node.boot) and node.boot != probed_boot)
