@@ -68,7 +68,6 @@ def test_what_a_policy_comes_to_is_asked_before_it_is_applied(installed: Operate
     said = installed.shell.follow(HERE, 1)
     assert said.count("ClusterPolicy cluster-policy: ready, all 1 GPU nodes are ready") == 2
     installed.cluster.kubectl("delete", "clusterpolicy", "cluster-policy")
-    until(lambda: installed.cluster.kubectl("get", "pods", "-n", "gpu-operator", "-o", "name") == "")
 
 
 @pytest.mark.parametrize("name", ["operator-install", "time-slicing-by-policy"])
@@ -76,6 +75,9 @@ def test_a_lab_of_the_operator_passes_on_a_genuine_node(
     name: str, installed: OperatedNode, tmp_path: Path
 ) -> None:
     """OPR-1, OPR-2, OPR-4, SHR-1."""
+    # What the policy before left is gone, and what it switched is back.
+    until(lambda: installed.cluster.kubectl("get", "pods", "-n", "gpu-operator", "-o", "name") == "")
+    until(lambda: installed.cluster.allocatable(GPU) == 1)
     lab = tmp_path / name
     shutil.copytree(ROOT / "labs" / name, lab)
     text = (lab / "lab.yaml").read_text()
