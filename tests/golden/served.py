@@ -65,8 +65,8 @@ _OF_THE_MOMENT: Final = {
     r'"bytes": \d+': '"bytes": {number}',
     r'"sha256": "[0-9a-f]+"': '"sha256": "{hash}"',
     r'"age_s": [\d.]+': '"age_s": {seconds}',
-    r"\b\d\w* ago\b *": "{age} ",
-    r"\bAGE +": "AGE ",
+    r" *\b\d\w* ago\b *": " {age} ",
+    r" *\bAGE\b *": " AGE ",
 }
 """Bundles have the hour of the machine, and `top` counts ages from the hour in the server's answers."""
 WITHOUT_A_POLICY: Final = "pending-pod"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import grpc
 import grpc.aio
@@ -13,6 +13,8 @@ from tonnage.wire.kubelet import claim_methods as methods
 from tonnage.wire.kubelet import dra_v1_pb2 as wire
 from tonnage.wire.kubelet import drahealth_v1_pb2 as health
 from tonnage.wire.kubelet import pluginregistration_pb2 as registration
+
+_PATIENCE_S: Final = 30.0
 
 
 class FakeDriver:
@@ -64,7 +66,8 @@ class FakeDriver:
 
     async def stop(self) -> None:
         if self._server is not None:
-            await self._server.stop(None)
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._server.stop(None)
             self._server = None
         self.file.unlink(missing_ok=True)
 

@@ -182,7 +182,8 @@ async def test_slices_go_when_the_kubelet_starts_and_half_a_minute_after_their_d
         return [name for _, name in bench.api.objects[kinds.RESOURCE_SLICE.plural]]
 
     publish("a")
-    await bench.kubelet.restart()
+    async with asyncio.timeout(PATIENCE_S):
+        await bench.kubelet.restart()
     await passes(bench, lambda: not slices() and len(driver.told) == 2)
     publish("b")
     await driver.stop()
