@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Awaitable
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -23,16 +23,6 @@ from tonnage.wire.kinds import CLUSTER_POLICY, DAEMON_SET, LEASE, NODE, POD
 PRESENT = "nvidia.com/gpu.present"
 PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
 STATE = "nvidia.com/gpu-driver-upgrade-state"
-
-
-@pytest.fixture
-async def bench() -> AsyncIterator[DriverBench]:
-    bench = DriverBench()
-    await bench.install()
-    yield bench
-    for task in bench.tasks:
-        task.cancel()
-    await asyncio.gather(*bench.tasks, return_exceptions=True)
 
 
 class Cable:

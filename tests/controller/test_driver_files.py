@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,16 +10,6 @@ from controller.driver_bench import DRIVERS, DriverBench
 from tonnage.wire.kinds import CONFIG_MAP
 
 IMAGE = "nvcr.io/nvidia/driver:%s-ubuntu22.04"
-
-
-@pytest.fixture
-async def bench() -> AsyncIterator[DriverBench]:
-    bench = DriverBench()
-    await bench.install()
-    yield bench
-    for task in bench.tasks:
-        task.cancel()
-    await asyncio.gather(*bench.tasks, return_exceptions=True)
 
 
 async def files(bench: DriverBench, name: str) -> dict[str, str]:

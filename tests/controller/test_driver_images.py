@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -31,14 +29,9 @@ class Registry:
 
 
 @pytest.fixture
-async def bench() -> AsyncIterator[DriverBench]:
-    bench = DriverBench()
-    await bench.install()
+async def bench(bench: DriverBench) -> DriverBench:
     await bench.machine("a")
-    yield bench
-    for task in bench.tasks:
-        task.cancel()
-    await asyncio.gather(*bench.tasks, return_exceptions=True)
+    return bench
 
 
 async def preflight(bench: DriverBench) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,16 +10,6 @@ from controller.driver_bench import DRIVERS, UPGRADES, DriverBench
 from controller.test_operator import POLICY
 from tonnage.decide.cluster.operate.drivers.states import STATE_LABEL
 from tonnage.wire.kinds import CLUSTER_POLICY, DAEMON_SET, EVENT, NODE, NVIDIA_DRIVER, POD
-
-
-@pytest.fixture
-async def bench() -> AsyncIterator[DriverBench]:
-    bench = DriverBench()
-    await bench.install()
-    yield bench
-    for task in bench.tasks:
-        task.cancel()
-    await asyncio.gather(*bench.tasks, return_exceptions=True)
 
 
 async def test_nodes_with_one_system_share_a_daemon_set(bench: DriverBench) -> None:
