@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from support.forked_cli import warm_tonnage
 from support.sampling import Sampler, SamplingPlugin
+from support.temporary import use_memory
 from support.workers import TOGETHER, WorkersPlugin
 
 # A busy machine is not a defect: nothing in the suite fails for being slow.
@@ -92,6 +93,7 @@ def pytest_configure(config: pytest.Config) -> None:
     plugin = config.stash[_SAMPLING] = SamplingPlugin(config)
     config.pluginmanager.register(plugin, "sampling")
     if (count := config.getoption("--workers")) > 1:
+        use_memory(os.environ)
         workers = WorkersPlugin(count, plugin.sampler, config.getoption("--second-tries"))
         config.pluginmanager.register(workers, "workers")
 

@@ -33,6 +33,7 @@ def replay(name: str, inputs: Iterable[bytes]) -> None:
                 raise
 
 
+@pytest.mark.sampled("targets of fuzzing")
 @pytest.mark.parametrize("name", TARGETS)
 def test_no_input_does_more_than_to_be_refused(name: str) -> None:
     corpus = corpus_of(name)
@@ -43,6 +44,7 @@ def test_no_input_does_more_than_to_be_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "size", [SIZES[0], *(pytest.param(size, marks=pytest.mark.long) for size in SIZES[1:3])]
 )
+@pytest.mark.sampled("targets of hostile inputs")
 @pytest.mark.parametrize("name", TARGETS)
 def test_no_hostile_input_takes_more_than_its_bounds(name: str, size: int, sample: Sampler) -> None:
     inputs = hostile_for(name, size)

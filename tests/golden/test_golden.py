@@ -21,7 +21,7 @@ def _case(name: str) -> object:
     sampled = {
         "labs": [pytest.mark.sampled("golden records of labs' clusters")],
         "served": [pytest.mark.sampled("golden records of labs' clusters on a server")],
-        "matrix": [pytest.mark.sampled("golden records of the matrix", share="1/3")],
+        "matrix": [pytest.mark.sampled("golden records of the matrix")],
     }
     return pytest.param(name, marks=sampled.get(name.partition("/")[0], []))
 

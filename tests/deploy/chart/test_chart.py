@@ -51,6 +51,7 @@ def test_chart_and_package_have_one_version() -> None:
 
 
 @pytest.mark.parametrize("given", ["", EVERYTHING], ids=["defaults", "everything"])
+@pytest.mark.sampled("the chart's objects against upstream's schemas")
 @pytest.mark.parametrize("version", ["1.31", "1.35", "1.37"])
 def test_every_object_is_valid(helm4: Helm, given: str, version: str) -> None:
     rendered = helm4.rendered(given)

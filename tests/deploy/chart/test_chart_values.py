@@ -135,6 +135,7 @@ FITS_NOT = {
 }
 
 
+@pytest.mark.sampled("values that the chart refuses")
 @pytest.mark.parametrize("case", REFUSED)
 def test_the_schema_refuses(helm: Helm, case: str) -> None:
     values, where, why = REFUSED[case]
@@ -165,6 +166,7 @@ def test_the_schema_reports_every_problem_at_once(helm: Helm) -> None:
     assert done.stderr.count("\n- ") == 3
 
 
+@pytest.mark.sampled("NVIDIA's values that the chart refuses")
 @pytest.mark.parametrize(("key", "accepted", "why"), refused(), ids=[row[0] for row in refused()])
 def test_what_tonnage_cannot_honour_is_refused_with_its_reason(
     helm4: Helm, key: str, accepted: str, why: str
@@ -183,6 +185,7 @@ def test_what_tonnage_cannot_honour_is_refused_with_its_reason(
         helm4.run("template", RELEASE, CHART, values=values(json.loads(text)))
 
 
+@pytest.mark.sampled("values of the chart that do not go together")
 @pytest.mark.parametrize("case", FITS_NOT)
 def test_values_that_do_not_go_together_are_refused(helm: Helm, case: str) -> None:
     values, why = FITS_NOT[case]

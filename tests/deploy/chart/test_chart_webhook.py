@@ -71,6 +71,7 @@ def test_nothing_of_it_is_made_unasked(helm4: Helm, values: str) -> None:
 
 
 @pytest.mark.parametrize("values", [ON, FOREIGN], ids=["own certificate", "another's"])
+@pytest.mark.sampled("the chart's objects against upstream's schemas")
 @pytest.mark.parametrize("version", ["1.31", "1.35", "1.37"])
 def test_every_object_is_valid(helm4: Helm, values: str, version: str) -> None:
     rendered = helm4.rendered(values)
