@@ -4,8 +4,8 @@ LAB ?= inference-sharing
 GPU_RESULTS ?= benchmarks/results
 DATE ?= $(shell date -u +%F)
 export KUBERNETES_VERSION
-# Two more than there are processors: tests wait, for programs and for each other.
-WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
+# More than there are processors: half the time tests wait, for programs and for each other.
+WORKERS ?= $(shell echo $$(($$(nproc) + 6)))
 # So many tests may fail among others if they pass alone afterwards; the summary names them (docs/decisions/0033).
 SECOND_TRIES ?= --second-tries 3
 FUZZ_SECONDS ?= 30

@@ -19,7 +19,7 @@ from support.workers import TOGETHER, WorkersPlugin
 # A busy machine is not a defect: nothing in the suite fails for being slow.
 # CI looks at the same examples each time: it judges a change, not a day's luck. All others look at new ones.
 _PATIENT: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("suite", _PATIENT, max_examples=50, derandomize="CI" in os.environ)
+settings.register_profile("suite", _PATIENT, max_examples=30, derandomize="CI" in os.environ)
 settings.register_profile("deep", _PATIENT, max_examples=1500)
 settings.load_profile("suite")
 

@@ -38,16 +38,9 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("number", "status"),
-    [
-        (signal.SIGINT, 130),
-        *(
-            pytest.param(*row, marks=pytest.mark.long)
-            for row in ((signal.SIGTERM, 143), (signal.SIGHUP, 129))
-        ),
-    ],
-    ids=str,
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=str
 )
 def test_a_lab_that_is_ended_cleans_up(folder: Path, number: signal.Signals, status: int) -> None:
     for name in ("run", "tmp", "lab"):

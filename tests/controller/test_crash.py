@@ -147,6 +147,7 @@ def is_killed(error: object) -> bool:
     return isinstance(error, Killed)
 
 
+@pytest.mark.long
 async def test_killed_at_any_write_the_next_controller_ends_it() -> None:
     writes, whole = await _life(None)
     policies = {"ClusterPolicy", "GPUCluster"}

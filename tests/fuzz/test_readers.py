@@ -19,6 +19,7 @@ def code() -> frozenset[str]:
     return frozenset(readers())
 
 
+@pytest.mark.long
 def test_the_corpus_of_some_target_comes_to_every_reader(code: frozenset[str]) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "fuzz.reached"],

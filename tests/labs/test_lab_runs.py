@@ -43,15 +43,15 @@ LONGEST = frozenset(
 """Two thirds of what all labs need."""
 
 
-def _turn(name: str) -> pytest.MarkDecorator:
+def _turn(name: str) -> list[pytest.MarkDecorator]:
     """A lab takes five seconds of a processor: a run has some of them. On Kubernetes each runs always."""
     if name in LONGEST:
-        return pytest.mark.long
-    return pytest.mark.sampled("labs")
+        return [pytest.mark.long, pytest.mark.sampled("long labs", share="1/3")]
+    return [pytest.mark.sampled("labs")]
 
 
 RUNS = [
-    pytest.param(name, VERSIONS[number % len(VERSIONS)], marks=[_turn(name)])
+    pytest.param(name, VERSIONS[number % len(VERSIONS)], marks=_turn(name))
     for number, name in enumerate(lab_names())
 ]
 

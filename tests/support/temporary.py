@@ -11,7 +11,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Final
 
-_SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - tests have folders of their own below it
+_SHARED_MEMORY: Final = Path("/dev/shm")
 _ROOM: Final = 2 << 30
 """Bytes. A whole run has 0.2 GiB at a time."""
 

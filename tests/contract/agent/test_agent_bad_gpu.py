@@ -17,6 +17,8 @@ from support.driver_root import Driver
 from support.nvml.state import DriverState, FakeGpu, Rule, switched
 from support.plugin_node import PATIENCE_S, PluginNode, allocate, first_list, page, plugin_node
 
+pytestmark = pytest.mark.long
+
 EIGHT = {f"GPU-{slot}" for slot in range(8)}
 
 

@@ -44,8 +44,6 @@ WRITTEN = {
     "when a further answer is added": {"GPU-1::0", "GPU-1::1"},
 }
 """What is noted when it is killed at a step, besides GPU-0."""
-QUICK = {*WRITTEN, "before its socket is made", "before it registers", "in the middle of writing it down"}
-"""The steps of which `make test` tries that it is killed there."""
 
 
 @pytest.fixture
@@ -132,9 +130,7 @@ async def is_right(node: PluginNode) -> None:
     assert not [name for name in kept if name.startswith(".") or "damaged" in name]
 
 
-@pytest.mark.parametrize(
-    "step", [pytest.param(step, marks=[] if step in QUICK else [pytest.mark.long]) for step in STEPS]
-)
+@pytest.mark.parametrize("step", STEPS)
 async def test_killed_at_a_step_it_starts_again_as_if_nothing_were(node: PluginNode, step: str) -> None:
     kubelet = asyncio.create_task(admit(node))
     await start(node, "support.dying_agent", step)

@@ -8,9 +8,11 @@ from support.claim_campaign import killed_claims
 
 FEW, MANY = 6, 20
 """Kills of one node; more of them would take longer than a test may on a busy machine."""
-SEEDS = (1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 7)))
+SEEDS = range(1, 7)
 
 
+@pytest.mark.long
+@pytest.mark.sampled("campaigns of killed agents with claims", share="1/3")
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_agents_that_are_killed_leave_nothing_double_lost_stuck_or_half_made(seed: int) -> None:
     async with killed_claims(seed) as node:

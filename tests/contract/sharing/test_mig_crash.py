@@ -29,6 +29,7 @@ TRACE = (
 )
 
 
+@pytest.mark.long
 async def test_mig_4_killed_at_a_few_moments_it_ends_well_and_bystanders_lose_nothing() -> None:
     moments = [
         ("beside", Fuse(DESTROY, 1, after=True)),

@@ -185,10 +185,9 @@ SCENARIOS = sorted({lab.lab.scenario for lab in LABS if any(map(makes_pods, obje
 """Those with pods."""
 
 
-@pytest.mark.parametrize(
-    "scenario",
-    [pytest.param(name, marks=[] if name == "pending" else [pytest.mark.long]) for name in SCENARIOS],
-)
+@pytest.mark.long
+@pytest.mark.sampled("scenarios of labs, live and as a snapshot", share="1/3")
+@pytest.mark.parametrize("scenario", SCENARIOS)
 async def test_every_pod_and_manifest_of_the_labs_is_explained_alike(scenario: str) -> None:
     documents = [d for lab in LABS if lab.lab.scenario == scenario for d in documents_of(lab)]
     async with running(scenario) as fleet:
@@ -212,6 +211,7 @@ async def test_every_pod_and_manifest_of_the_labs_is_explained_alike(scenario: s
     assert scenario != "pending" or any(not explain(p, live).verdict.good for p in live.pods)
 
 
+@pytest.mark.long
 async def test_with_pseudonyms_the_verdicts_stay_what_they_were() -> None:
     lab = load_lab("pending-pod")
     async with running(lab.lab.scenario) as fleet:

@@ -15,6 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
+
 from support.deadlines import join
 from tonnage.twin.apiserver.storage.database import Database
 
@@ -119,6 +121,7 @@ def _follow(server: Server, seen: dict[str, int]) -> None:
         return
 
 
+@pytest.mark.long
 def test_no_acknowledged_write_is_lost_and_no_other_was_told(tmp_path: Path) -> None:
     random, path = Random(), tmp_path / "cluster.db"
     sure: dict[str, int | None] = {}
