@@ -28,6 +28,7 @@ BY_THE_TWIN = ("--labels=direct", "--sleep-interval=10m", "--exporter-address=:9
 """What the twin adds: its agents publish labels, seldom, and serve device metrics."""
 NOT_ON_THE_TWIN = ("--metrics-address=", "--mig-evict", "--driver-root")
 PRIVILEGED = "access: privileged\nnvidiaDriverRoot: /"
+SHOWS_WHAT_COMES = {"readOnly": True, "mountPropagation": "HostToContainer"}
 _ABSENT = ("hostNetwork", "hostPID", "hostIPC", "hostUsers", "shareProcessNamespace", "initContainers")
 
 
@@ -192,11 +193,7 @@ MOUNTS = {
             f"{KUBELET}/device-plugins": (f"{KUBELET}/device-plugins", "Directory", {}),
             f"{KUBELET}/pod-resources": (f"{KUBELET}/pod-resources", "Directory", {"readOnly": True}),
             "/var/lib/tonnage": ("/var/lib/tonnage", "DirectoryOrCreate", {}),
-            "/driver-root": (
-                "/run/nvidia/driver",
-                "Directory",
-                {"readOnly": True, "mountPropagation": "HostToContainer"},
-            ),
+            "/driver-parent": ("/run/nvidia", "DirectoryOrCreate", SHOWS_WHAT_COMES),
         },
     ),
     "CDI specs, which the agent writes": (
@@ -206,11 +203,16 @@ MOUNTS = {
             f"{KUBELET}/pod-resources": (f"{KUBELET}/pod-resources", "Directory", {"readOnly": True}),
             "/var/lib/tonnage": ("/var/lib/tonnage", "DirectoryOrCreate", {}),
             "/var/run/cdi": ("/var/run/cdi", "DirectoryOrCreate", {}),
-            "/driver-root": (
-                "/run/nvidia/driver",
-                "Directory",
-                {"readOnly": True, "mountPropagation": "HostToContainer"},
-            ),
+            "/driver-parent": ("/run/nvidia", "DirectoryOrCreate", SHOWS_WHAT_COMES),
+        },
+    ),
+    "a driver in a folder that stays": (
+        "nvidiaDriverRoot: /driver",
+        {
+            f"{KUBELET}/device-plugins": (f"{KUBELET}/device-plugins", "Directory", {}),
+            f"{KUBELET}/pod-resources": (f"{KUBELET}/pod-resources", "Directory", {"readOnly": True}),
+            "/var/lib/tonnage": ("/var/lib/tonnage", "DirectoryOrCreate", {}),
+            "/driver-root": ("/driver", "Directory", SHOWS_WHAT_COMES),
         },
     ),
     "the host's driver, with every file system below": (
@@ -227,6 +229,34 @@ MOUNTS = {
 
 def test_kubelets_configuration_is_mounted_where_the_agent_looks() -> None:
     assert kubelet_policies.CONFIG == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("root", "inside"),
+    [
+        ("/", "/driver-root"),
+        ("//", "/driver-root"),
+        ("/driver", "/driver-root"),
+        ("/run/nvidia/driver", "/driver-parent/driver"),
+        ("/run/nvidia/driver/", "/driver-parent/driver"),
+        ("/var/run/nvidia/driver", "/driver-parent/driver"),
+        ("/run/driver", "/driver-root"),
+        ("/home/kubernetes/bin/nvidia", "/driver-root"),
+    ],
+)
+def test_the_drivers_root_lies_in_what_is_mounted_of_it(helm4: Helm, root: str, inside: str) -> None:
+    """The exporter's own pods have it as the agents have."""
+    values = {"nvidiaDriverRoot": root, "exporter": {"enabled": True, "processes": True}}
+    rendered = helm4.rendered(yaml.safe_dump(values))
+    pods = [workload["spec"]["template"]["spec"] for workload in rendered.of("DaemonSet")]
+    assert len(pods) == 2
+    for pod in pods:
+        assert f"--driver-root={root}" in pod["containers"][0]["args"]
+        assert f"--driver-root-ctr-path={inside}" in pod["containers"][0]["args"]
+        (mounted,) = {path for path in _mounts(pod) if path.startswith("/driver-")}
+        host, kind, _ = _mounts(pod)[mounted]
+        assert host + inside.removeprefix(mounted) == (root.rstrip("/") or "/")
+        assert (kind == "Directory") == (mounted == "/driver-root"), "a driver container makes its root later"
 
 
 @pytest.mark.parametrize("case", MOUNTS)
