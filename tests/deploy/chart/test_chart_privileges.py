@@ -13,6 +13,7 @@ from support.helm import CHART, Helm, Manifest
 from support.rights import granted
 from tonnage.adapters.mps import shared_memory
 from tonnage.adapters.node_facts import kubelet_policies
+from tonnage.decide.cluster.operate.drivers.states import SKIP_DRAIN_LABEL
 from tonnage.model.json_access import text
 from tonnage.twin.platform import agent_daemon_set, platform_objects
 
@@ -257,6 +258,19 @@ def test_the_drivers_root_lies_in_what_is_mounted_of_it(helm4: Helm, root: str, 
         host, kind, _ = _mounts(pod)[mounted]
         assert host + inside.removeprefix(mounted) == (root.rstrip("/") or "/")
         assert (kind == "Directory") == (mounted == "/driver-root"), "a driver container makes its root later"
+
+
+def test_a_release_ends_where_every_node_is_cordoned(helm4: Helm) -> None:
+    """As a failed driver upgrade leaves the one node of a cluster; what the user's taints need is kept."""
+    values = {"controller": {"enabled": True, "tolerations": [{"key": "infra", "operator": "Exists"}]}}
+    jobs = {job["metadata"]["name"]: job for job in helm4.rendered(yaml.safe_dump(values)).of("Job")}
+    tolerations = jobs["tonnage-uninstall"]["spec"]["template"]["spec"]["tolerations"]
+    assert [toleration["key"] for toleration in tolerations] == ["node.kubernetes.io/unschedulable", "infra"]
+
+
+def test_a_drain_for_a_driver_leaves_the_controller(helm4: Helm) -> None:
+    [deployment] = helm4.rendered("controller: {enabled: true}").of("Deployment")
+    assert deployment["spec"]["template"]["metadata"]["labels"][SKIP_DRAIN_LABEL] == "true"
 
 
 @pytest.mark.parametrize("case", MOUNTS)
