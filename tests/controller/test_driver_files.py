@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.driver_bench import DRIVERS, DriverBench
-from tonnage.wire.kinds import CONFIG_MAP
+from tonnage.wire.kinds import CONFIG_MAP, POD
 
 IMAGE = "nvcr.io/nvidia/driver:%s-ubuntu22.04"
 
@@ -46,6 +46,18 @@ EVERYWHERE = {
     "/drivers/ClientConfigToken/client_configuration_token.tok": "licence/client_configuration_token.tok",
     "/etc/nvidia/nvidia-topologyd.conf": "topology/nvidia-topologyd.conf",
 }
+
+
+async def driver_pods(bench: DriverBench) -> list[str]:
+    """Their uids."""
+    selector = "app=nvidia-driver-daemonset"
+    pods = await bench.api.list(POD, namespace="gpu-operator", label_selector=selector)
+    return [pod.metadata.uid for pod in pods.items]
+
+
+async def change(bench: DriverBench, name: str, key: str, text: str) -> None:
+    """Another text of a ConfigMap's key."""
+    await bench.api.patch(CONFIG_MAP, name, {"data": {key: text}}, namespace="gpu-operator")
 
 
 async def config_maps(bench: DriverBench) -> None:
@@ -132,6 +144,24 @@ async def test_a_config_map_that_is_gone_leaves_drivers_as_they_are(bench: Drive
     await bench.clock.advance(30)
     assert await bench.running() == {"a": IMAGE % "595.91.07"}
     assert "the ConfigMap repos in gpu-operator does not exist" in (await bench.condition("Error"))["message"]
+
+
+async def test_another_parameter_of_the_module_is_an_upgrade_and_another_authority_is_none(
+    bench: DriverBench,
+) -> None:
+    await config_maps(bench)
+    await bench.machine("a")
+    await bench.drivers("595.91.07", **SECTIONS)
+    bench.start(DRIVERS)
+    await bench.clock.advance(10)
+    before = await driver_pods(bench)
+    await change(bench, "authorities", "ca.pem", "two")
+    await bench.clock.advance(300)
+    assert await driver_pods(bench) == before
+    await change(bench, "modules", "nvidia.conf", "NVreg_EnableGpuFirmware=1")
+    await bench.clock.advance(300)
+    assert len(after := await driver_pods(bench)) == 1
+    assert after != before
 
 
 async def test_a_system_whose_folders_nobody_knows_gets_no_container(bench: DriverBench) -> None:

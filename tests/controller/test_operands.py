@@ -70,6 +70,12 @@ async def test_there_are_nvidia_s_runtime_classes(bench: Bench) -> None:
         "nvidia-cdi": "nvidia-cdi",
         "nvidia-legacy": "other",
     }
+    await bench.api.delete(RUNTIME_CLASS, "nvidia-cdi")
+    of_cdi = next(found.metadata.labels for found in classes if found.metadata.name == "nvidia-cdi")
+    wrong: Any = {"metadata": {"name": "nvidia-cdi", "labels": dict(of_cdi)}, "handler": "runc"}
+    await bench.api.create(RUNTIME_CLASS, wrong)
+    await bench.clock.advance(10)
+    assert (await bench.api.get(RUNTIME_CLASS, "nvidia-cdi")).handler == "nvidia-cdi"
     nri: Any = {"spec": {"cdi": {"nriPluginEnabled": True}}}
     await bench.api.patch(CLUSTER_POLICY, "cluster-policy", nri)
     await bench.clock.advance(3)

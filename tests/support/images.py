@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -56,11 +56,16 @@ def prepare_images() -> None:
 
 
 def busybox_archive(
-    folder: Path, *, name: str = BUSYBOX, command: Sequence[str] = ("/bin/sleep", "2147483647")
+    folder: Path,
+    *,
+    name: str = BUSYBOX,
+    command: Sequence[str] = ("/bin/sleep", "2147483647"),
+    more: Callable[[Path], object] = lambda _: None,
 ) -> str:
     """Write `folder`/busybox.tar, an OCI archive with one static busybox and its applets; the image's name.
 
-    It serves as pause image (its default command sleeps) and as workload.
+    It serves as pause image (its default command sleeps) and as workload. `more` puts further files into the
+    folder that becomes its root.
     """
     program = kept_file("busybox-static", "busybox")
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as work:
@@ -77,6 +82,7 @@ def busybox_archive(
         ).stdout.split():
             if applet != "busybox":
                 (programs / applet).symlink_to("busybox")
+        more(tree)
         layer = pack_layer(tree, Path(work) / "layer", made_by="busybox-static")
         config = ImageConfig(
             entrypoint=(),

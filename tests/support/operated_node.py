@@ -27,6 +27,8 @@ PCI: Final = "feature.node.kubernetes.io/pci-10de.present"
 NAMESPACES: Final = ("tonnage-system", "gpu-operator")
 _PUBLISHED: Final = "registry.example.com/platform/tonnage"
 """What the page calls the image."""
+_WITHOUT_RUNTIME: Final = {"deviceListStrategy": "cdi-cri"}
+"""No runtime of NVIDIA's is there that would look at NVIDIA_VISIBLE_DEVICES."""
 ITS_GPU: Final = FakeGpu(0, "A100-40")
 _STATE: Final = DriverState((ITS_GPU,))
 _OURS: Final = ("nvidia.com/", "tonnage.dev/", "feature.node.kubernetes.io/")
@@ -104,7 +106,8 @@ def operated_node(
     driver = Driver(root.at(DRIVER_ROOT), _STATE)
     nodes = make_device_nodes((root.at("/dev"), driver.root / "dev"), _STATE)
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as folder:
-        shell = PageShell(PAGE, Path(folder), cluster.kubeconfig, values=json.dumps(site))
+        values = json.dumps({**_WITHOUT_RUNTIME, **site})
+        shell = PageShell(PAGE, Path(folder), cluster.kubeconfig, values=values)
         for file in files:
             shutil.copy(file, folder)
         operated = OperatedNode(cluster, shell, driver)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from tonnage.model.errors import HardwareError, Problem
 
@@ -27,6 +28,10 @@ class CudaDriver:
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
 
+    def has(self, function: str) -> bool:
+        """Whether this driver is new enough for it."""
+        return hasattr(self._library, function)
+
     def __call__(self, function: str, *arguments: object) -> None:
         code = getattr(self._library, function)(*arguments)
         if code:
@@ -43,6 +48,8 @@ class CudaDevice:
 
     name: str
     multiprocessors: int
+    uuid: str = ""
+    """Of the MIG device, where it is one; empty: a driver older than R470 does not say it."""
 
 
 @contextmanager
@@ -61,6 +68,14 @@ def first_device(cuda: CudaDriver) -> Iterator[CudaDevice]:
     cuda("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
     try:
         cuda("cuCtxSetCurrent", context)
-        yield CudaDevice(name.value.decode(errors="replace"), units.value)
+        yield CudaDevice(name.value.decode(errors="replace"), units.value, _uuid(cuda, device))
     finally:
         cuda("cuDevicePrimaryCtxRelease_v2", device)
+
+
+def _uuid(cuda: CudaDriver, device: ctypes.c_int) -> str:
+    if not cuda.has("cuDeviceGetUuid_v2"):
+        return ""
+    octets = (ctypes.c_ubyte * 16)()
+    cuda("cuDeviceGetUuid_v2", ctypes.byref(octets), device)
+    return str(UUID(bytes=bytes(octets)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from tonnage.model.validation import FAILED, INJECTED, PASSED
 _MESSAGE: Final = "/dev/termination-log"
 _COUNT: Final = 50_000
 _THREADS: Final = 256
+_UUID: Final = re.compile(r"(GPU|MIG)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _KERNEL: Final = b"""
 .version 6.0
 .target sm_50
@@ -57,14 +59,19 @@ DONE:
 
 
 def device_nodes(dev: Path = Path("/dev")) -> list[str]:
-    """The driver's device nodes that the container has."""
-    return sorted(node.name for node in dev.glob("nvidia[0-9]*"))
+    """The driver's device nodes that the container has; WSL has one for all GPUs."""
+    return sorted(node.name for pattern in ("nvidia[0-9]*", "dxg") for node in dev.glob(pattern))
 
 
-def add_vectors(library: ctypes.CDLL) -> str:
-    """Add two vectors on the first device; its name. Raises HardwareError: what does not work."""
+def add_vectors(library: ctypes.CDLL, visible: str = "") -> str:
+    """Add two vectors on the first device; its name. Raises HardwareError: what does not work.
+
+    It is another device than the runtime was asked for by `visible`, where that is a UUID.
+    """
     cuda = CudaDriver(library)
     with first_device(cuda) as device:
+        if _UUID.match(visible) and device.uuid not in ("", visible.partition("-")[2]):
+            raise HardwareError(Problem(f"the container was to have {visible} and has {device.uuid}"))
         _run_kernel(cuda)
         return device.name
 
@@ -95,18 +102,21 @@ def _run_kernel(cuda: CudaDriver) -> None:
 
 
 def judged(nodes: Sequence[str], visible: str) -> tuple[int, str]:
-    """(exit status, what came of it) in this container."""
+    """(exit status, what came of it) in this container, which asked for one device.
+
+    `visible` is what a runtime was to inject. That it was told so is no sign that it did.
+    """
+    if len(nodes) > 1:
+        return FAILED, f"the container asked for one device and got {', '.join(nodes)}"
     try:
         library = ctypes.CDLL(CUDA_LIBRARY)
     except OSError as error:
-        if nodes or visible:
-            return (
-                INJECTED,
-                f"injection only: {', '.join(nodes) or visible}; {CUDA_LIBRARY} is not usable: {error}",
-            )
-        return FAILED, f"the container got no device: no device node, no {CUDA_LIBRARY}"
+        if nodes:
+            return INJECTED, f"injection only: {nodes[0]}; {CUDA_LIBRARY} is not usable: {error}"
+        asked = f", though NVIDIA_VISIBLE_DEVICES is {visible}: no NVIDIA runtime saw it" if visible else ""
+        return FAILED, f"the container got no device: no device node, no {CUDA_LIBRARY}{asked}"
     try:
-        return PASSED, f"vectorAdd passed on {add_vectors(library)}"
+        return PASSED, f"vectorAdd passed on {add_vectors(library, visible)}"
     except HardwareError as error:
         return FAILED, f"vectorAdd failed: {error}"
 

@@ -16,7 +16,7 @@ from tonnage import __version__
 from tonnage.adapters.http.address import Address, listen, parse_address
 from tonnage.adapters.http.metrics_page import MetricsPage
 from tonnage.adapters.http.pages import probe_page
-from tonnage.adapters.http.server import HttpServer, Route
+from tonnage.adapters.http.server import HttpServer, Route, ServerLimits
 from tonnage.controller.context import ControllerContext
 from tonnage.controller.counters import ControllerCounters
 from tonnage.controller.families import controller_families, webhook_families
@@ -64,6 +64,8 @@ if TYPE_CHECKING:
     from tonnage.controller.webhook.main import WebhookServer
 
 _LOG: Final = logging.getLogger(__name__)
+_PAGE_S: Final = 60.0
+"""The metrics of 10,000 nodes take 2 s of a core, which a busy machine gives late: so long may a scrape wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,4 +388,4 @@ class _Controller:
         }
         host, port = listening.getsockname()[:2]
         _LOG.info("metrics served: address=%s", Address(host, port))
-        await HttpServer(listening, routes).run()
+        await HttpServer(listening, routes, ServerLimits(request_s=_PAGE_S)).run()

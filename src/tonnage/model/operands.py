@@ -38,7 +38,8 @@ VALIDATIONS: Final = "/run/nvidia/validations"
 class SeenObject:
     """An object that is there: `part` is empty where it is another's, `digest` what ours was made of.
 
-    `template` is that of a DaemonSet's pods, as somebody has written it last; empty: not known.
+    `template` is that of a DaemonSet's pods, as somebody has written it last; empty: not known. `handler` is
+    that of a RuntimeClass.
     """
 
     name: str
@@ -46,6 +47,7 @@ class SeenObject:
     part: str = ""
     digest: str = ""
     template: JsonObject = field(default_factory=dict, repr=False)
+    handler: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from tonnage.reading.object_parts import moment
 from tonnage.wire.kinds import CLUSTER_POLICY, NVIDIA_DRIVER, Kind
 from tonnage.wire.nvidia import ClusterPolicy, GpuCluster, NvidiaDriver
 from tonnage.wire.objects import ConfigMap, DaemonSet, Node, NodeGPUStatus, Object, Pod
+from tonnage.wire.policies import RuntimeClass
 
 _DEEPEST: Final = 8
 _MOST_FIELDS: Final = 2000
@@ -116,7 +117,8 @@ def seen_object(obj: Object) -> SeenObject:
     meta = obj.metadata
     part = meta.labels.get(OPERAND_LABEL, "")
     template = obj.spec.template if isinstance(obj, DaemonSet) else {}
-    return SeenObject(meta.name, meta.uid, part, meta.annotations.get(APPLIED_HASH, ""), template)
+    handler = obj.handler if isinstance(obj, RuntimeClass) else ""
+    return SeenObject(meta.name, meta.uid, part, meta.annotations.get(APPLIED_HASH, ""), template, handler)
 
 
 def pods_not_made(daemons: DaemonSet) -> str:

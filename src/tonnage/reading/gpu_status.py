@@ -167,6 +167,7 @@ def _device(device: Mapping[str, object]) -> GpuDevice:
         numa_node=_whole(device.get("numaNode")),
         links=links_from(device.get("links")),
         parts=parts_from(device.get("migDevices")),
+        fabric=_text(device.get("fabric")),
     )
 
 

@@ -13,6 +13,7 @@ from support.helm import CHART, Helm, Manifest
 from support.rights import granted
 from tonnage.adapters.mps import shared_memory
 from tonnage.adapters.node_facts import kubelet_policies
+from tonnage.decide.cluster.operate.drivers.states import SKIP_DRAIN_LABEL
 from tonnage.model.json_access import text
 from tonnage.twin.platform import agent_daemon_set, platform_objects
 
@@ -28,6 +29,7 @@ BY_THE_TWIN = ("--labels=direct", "--sleep-interval=10m", "--exporter-address=:9
 """What the twin adds: its agents publish labels, seldom, and serve device metrics."""
 NOT_ON_THE_TWIN = ("--metrics-address=", "--mig-evict", "--driver-root")
 PRIVILEGED = "access: privileged\nnvidiaDriverRoot: /"
+SHOWS_WHAT_COMES = {"readOnly": True, "mountPropagation": "HostToContainer"}
 _ABSENT = ("hostNetwork", "hostPID", "hostIPC", "hostUsers", "shareProcessNamespace", "initContainers")
 
 
@@ -192,11 +194,7 @@ MOUNTS = {
             f"{KUBELET}/device-plugins": (f"{KUBELET}/device-plugins", "Directory", {}),
             f"{KUBELET}/pod-resources": (f"{KUBELET}/pod-resources", "Directory", {"readOnly": True}),
             "/var/lib/tonnage": ("/var/lib/tonnage", "DirectoryOrCreate", {}),
-            "/driver-root": (
-                "/run/nvidia/driver",
-                "Directory",
-                {"readOnly": True, "mountPropagation": "HostToContainer"},
-            ),
+            "/driver-parent": ("/run/nvidia", "DirectoryOrCreate", SHOWS_WHAT_COMES),
         },
     ),
     "CDI specs, which the agent writes": (
@@ -206,11 +204,16 @@ MOUNTS = {
             f"{KUBELET}/pod-resources": (f"{KUBELET}/pod-resources", "Directory", {"readOnly": True}),
             "/var/lib/tonnage": ("/var/lib/tonnage", "DirectoryOrCreate", {}),
             "/var/run/cdi": ("/var/run/cdi", "DirectoryOrCreate", {}),
-            "/driver-root": (
-                "/run/nvidia/driver",
-                "Directory",
-                {"readOnly": True, "mountPropagation": "HostToContainer"},
-            ),
+            "/driver-parent": ("/run/nvidia", "DirectoryOrCreate", SHOWS_WHAT_COMES),
+        },
+    ),
+    "a driver in a folder that stays": (
+        "nvidiaDriverRoot: /driver",
+        {
+            f"{KUBELET}/device-plugins": (f"{KUBELET}/device-plugins", "Directory", {}),
+            f"{KUBELET}/pod-resources": (f"{KUBELET}/pod-resources", "Directory", {"readOnly": True}),
+            "/var/lib/tonnage": ("/var/lib/tonnage", "DirectoryOrCreate", {}),
+            "/driver-root": ("/driver", "Directory", SHOWS_WHAT_COMES),
         },
     ),
     "the host's driver, with every file system below": (
@@ -227,6 +230,47 @@ MOUNTS = {
 
 def test_kubelets_configuration_is_mounted_where_the_agent_looks() -> None:
     assert kubelet_policies.CONFIG == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("root", "inside"),
+    [
+        ("/", "/driver-root"),
+        ("//", "/driver-root"),
+        ("/driver", "/driver-root"),
+        ("/run/nvidia/driver", "/driver-parent/driver"),
+        ("/run/nvidia/driver/", "/driver-parent/driver"),
+        ("/var/run/nvidia/driver", "/driver-parent/driver"),
+        ("/run/driver", "/driver-root"),
+        ("/home/kubernetes/bin/nvidia", "/driver-root"),
+    ],
+)
+def test_the_drivers_root_lies_in_what_is_mounted_of_it(helm4: Helm, root: str, inside: str) -> None:
+    """The exporter's own pods have it as the agents have."""
+    values = {"nvidiaDriverRoot": root, "exporter": {"enabled": True, "processes": True}}
+    rendered = helm4.rendered(yaml.safe_dump(values))
+    pods = [workload["spec"]["template"]["spec"] for workload in rendered.of("DaemonSet")]
+    assert len(pods) == 2
+    for pod in pods:
+        assert f"--driver-root={root}" in pod["containers"][0]["args"]
+        assert f"--driver-root-ctr-path={inside}" in pod["containers"][0]["args"]
+        (mounted,) = {path for path in _mounts(pod) if path.startswith("/driver-")}
+        host, kind, _ = _mounts(pod)[mounted]
+        assert host + inside.removeprefix(mounted) == (root.rstrip("/") or "/")
+        assert (kind == "Directory") == (mounted == "/driver-root"), "a driver container makes its root later"
+
+
+def test_a_release_ends_where_every_node_is_cordoned(helm4: Helm) -> None:
+    """As a failed driver upgrade leaves the one node of a cluster; what the user's taints need is kept."""
+    values = {"controller": {"enabled": True, "tolerations": [{"key": "infra", "operator": "Exists"}]}}
+    jobs = {job["metadata"]["name"]: job for job in helm4.rendered(yaml.safe_dump(values)).of("Job")}
+    tolerations = jobs["tonnage-uninstall"]["spec"]["template"]["spec"]["tolerations"]
+    assert [toleration["key"] for toleration in tolerations] == ["node.kubernetes.io/unschedulable", "infra"]
+
+
+def test_a_drain_for_a_driver_leaves_the_controller(helm4: Helm) -> None:
+    [deployment] = helm4.rendered("controller: {enabled: true}").of("Deployment")
+    assert deployment["spec"]["template"]["metadata"]["labels"][SKIP_DRAIN_LABEL] == "true"
 
 
 @pytest.mark.parametrize("case", MOUNTS)

@@ -224,16 +224,19 @@ async def test_a_kernel_that_cannot_be_told_leaves_no_gap_in_the_sentence(node: 
     assert finding.why == "what is installed for the running kernel cannot be seen"
 
 
-async def test_in_the_agents_own_pod_what_is_the_pods_is_not_taken_for_the_hosts(node: SickNode) -> None:
+@pytest.mark.parametrize("root", ["driver-root", "driver-parent/driver"])
+async def test_in_the_agents_own_pod_what_is_the_pods_is_not_taken_for_the_hosts(
+    node: SickNode, root: str
+) -> None:
     node.put("var/run/secrets/kubernetes.io/serviceaccount/token", "x")
     for name in ("usr/lib/x86_64-linux-gnu", "dev", "etc/containerd", "var/run/cdi"):
         shutil.rmtree(node.root / name)
-    node.remove("var/lib/dpkg/status").libraries(VERSION, "driver-root/")
+    node.remove("var/lib/dpkg/status").libraries(VERSION, f"{root}/")
     report = examine(await node.facts())
     assert report.findings == ()
     unjudged = [layer.layer for layer in report.layers if "--root" in layer.because]
     assert unjudged == [NodeLayer.DEVICE_NODES, NodeLayer.RUNTIME, NodeLayer.CDI, NodeLayer.WORKLOAD]
-    assert report.layers[3].summary == f"{VERSION} in /driver-root"
+    assert report.layers[3].summary == f"{VERSION} in /{root}"
 
 
 async def test_facts_that_did_not_come_in_time_are_not_judged(node: SickNode) -> None:

@@ -37,10 +37,7 @@ def test_a_values_file_for_nvidias_chart_from_installation_to_the_end(
     """The policy gets ready and a pod has a GPU; nothing of it stays, and nothing is held by a finalizer."""
     values = tmp_path / "gpu-operator-values.yaml"
     shutil.copy(VALUES, values)
-    site = {
-        "nvidiaDriverRoot": DRIVER_ROOT,
-        "deviceListStrategy": "cdi-cri",
-    }  # no runtime here reads variables
+    site = {"nvidiaDriverRoot": DRIVER_ROOT}
     with operated_node(cluster, agent_version, site=site, files=[values]) as operated:
         before = _named(cluster, "clusterroles,clusterrolebindings,runtimeclasses")
         operated.shell.follow(HERE)

@@ -72,9 +72,12 @@ spec:
       {{- with $root.Values.controller.nodeSelector }}
       nodeSelector: {{- toYaml . | nindent 8 }}
       {{- end }}
-      {{- with $root.Values.controller.tolerations }}
-      tolerations: {{- toYaml . | nindent 8 }}
-      {{- end }}
+      tolerations:
+        # A driver upgrade that failed leaves its node cordoned; of a small cluster that may be every node.
+        - {key: node.kubernetes.io/unschedulable, operator: Exists, effect: NoSchedule}
+        {{- with $root.Values.controller.tolerations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       securityContext:
         runAsNonRoot: true
         runAsUser: 65532

@@ -128,6 +128,38 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end }}
 
+{{- /* The host's folder that agents mount for the driver's files; empty for none. A driver container mounts its root below
+/run after agents may have started, and anew at each upgrade: only a mount of the folder around it shows what comes then. */ -}}
+{{- define "tonnage.driverRootShown" -}}
+{{- with .Values.nvidiaDriverRoot -}}
+{{- $root := clean . -}}
+{{- regexMatch "^(/var)?/run/[^/]+/" $root | ternary (dir $root) $root -}}
+{{- end -}}
+{{- end }}
+
+{{- /* Where the driver's root is in the container. */ -}}
+{{- define "tonnage.driverRootInside" -}}
+{{- $root := clean .Values.nvidiaDriverRoot -}}
+{{- eq $root (include "tonnage.driverRootShown" .) | ternary "/driver-root" (printf "/driver-parent/%s" (base $root)) -}}
+{{- end }}
+
+{{- /* What a container mounts of it, and the pod's volume. */ -}}
+{{- define "tonnage.driverRootMount" -}}
+{{- $shown := include "tonnage.driverRootShown" . -}}
+{{- if eq $shown "/" -}}
+- {name: driver-root, mountPath: /driver-root, readOnly: true, recursiveReadOnly: IfPossible}
+{{- else if $shown -}}
+- {name: driver-root, mountPath: {{ regexFind "^/driver-[a-z]+" (include "tonnage.driverRootInside" .) }}, readOnly: true, mountPropagation: HostToContainer}
+{{- end -}}
+{{- end }}
+
+{{- define "tonnage.driverRootVolume" -}}
+{{- with include "tonnage.driverRootShown" . -}}
+- name: driver-root
+  hostPath: {path: {{ quote . }}, type: {{ eq . (clean $.Values.nvidiaDriverRoot) | ternary "Directory" "DirectoryOrCreate" }}}
+{{- end -}}
+{{- end }}
+
 {{- define "tonnage.labels" -}}
 {{ include "tonnage.selectorLabels" . }}
 app.kubernetes.io/part-of: tonnage

@@ -191,7 +191,7 @@ class NodeLook:
 
     def _driver_root(self) -> Path | None:
         """Where its library is to be loaded from; None: where this system's own loader finds it."""
-        for path in (AGENTS_DRIVER, CONTAINER_DRIVER):
+        for path in (*AGENTS_DRIVER, CONTAINER_DRIVER):
             place = self._files.place(path)
             if place is not None and place != self._looking.root and any(place.iterdir()):
                 return place

@@ -25,8 +25,8 @@ from tonnage.model.node.facts import (
 LIBRARIES: Final = ("libnvidia-ml.so.1", "libcuda.so.1")
 CONTAINER_DRIVER: Final = "/run/nvidia/driver"
 _GOOGLES_DRIVER: Final = "/home/kubernetes/bin/nvidia"
-AGENTS_DRIVER: Final = "/driver-root"
-"""Where the agent's pod has the driver's files."""
+AGENTS_DRIVER: Final = ("/driver-root", "/driver-parent/driver")
+"""Where the agent's pod has the driver's files: of a folder of the host, and of NVIDIA's container."""
 _PCI: Final = "/sys/bus/pci/devices"
 _CLASSES: Final = {"10de": ("0300", "0302"), "1002": ("0302", "0380", "1200"), "1da3": ("1200", "0880")}
 _MODULES: Final = ("nvidia", "nvidia_uvm", "nvidia_modeset", "nouveau", "amdgpu", "habanalabs")
@@ -202,7 +202,7 @@ def _number(text: str) -> bool:
 def library_facts(files: NodeFiles) -> LibraryFacts:
     """The driver's libraries on the host, or else where a container installed the driver or sees it."""
     libraries, root = tuple(_libraries(files, "/")), "/"
-    for other in (CONTAINER_DRIVER, _GOOGLES_DRIVER, AGENTS_DRIVER):
+    for other in (CONTAINER_DRIVER, _GOOGLES_DRIVER, *AGENTS_DRIVER):
         if not libraries and (libraries := tuple(_libraries(files, other))):
             root = other
     cache = files.read(f"{root.rstrip('/')}/etc/ld.so.cache", _CACHE)

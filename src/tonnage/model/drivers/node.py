@@ -12,6 +12,8 @@ OWNER_LABEL: Final = "nvidia.com/gpu-operator.driver.owner"
 DEPLOY_DRIVER: Final = "nvidia.com/gpu.deploy.driver"
 DIGEST: Final = "tonnage.dev/driver-digest"
 """On a DaemonSet and its pods: the template that they were made from."""
+MODULE_DIGEST: Final = "tonnage.dev/kernel-module-config"
+"""On a driver's pods: the parameters of the kernel module that they were made for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,8 @@ class DriverPolicy:
     """The ConfigMap with authorities of registries; empty: those of the system."""
     file_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Keys of the ConfigMaps that become files of the driver's container, by their names."""
+    module_texts: Mapping[str, str] = field(default_factory=dict)
+    """What the files with the kernel module's parameters say."""
     generation: int = 0
     without_effect: tuple[FieldWithoutEffect, ...] = ()
     problem: str = ""

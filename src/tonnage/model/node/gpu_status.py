@@ -72,6 +72,8 @@ class GpuDevice:
     numa_node: int | None = None
     links: tuple[DeviceLinks, ...] = ()
     parts: tuple[DevicePart, ...] = ()
+    fabric: str = ""
+    """What Fabric Manager has made of its NVSwitches, in a word of `FABRIC_STATES`; empty without any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from typing import Final
 
 from tonnage.decide.cluster.operate.claimed_devices import serves_claims
 from tonnage.decide.cluster.operate.operand_labels import PRESENT, has_gpu
+from tonnage.model.devices.inventory import FABRIC_COMPLETE
 from tonnage.model.gpu_policy import OperatedNode
-from tonnage.model.node.gpu_status import SILENT_AFTER
+from tonnage.model.node.gpu_status import SILENT_AFTER, GpuStatus
 from tonnage.model.validation import NodeStage, NodeValidation, Outcome
 
 _DEVICES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
@@ -57,6 +58,9 @@ def readiness(node: OperatedNode, now: datetime, *, validated: bool = True) -> N
     if not report.devices:
         why = report.problems[0] if report.problems else "its agent sees no device"
         return NodeReadiness(node.name, NodePart.DRIVER, why, f"run: kubectl gpu doctor --node {node.name}")
+    if fabric := _unjoined(report):
+        remedy = f"on {node.name}, in the driver's version: systemctl status nvidia-fabricmanager"
+        return NodeReadiness(node.name, NodePart.DRIVER, fabric, remedy)
     refused = next((p for p in report.problems if p.startswith("configuration refused")), "")
     if refused:
         return NodeReadiness(node.name, NodePart.CONFIGURATION, refused, "correct the configuration")
@@ -68,6 +72,20 @@ def readiness(node: OperatedNode, now: datetime, *, validated: bool = True) -> N
             why = f"its agent serves no claims: {report.claims.why}"
         return NodeReadiness(node.name, NodePart.PLUGIN, why, f"run: kubectl gpu explain node {node.name}")
     return _of_workload(node.name, report.validation) if validated else NodeReadiness(node.name)
+
+
+def _unjoined(report: GpuStatus) -> str:
+    """Which GPUs Fabric Manager has not set up; MIG devices compute without it."""
+    waiting = {
+        device.index: device.fabric
+        for device in report.devices
+        if device.fabric not in ("", FABRIC_COMPLETE) and not device.parts
+    }
+    if not waiting:
+        return ""
+    indices = ", ".join(map(str, waiting))
+    state = "failed" if "failed" in waiting.values() else next(iter(waiting.values()))
+    return f"the NVLink fabric is not set up for GPUs {indices}: {state}"
 
 
 def _of_workload(node: str, validation: NodeValidation) -> NodeReadiness:

@@ -191,12 +191,16 @@ def _pod(operand: Operand, policy: GpuPolicy, image: OperandImage) -> JsonObject
 
 
 def runtime_classes(policy: GpuPolicy, there: Iterable[SeenObject]) -> OperandSets:
-    """The RuntimeClasses that pods of NVIDIA's users name; those that somebody else made stay as they are."""
+    """The RuntimeClasses that pods of NVIDIA's users name; those that somebody else made stay as they are.
+
+    Nobody can change a handler: one of ours that was made anew with another goes, and comes back.
+    """
     standing = {owned.name: owned for owned in there}
     changes = class_changes(policy, standing.values())
     applied = tuple(ApplyObject.of(_runtime_class(name, policy)) for name in changes.create)
-    deleted = tuple(DeleteObject(_CLASS, name, standing[name].uid) for name in changes.delete)
-    return OperandSets(applied, deleted)
+    wrong = [owned.name for owned in standing.values() if owned.part and owned.handler != owned.name]
+    gone = sorted({*changes.delete, *wrong})
+    return OperandSets(applied, tuple(DeleteObject(_CLASS, name, standing[name].uid) for name in gone))
 
 
 def _runtime_class(name: str, policy: GpuPolicy) -> JsonObject:

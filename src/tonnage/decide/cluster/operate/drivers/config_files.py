@@ -25,6 +25,8 @@ _FOLDERS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Where a system keeps package repositories and authorities, by its id in `os-release`."""
 _ID: Final = re.compile(r"[a-z][a-z_-]*")
+MODULE_SECTION: Final = "kernelModuleConfig"
+"""What it says counts whenever the module is loaded; the other files count while a driver is installed."""
 _DRIVERS: Final = "/drivers"
 _LICENCE: Final = "gridd.conf"
 _TOKEN: Final = "client_configuration_token.tok"  # noqa: S105 - the name of a file
@@ -45,7 +47,7 @@ def config_folders(policy: DriverPolicy, system: str = "") -> Iterator[ConfigFol
     """What a policy names, and where it belongs on this system. Precompiled drivers download nothing."""
     system_id = _ID.match(system)
     repositories, authorities = _FOLDERS.get(system_id[0] if system_id else "", ("", ""))
-    folders = [("kernelModuleConfig", "kernel-module-params", _DRIVERS)]
+    folders = [(MODULE_SECTION, "kernel-module-params", _DRIVERS)]
     if not policy.precompiled:
         folders += [
             ("repoConfig", "repo-config", repositories),

@@ -15,7 +15,7 @@ from tonnage.decide.cluster.operate.drivers.config_files import config_mounts, c
 from tonnage.decide.cluster.operate.drivers.groups import DriverGroup
 from tonnage.decide.cluster.operate.drivers.images import driver_fields, manager_image
 from tonnage.model.drivers.daemon_set import IMAGE_NOTE, PREVIOUS_NOTE, StandingDaemonSet
-from tonnage.model.drivers.node import DEPLOY_DRIVER, DIGEST, GROUP_LABEL, OWNER_LABEL
+from tonnage.model.drivers.node import DEPLOY_DRIVER, DIGEST, GROUP_LABEL, MODULE_DIGEST, OWNER_LABEL
 from tonnage.model.drivers.policy import DriverOwnerKind
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import flag, items, mapping, text
@@ -38,6 +38,8 @@ _STARTUP: Final[JsonObject] = {
     "timeoutSeconds": 60,
     "failureThreshold": 120,
 }
+_LAST_WORDS: Final[JsonObject] = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+"""So kubelet says why a container ended: its own log is what NVIDIA's images write."""
 _FOLDERS: Final = (
     ("run-nvidia", "/run/nvidia", "DirectoryOrCreate"),
     ("run-nvidia-fabricmanager", "/run/nvidia-fabricmanager", "DirectoryOrCreate"),
@@ -95,9 +97,9 @@ def daemon_set(group: DriverGroup, namespace: str, standing: StandingDaemonSet |
     return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": spec}
 
 
-def digest_of(template: JsonObject) -> str:
-    """Ten hexadecimal digits that name a template, whatever the order of its keys."""
-    text = json.dumps(template, sort_keys=True, separators=(",", ":"))
+def digest_of(part: JsonObject) -> str:
+    """Ten hexadecimal digits that name a part of an object, whatever the order of its keys."""
+    text = json.dumps(part, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
@@ -124,6 +126,8 @@ def _template(group: DriverGroup) -> JsonObject:
         **mapping(dict(pod), "annotations"),
         "kubectl.kubernetes.io/default-container": DRIVER_CONTAINER,
     }
+    if group.policy.module_texts:
+        annotations[MODULE_DIGEST] = digest_of(dict(group.policy.module_texts))
     selector: JsonObject = {GROUP_LABEL: group.name, DEPLOY_DRIVER: "true"}
     spec: JsonObject = {
         "nodeSelector": selector,
@@ -181,6 +185,7 @@ def _manager(group: DriverGroup) -> JsonObject:
         "command": ["driver-manager"],
         "args": ["uninstall_driver"],
         "env": environment,
+        **_LAST_WORDS,
         "securityContext": {"privileged": True},
         "volumeMounts": [
             _mount("run-nvidia", "/run/nvidia", "Bidirectional"),
@@ -211,6 +216,7 @@ def _containers(group: DriverGroup) -> Iterator[JsonValue]:
         "command": ["nvidia-driver"],
         "args": items(pod, "args") or ["init"],
         "env": environment,
+        **_LAST_WORDS,
         "securityContext": {"privileged": True, "seLinuxOptions": {"level": "s0"}},
         "volumeMounts": list(_driver_mounts(group)),
         "startupProbe": {
@@ -239,6 +245,7 @@ def _peermem(group: DriverGroup) -> JsonObject:
         "imagePullPolicy": text(dict(group.policy.pod), "imagePullPolicy") or "IfNotPresent",
         "command": ["nvidia-driver"],
         "args": ["reload_nvidia_peermem"],
+        **_LAST_WORDS,
         "securityContext": {"privileged": True, "seLinuxOptions": {"level": "s0"}},
         "volumeMounts": [
             _mount("run-nvidia", "/run/nvidia", "Bidirectional"),
