@@ -49,8 +49,7 @@ async def test_a_link_that_leads_elsewhere_is_another_file(tmp_path: Path) -> No
         ),
         pytest.param(
             b"\xff",
-            "{}: the configuration file cannot be read\n  why: 'utf-8' codec can't decode byte 0xff"
-            " in position 0: invalid start byte",
+            "{}: the file is not UTF-8\n  why: byte 1 is 0xff\n  remedy: save it as UTF-8",
             id="bytes that are no UTF-8",
         ),
         pytest.param(

@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,7 @@ async def _captured(name: str) -> None:
     from tonnage.adapters.clock import SystemClock
     from tonnage.cli.lab.environment import surroundings
     from tonnage.cli.lab.runner import RunListener, run_lab
+    from tonnage.cli.lab.servers import lab_servers
     from tonnage.cli.locations.labs_and_scenarios import load_lab
 
     found = load_lab(name)
@@ -53,7 +55,12 @@ async def _captured(name: str) -> None:
 
         try:
             with surroundings(found.lab, found.folder, kubeconfig, environment, own=True) as inside:
-                report = await run_lab(found.lab, inside, SystemClock(), listener=RunListener(before=before))
+                async with lab_servers(found.lab.servers, environment, kubeconfig) as variables:
+                    place = replace(inside, environment={**inside.environment, **variables})
+                    listener = RunListener(before=before)
+                    report = await run_lab(
+                        found.lab, place, SystemClock(), listener=listener, variables=variables
+                    )
             if not report.passed:
                 failed = [step.command for step in report.steps if not step.passed]
                 raise SystemExit(f"lab {name} failed; nothing of it is kept: {failed[:1]}")

@@ -15,10 +15,6 @@ from golden.served import served_clusters
 from tonnage.cli.locations.labs_and_scenarios import lab_names
 from tonnage.cli.main import tonnage
 
-LABS_LEFT_OUT: Final[Mapping[str, str]] = {
-    "telemetry": "its queries need a genuine Prometheus beside the fleet; tests of the lab run it",
-}
-"""Lab -> why no cluster of it is kept."""
 NEVER_WELL: Final[Mapping[str, str]] = {
     "metrics query": "asks a Prometheus; its answers are compared in tests/cli/metrics/test_query.py",
     "node": "runs until a signal; tests/cli/node",
@@ -73,7 +69,7 @@ def test_each_command_is_recorded(recorded: Mapping[str, set[int]], leaf: str) -
 
 def test_each_lab_has_its_clusters() -> None:
     captured = {name.rpartition(".")[0] for name in lab_clusters()}
-    assert captured == set(lab_names()) - set(LABS_LEFT_OUT)
+    assert captured == set(lab_names())
     served = {name.rpartition(".")[0] for name in served_clusters(lab_clusters())}
     assert served == captured
     for name in (
@@ -84,6 +80,5 @@ def test_each_lab_has_its_clusters() -> None:
         assert path_of(name).exists(), name
 
 
-def test_exceptions_are_of_commands_and_labs() -> None:
+def test_exceptions_are_of_commands() -> None:
     assert set(NEVER_WELL) <= set(LEAVES)
-    assert set(LABS_LEFT_OUT) <= set(lab_names())

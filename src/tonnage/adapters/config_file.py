@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from tonnage.model.errors import Problem, words_of
+from tonnage.model.errors import Problem, not_utf8, words_of
 from tonnage.ports.node import ABSENT
 
 _LONGEST_TEXT: Final = 1 << 20
@@ -44,6 +44,8 @@ class MountedConfigFile:
                     "the configuration file is too large", str(self), "the file is larger than 1 MiB"
                 )
             return raw.decode("utf-8")
-        except (OSError, UnicodeError) as error:
+        except UnicodeDecodeError as error:
+            return not_utf8(error, str(self))
+        except OSError as error:
             why = words_of(error)
             return Problem("the configuration file cannot be read", str(self), why)

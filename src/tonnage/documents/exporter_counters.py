@@ -12,7 +12,7 @@ from typing import Final
 
 from tonnage.documents.refused_counters import refusal_of
 from tonnage.model.catalog.metrics import device_fields
-from tonnage.model.errors import Problem
+from tonnage.model.errors import Problem, not_utf8
 from tonnage.model.node.telemetry import CLOCK_COUNT, XID_COUNT, CounterType, ExportedCounter
 
 NOT_EXPORTED: Final = "Tonnage does not export"
@@ -55,7 +55,7 @@ def read_counters(content: bytes, source: str) -> CounterFile:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        return CounterFile((), (Problem(f"the file is not UTF-8 (byte {error.start + 1})", source),))
+        return CounterFile((), (not_utf8(error, source),))
     return _Reader(source).read(text)
 
 

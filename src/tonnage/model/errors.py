@@ -113,3 +113,18 @@ def words_of(error: BaseException) -> str:
     """
     words = error.strerror if isinstance(error, OSError) else ""
     return words or str(error)
+
+
+def not_utf8(error: UnicodeDecodeError, where: str) -> Problem:
+    """What is wrong with a file that cannot be decoded, in plain words.
+
+    >>> try:
+    ...     bytes([0x67, 0x70, 0x75, 0x2C, 0xFF]).decode()
+    ... except UnicodeDecodeError as error:
+    ...     print(not_utf8(error, "a.csv"))
+    a.csv: the file is not UTF-8
+      why: byte 5 is 0xff
+      remedy: save it as UTF-8
+    """
+    why = f"byte {error.start + 1} is {error.object[error.start]:#04x}"
+    return Problem("the file is not UTF-8", where, why, "save it as UTF-8")

@@ -126,6 +126,14 @@ def test_sixty_columns_have_what_matters() -> None:
     assert first.split() == ["n-0", "0", "90%", "4.0/8.0G", "300W", "-", "ok", "ml/train"]
 
 
+def test_sixty_columns_have_the_whole_fleet_in_a_line() -> None:
+    state = ScreenState(sort="HEALTH", filter="a100", paused=True)
+    line, *_ = screen(TWO, state, [], (60, 12), {})
+    assert line == "2 devices on 1 node, 50% busy, 600 W, filter a100, paused"
+    line, *_ = screen(TWO, state, [], (200, 12), {})
+    assert line.startswith("devices sorted by health, 2 devices on 1 node, 50% busy")
+
+
 def test_hostile_names_are_escaped_and_stay_on_their_line() -> None:
     nasty = "ml/\x1b[2J\n\u202etrain"
     usage = fleet_usage({}, {"n\x1b]0;x\x07": DevicePage("", (held(BUSY, nasty),))})

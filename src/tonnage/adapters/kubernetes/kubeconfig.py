@@ -17,7 +17,7 @@ import msgspec
 from tonnage.adapters.kubernetes.kubeconfig_entries import ClusterEntry, ContextEntry, UserEntry
 from tonnage.documents.yaml.reader import MarkedDocument, read_yaml_all
 from tonnage.documents.yaml.syntax import NO_YAML
-from tonnage.model.errors import ClusterError, ConfigError, Problem, words_of
+from tonnage.model.errors import ClusterError, ConfigError, Problem, not_utf8, words_of
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MOST_BYTES: Final = 4 << 20
@@ -155,7 +155,7 @@ def _document(path: Path) -> dict[str, Any]:
         why = words_of(error)
         raise ConfigError(Problem("the kubeconfig cannot be read", where=str(path), why=why)) from None
     except UnicodeDecodeError as error:
-        raise ConfigError(Problem(_NO_YAML, where=str(path), why=str(error))) from None
+        raise ConfigError(not_utf8(error, str(path))) from None
     document = documents[0].value if len(documents) == 1 else None
     if not isinstance(document, dict):
         raise _malformed(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from tonnage.adapters.snapshots.limit import Meter, SizeLimit
 from tonnage.adapters.snapshots.load import LONGEST_LINE, decompressed, is_snapshot, load_captured
 from tonnage.adapters.snapshots.objects import lists_in, load_list
-from tonnage.model.errors import ConfigError, Problem, words_of
+from tonnage.model.errors import ConfigError, Problem, not_utf8, words_of
 from tonnage.model.json import JsonValue, parsed_json
 from tonnage.reading.coverage import with_unlisted
 from tonnage.reading.documents import in_file, snapshot_from_documents
@@ -116,6 +116,8 @@ def _large_list(content: bytes, source: str, limit: SizeLimit) -> Iterator[JsonV
         return
     try:
         yield from lists
+    except UnicodeDecodeError as error:
+        raise ConfigError(not_utf8(error, source)) from None
     except ValueError as error:
         raise ConfigError(Problem("not valid JSON", source, str(error)[:200])) from None
 
@@ -138,18 +140,20 @@ def _documents(content: bytes, source: str, limit: SizeLimit) -> list[JsonValue]
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(Problem("the file is not UTF-8", source, str(error))) from None
+        raise ConfigError(not_utf8(error, source)) from None
     return [document.value for document in parse_yaml_all(text, source=source)]
 
 
 def _parsed_json(content: bytes, source: str) -> JsonValue:
     try:
-        value = parsed_json(content.decode("utf-8-sig"), unique=True)
+        value = parsed_json(content.decode().removeprefix("\ufeff"), unique=True)
         if b"\\ud" in content or b"\\uD" in content:  # perhaps half of a pair, which no text can hold
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except json.JSONDecodeError as error:
         where = f"{source}:{error.lineno}:{error.colno}"
         raise ConfigError(Problem("not valid JSON", where, error.msg)) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(not_utf8(error, source)) from None
     except ValueError as error:
         raise ConfigError(Problem("not valid JSON", source, str(error)[:200])) from None

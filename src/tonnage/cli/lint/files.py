@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tonnage.documents.yaml.reader import MAX_BYTES
-from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.errors import ConfigError, Problem, not_utf8
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _MOST_FILES: Final = 10_000
@@ -120,8 +120,7 @@ def _content(name: str, path: Path | None) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        why = f"byte {error.start + 1} is {content[error.start]:#04x}"
-        raise ConfigError(Problem("the file is not UTF-8", name, why)) from None
+        raise ConfigError(not_utf8(error, name)) from None
 
 
 def write_text(text: ReadableFile, new: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import tonnage
-from tonnage.model.errors import ConfigError, Problem
+from tonnage.model.errors import ConfigError, Problem, not_utf8
 
 if TYPE_CHECKING:
     from tonnage.documents.lab.steps import Lab
@@ -114,7 +114,7 @@ def read_text(path: Path) -> str:
     try:
         return read_bytes(path, _LARGEST_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(Problem("the file is not UTF-8", str(path), str(error))) from None
+        raise ConfigError(not_utf8(error, str(path))) from None
 
 
 def read_bytes(path: Path, largest: int) -> bytes:

@@ -90,12 +90,14 @@ def _text(path: Path, limit: SizeLimit) -> str:
     import zlib
 
     from tonnage.adapters.snapshots.load import decompressed
-    from tonnage.model.errors import ConfigError, Problem, words_of
+    from tonnage.model.errors import ConfigError, Problem, not_utf8, words_of
 
     try:
         with path.open("rb") as file:
             return limit.whole(decompressed(file), str(path)).decode()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ConfigError(not_utf8(error, str(path))) from None
+    except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(Problem("not readable", str(path), words_of(error))) from None
 
 

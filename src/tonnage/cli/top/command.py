@@ -155,4 +155,5 @@ def _show(usage: FleetUsage, moment: Moment, state: ScreenState, output: str) ->
         nothing = _BLIND if moment.blind else _NOTHING[state.view]
         say(nothing if not state.filter else "No row contains this text.", err=True)
         return
-    say(lines([summary(usage, state), *table_lines(rows, state, terminal_width(), {})]))
+    width = terminal_width()
+    say(lines([summary(usage, state, width), *table_lines(rows, state, width, {})]))

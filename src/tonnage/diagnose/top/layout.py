@@ -64,7 +64,7 @@ def screen(
     width, height = size
     if state.help:
         return [cut(text, width, plain=plain) for text in ("tonnage top: keys", "", *HELP)][:height]
-    head = [summary(usage, state), *notes]
+    head = [summary(usage, state, width), *notes]
     foot = [f"/{state.filter}_" if state.typing else _KEYS]
     rows = rows_of(usage, state)
     room = max(1, height - len(head) - len(foot) - 1)
@@ -78,8 +78,8 @@ def screen(
     return [cut(text, width, plain=plain) for text in (*lines, *foot)][:height]
 
 
-def summary(usage: FleetUsage, state: ScreenState) -> str:
-    """The fleet in a line, and how it is shown."""
+def summary(usage: FleetUsage, state: ScreenState, width: int | None) -> str:
+    """The fleet in a line, and how it is shown; where that is too wide, what rows are sorted by is left out."""
     nodes, devices = usage.nodes, usage.devices
     busy = [row.reading.utilization for row in devices if row.reading.utilization is not None]
     power = [node.power_w for node in nodes if node.power_w is not None]
@@ -89,7 +89,8 @@ def summary(usage: FleetUsage, state: ScreenState) -> str:
     parts += [f"{sum(power):.0f} W"] if power else []
     parts += [f"filter {state.filter}"] if state.filter and not state.typing else []
     parts += ["paused"] if state.paused else []
-    return ", ".join(parts)
+    line = ", ".join(parts)
+    return line if width is None or len(line) <= width else ", ".join(parts[1:])
 
 
 def table_lines(

@@ -28,7 +28,7 @@ from tonnage.model.devices.inventory import (
     Vitals,
 )
 from tonnage.model.devices.links import NVSWITCH, PCI_WORDS, Link
-from tonnage.model.errors import ConfigError, HardwareError, Problem, words_of
+from tonnage.model.errors import ConfigError, HardwareError, Problem, not_utf8, words_of
 from tonnage.model.json import parsed_json
 from tonnage.model.mig.layouts import DividedGpu
 from tonnage.model.mig.profile_names import parse_profile
@@ -206,7 +206,9 @@ class ScenarioBackend:
         try:
             with self._file.open("rb") as stream:
                 text = stream.read(MAX_BYTES + 1).decode("utf-8")
-        except (OSError, UnicodeError) as error:
+        except UnicodeDecodeError as error:
+            raise HardwareError(not_utf8(error, str(self._file))) from None
+        except OSError as error:
             raise HardwareError(
                 Problem("the scenario's devices cannot be read", str(self._file), words_of(error))
             ) from None
