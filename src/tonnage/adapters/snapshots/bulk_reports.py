@@ -45,6 +45,7 @@ class _Device(w.Wire):
     numa_node: int | None = None
     links: msgspec.Raw = _NONE
     mig_devices: msgspec.Raw = _NONE
+    fabric: str = ""
 
 
 class _Body(w.Wire):
@@ -118,6 +119,7 @@ class Reports:
             device.numa_node,
             self._links(bytes(device.links)),
             self._parts(device.mig_devices),
+            once(device.fabric),
         )
 
     def _parts(self, text: msgspec.Raw) -> tuple[DevicePart, ...]:
