@@ -95,7 +95,7 @@ def _bound(node: ast.AST) -> Iterator[tuple[int, str, bool]]:
             yield node.lineno, node.name, True
         case ast.Name(ctx=ast.Store()):
             yield node.lineno, node.id, False
-        case ast.Attribute(ctx=ast.Store(), value=ast.Name(id="self")):
+        case ast.Attribute(ctx=ast.Store(), value=ast.Name(id="self" | "cls")):
             yield node.lineno, node.attr, False
         case ast.arg():
             yield node.lineno, node.arg, False
@@ -103,6 +103,8 @@ def _bound(node: ast.AST) -> Iterator[tuple[int, str, bool]]:
             yield node.lineno, str(node.asname), False
         case ast.ExceptHandler(name=str()) | ast.MatchAs(name=str()) | ast.MatchStar(name=str()):
             yield node.lineno, str(node.name), False
+        case ast.MatchMapping(rest=str()):
+            yield node.lineno, str(node.rest), False
         case _:
             pass
 
