@@ -242,6 +242,8 @@ BREACHES = [
     ("decide.kubernetes", "class Node:\n    shy: bool", "binds shy", "a metaphor"),
     ("loop", "try: ...\nexcept OSError as what: ...", "binds what", "an error"),
     ("reading", "def f(pod):\n    match pod:\n        case [item, *others]: ...", "binds item", "a part of a pattern"),
+    ("cli", "def told_by(context): ...", "binds told_by", "a participle in a function's name"),
+    ("diagnose", "class Pods:\n    _last_heard_s: float", "binds _last_heard_s", "a participle in a field's name"),
     ("wire", "class Pod:\n    def f(self, data): ...", "binds data", "a parameter where fields may be so called"),
     # shapes that were holes: each passed once
     ("decide.node", "from datetime import datetime\ndef f(snapshot): return map(snapshot.now, [])\nf(datetime)", "passes datetime.datetime on", "the clock handed over as a snapshot"),
