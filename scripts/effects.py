@@ -6,6 +6,7 @@ modules that are permitted, of builtins, and of values that came from elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 PLAIN: Final = frozenset(
@@ -20,13 +21,24 @@ PLAIN: Final = frozenset(
 """Of the standard library, the modules that work on values alone."""
 PLAIN_NAMES: Final = frozenset({"io.BytesIO", "io.StringIO", "pathlib.PurePath", "pathlib.PurePosixPath"})
 """Names that are values, out of modules that are not: a text that reads as a file, a path that only names."""
+ONLY: Final[Mapping[str, frozenset[str]]] = {
+    "posixpath": frozenset({"dirname", "join", "normpath", "relpath"}),
+    "asyncio": frozenset(
+        {
+            *("CancelledError", "Event", "FIRST_COMPLETED", "Future", "Lock", "Queue", "Task", "TaskGroup"),
+            *("create_task", "ensure_future", "gather", "get_running_loop", "sleep", "to_thread", "wait"),
+        }
+    ),
+    "logging": frozenset({"Logger", "getLogger"}),
+}
+"""All that is permitted of these modules: the rest asks files, the clock, sockets, processes, other loops."""
 
 BUILTINS: Final = frozenset(
     {
         *("open", "input", "print", "exec", "eval", "compile", "breakpoint", "exit", "quit", "help"),
         *("globals", "locals", "vars", "setattr", "delattr"),
         *("__import__", "__builtins__", "__loader__", "__spec__", "__file__", "__cached__"),
-        "SystemExit",
+        *("SystemExit", "KeyboardInterrupt"),
         "hash",  # of a text it is another in each process
     }
 )
@@ -41,13 +53,19 @@ OF_FILES: Final = frozenset(
         *("unlink", "mkdir", "rmdir", "touch", "symlink_to", "hardlink_to", "readlink", "chmod", "lchmod"),
         *("exists", "is_file", "is_dir", "is_symlink", "is_mount", "is_socket", "is_fifo", "is_block_device"),
         *("is_char_device", "stat", "lstat", "samefile", "expanduser", "cwd", "home", "getcwd"),
-        *("tofile", "fromfile", "memmap", "absolute", "resolve", "dump"),
+        *("tofile", "fromfile", "memmap", "absolute", "resolve", "dump", "parse_file"),
+        *("fileno", "readline", "readlines", "flush", "isatty"),
     }
 )
 """Attributes of paths and files, whatever the value is called that has them."""
 CLOCKS: Final = frozenset({"datetime.datetime", "datetime.date"})
 """Classes that ask the clock: not to be inherited from, since `self.now` may be a field."""
-OF_CLOCKS: Final = frozenset({"utcnow", "today", "fromtimestamp", "GetCurrentTime"})
+OF_CLOCKS: Final = frozenset(
+    {
+        *("utcnow", "today", "fromtimestamp", "GetCurrentTime", "localtime", "gmtime", "process_time"),
+        *("time_ns", "monotonic_ns", "perf_counter_ns"),
+    }
+)
 """And `now`, `astimezone` where they are called: see `scripts.law_reader`."""
 OF_GIVEN_CLOCKS: Final = frozenset({"monotonic", "perf_counter", "sleep"})
 """What loops ask of the clock that they are given, and rooms without effects of none."""
@@ -59,7 +77,8 @@ OF_THE_MACHINE: Final = frozenset(
     {
         *("getenv", "environ", "environb", "putenv", "urlopen", "urlretrieve", "Popen", "check_output"),
         *("check_call", "popen", "system", "spawnv", "execv", "execve", "posix_spawn"),
-        *("start_new_thread", "run_in_executor", "run_coroutine_threadsafe"),
+        *("start_new_thread", "run_in_executor", "run_coroutine_threadsafe", "submit", "acquire"),
+        *("communicate", "recv", "sendall"),
     }
 )
 AROUND: Final = frozenset(
@@ -82,14 +101,12 @@ DUNDERS: Final = frozenset(
     {
         *("__name__", "__qualname__", "__class__", "__doc__", "__init__", "__post_init__", "__wrapped__"),
         *(
-            "__setattr__",
             "__getitem__",
             "__len__",
             "__iter__",
             "__contains__",
             "__eq__",
             "__lt__",
-            "__hash__",
         ),
         *("__enter__", "__exit__", "__new__", "__repr__", "__str__", "__call__", "__or__", "__and__"),
         *("__struct_fields__", "__dataclass_fields__", "__members__", "__args__", "__origin__"),
@@ -110,6 +127,7 @@ _NUMPY: Final = (
         "fromregex",
     ),
     *("memmap", "DataSource", "datetime64", "show_config", "test", "info", "seterrcall", "seterr"),
+    *("set_printoptions", "setbufsize"),
 )
 _PYDANTIC: Final = (
     *("FilePath", "DirectoryPath", "NewPath", "SocketPath", "ImportString"),
@@ -125,7 +143,6 @@ REFUSED: Final = frozenset(
         *(f"pydantic.{name}" for name in _PYDANTIC),
         *(f"yaml.{name}" for name in _YAML),
         *("contextlib.chdir", "contextlib.redirect_stdout", "contextlib.redirect_stderr"),
-        *("logging.FileHandler", "logging.StreamHandler", "logging.basicConfig"),
         *(f"pathlib.Path.{name}" for name in ("replace", "rename", "owner", "group", "link_to")),
         *("decimal.getcontext", "decimal.setcontext", "decimal.localcontext", "functools.RLock"),
         *("hashlib.file_digest", "typing.get_type_hints", "typing.ForwardRef"),
@@ -133,16 +150,6 @@ REFUSED: Final = frozenset(
     }
 )
 """Of permitted modules: what reads files, asks the clock, prints, changes others, or runs a text."""
-REFUSED_OF_ASYNCIO: Final = frozenset(
-    f"asyncio.{name}"
-    for name in (
-        *("timeout", "timeout_at", "wait_for", "run", "Runner", "new_event_loop", "get_event_loop"),
-        *("create_subprocess_exec", "create_subprocess_shell", "subprocess", "open_connection"),
-        *("open_unix_connection", "start_server", "start_unix_server", "Timeout", "as_completed"),
-        *("get_event_loop_policy", "set_event_loop_policy", "set_event_loop"),
-    )
-)
-"""What loops leave to `main` and to the adapters: another clock than theirs, sockets, processes."""
 OF_EVENT_LOOPS: Final = frozenset(
     {
         *("time", "call_later", "call_at", "add_signal_handler", "subprocess_exec", "subprocess_shell"),
@@ -156,5 +163,6 @@ OF_EVENT_LOOPS: Final = frozenset(
         ),
         *("create_connection", "create_server", "create_unix_connection", "create_unix_server"),
         *("create_datagram_endpoint", "sock_connect", "sock_accept", "sendfile", "set_default_executor"),
+        "connect_accepted_socket",
     }
 )

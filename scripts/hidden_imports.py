@@ -13,7 +13,9 @@ from typing import Final
 from scripts.law_reader import Law, Module, Package, Reader, is_in
 
 _OURS: Final = "tonnage"
-_BY_TEXT: Final = frozenset({"importlib.import_module", "importlib.__import__", "runpy.run_module"})
+_BY_TEXT: Final = frozenset(
+    {"importlib.import_module", "importlib.__import__", "runpy.run_module", "pkgutil.resolve_name"}
+)
 _FREE: Final = "tonnage.cli"
 """May import every room, so that it hides nothing; its table of commands names modules by texts."""
 
@@ -33,9 +35,14 @@ def hidden_imports(name: str, module: Module, package: Package) -> Iterator[tupl
             for full in _by_dots(node, reader):
                 if full in package.paths and full not in shown:
                     yield node.lineno, f"reaches {full} by dots"
+        if has_packages and _is_inside_of(node, reader) & package.folders:
+            yield getattr(node, "lineno", 1), "looks into a package for what it holds"
+        if _is_loaded(node, reader):
+            yield getattr(node, "lineno", 1), "takes a module whose name is not written here"
         if isinstance(node, ast.Call) and _imports(node.func, reader) and _may_be_ours(node.args):
             yield node.lineno, "imports a module whose name is not written here"
-    for line, text in texts_of(module):
+    for line, written in texts_of(module):
+        text = written.partition(":")[0]
         is_near = text.rpartition(".")[0] == name.rpartition(".")[0]
         if "." in text and text in package.paths and text not in shown and not is_near:
             yield line, f"names {text} in a text"
@@ -68,6 +75,23 @@ def _by_dots(node: ast.Attribute | ast.Call, reader: Reader) -> set[str]:
         if isinstance(word, ast.Constant) and isinstance(word.value, str):
             return {f"{full}.{word.value}" for full in reader.stands_for(of)}
     return set()
+
+
+def _is_inside_of(node: ast.AST, reader: Reader) -> set[str]:
+    """Of what all names are taken: `vars(package)`, `package.__dict__`."""
+    match node:
+        case ast.Call(func=ast.Name(id="vars"), args=[of]) | ast.Attribute(value=of, attr="__dict__"):
+            return reader.stands_for(of)
+    return set()
+
+
+def _is_loaded(node: ast.AST, reader: Reader) -> bool:
+    """Whether it takes one of the modules that are loaded, by a name that is composed."""
+    return (
+        isinstance(node, ast.Subscript)
+        and "sys.modules" in reader.stands_for(node.value)
+        and _may_be_ours([node.slice])
+    )
 
 
 def _imports(function: ast.expr, reader: Reader) -> bool:

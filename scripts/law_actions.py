@@ -42,6 +42,10 @@ SOCKETS: Final[Mapping[str, str]] = {
 }
 """Left to whom it names: how the agent answers kubelet, not what it changes. Sockets end with the process,
 nothing of them is to be done again after a crash, and the service that is handed over is no value."""
+_CHANGING: Final = frozenset(
+    method for port, methods in CHANGES.items() if port != "StatusFiles" for method in methods
+)
+"""What a port of a loop's own may not have: the real one would be handed over under its name."""
 _PERFORMED: Final = ("tonnage.loop.effects", "tonnage.loop.events.recorder_over")
 _PORTS: Final = "tonnage.ports"
 
@@ -59,9 +63,15 @@ def done_by_themselves(name: str, module: Module) -> Iterator[tuple[int, str]]:
             yield line, f"changes the world without the performer: {full}"
         elif is_in(full, _PORTS) and full.rpartition(".")[2] in refused:
             yield line, f"takes a port that only the performer may have: {full}"
+    for line, text in texts_of(module):
+        if (last := text.rpartition(".")[2]) in refused:
+            yield line, f"takes a port that only the performer may have: {last}"
     for node in module.nodes:
         if isinstance(node, ast.Attribute) and node.attr in refused:
             yield node.lineno, f"takes a port that only the performer may have: {node.attr}"
+        elif isinstance(node, ast.ClassDef) and _is_protocol(node):
+            for method in sorted(_own_methods(node) & _CHANGING):
+                yield node.lineno, f"has a port of its own that changes something: {method}"
 
 
 def missing_ports(modules: Iterable[tuple[str, Module]]) -> Iterator[str]:
@@ -80,10 +90,18 @@ def missing_ports(modules: Iterable[tuple[str, Module]]) -> Iterator[str]:
 def _unsorted(module: Module) -> Iterator[tuple[int, str]]:
     """Ports that are said neither to read nor to change, or that change by other methods than is said."""
     for node in module.tree.body:
-        if not isinstance(node, ast.ClassDef) or not any("Protocol" in ast.dump(base) for base in node.bases):
+        if not isinstance(node, ast.ClassDef) or not _is_protocol(node):
             continue
-        own = {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+        own = _own_methods(node)
         if node.name not in READS | SOCKETS.keys() and node.name not in CHANGES:
             yield node.lineno, f"the port {node.name} is said neither to read nor to change"
         elif node.name in CHANGES and own != CHANGES[node.name]:
             yield node.lineno, f"the port {node.name} changes by other methods than is said"
+
+
+def _is_protocol(node: ast.ClassDef) -> bool:
+    return any("Protocol" in ast.dump(base) for base in node.bases)
+
+
+def _own_methods(node: ast.ClassDef) -> set[str]:
+    return {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,10 @@ _OURS: Final = "tonnage"
 _RESOURCES: Final = "importlib.resources"
 _PATHS: Final = frozenset({"pathlib.Path", "pathlib.PosixPath"})
 _READING: Final = frozenset({"read_text", "read_bytes", "open"})
+_REACHING: Final = re.compile(r"\{[^{}]*__\w+__")
+"""`'{0.__globals__}'.format(f)` takes an attribute that the syntax tree does not show."""
+_DEEPEST: Final = 8
+_NUMPY_MOMENT: Final = re.compile(r"[<>=|]?(datetime64|M8)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,8 @@ class Reader:
     """Expressions of which only an attribute is taken."""
     taken: set[str] = field(default_factory=set)
     """Packages that read data of their own."""
+    types: set[int] = field(default_factory=set)
+    """Expressions (by identity) that only say of which class a value is."""
 
     def breaches(self, nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
         """(line, what is wrong), in no order."""
@@ -129,8 +136,15 @@ class Reader:
                     self._know(alias.asname or alias.name, alias, node.module or "")
             elif isinstance(node, ast.Call):
                 self.called.add(id(node.func))
+                if isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+                    self.types |= {id(part) for word in node.args[1:] for part in ast.walk(word)}
             elif isinstance(node, ast.Attribute):
                 self.bases.add(id(node.value))
+            elif isinstance(node, ast.MatchClass):
+                self.types.add(id(node.cls))
+            for hint in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+                if hint is not None:
+                    self.types |= {id(part) for part in ast.walk(hint)}
         self._follow(nodes)
 
     def _know(self, name: str, alias: ast.alias, module: str = "") -> None:
@@ -173,10 +187,10 @@ class Reader:
         """Whether a dotted name that comes from outside is a permitted module's, and permitted there."""
         if full in effects.PLAIN_NAMES or full in self.law.libraries or self._is_own_data(full):
             return True
-        if full in effects.REFUSED or (self.law.is_loop and full in effects.REFUSED_OF_ASYNCIO):
-            return False
         found = module_of(full)
-        return found is None or self._may_import(found)
+        if full in effects.REFUSED:
+            return False
+        return found is None or (_is_of_few(full, found) and self._may_import(found))
 
     def _is_own_data(self, name: str) -> bool:
         if name != _RESOURCES or not self.law.own_data or not is_in(self.name, self.law.own_data):
@@ -187,11 +201,19 @@ class Reader:
     def _follow(self, nodes: Sequence[ast.AST]) -> None:
         """`when = datetime` makes `when` another name of it, however often."""
         pairs = [pair for node in nodes for pair in bindings(node)]
+        for node in nodes:
+            if isinstance(node, ast.arg) and (paths := self._paths_of(node.annotation)):
+                self.known.setdefault(node.arg, set()).update(paths)
         before = -1
         while before != (before := sum(map(len, self.known.values()))):
             for name, value in pairs:
-                if found := self.stands_for(value):
-                    self.known.setdefault(name, set()).update(found)
+                # `path = path.parent` would go on for ever
+                found = {full for full in self.stands_for(value) if full.count(".") < _DEEPEST}
+                self.known.setdefault(name, set()).update(found)
+
+    def _paths_of(self, hint: ast.expr | None) -> set[str]:
+        """The classes of paths of which a parameter's value is, as its annotation says."""
+        return self.stands_for(hint) & _PATHS if hint is not None else set()
 
     def stands_for(self, node: ast.expr) -> set[str]:
         """What an expression of names and dots may be, as far as imports tell. A path is as its class is."""
@@ -224,11 +246,12 @@ class Reader:
                 for word in node.kwd_attrs:
                     if not self._may_say(word, node.cls, is_called=False):
                         yield node.lineno, f"uses .{word}"
+            case ast.Constant(value=str(text)):
+                yield from _text(node, text)
             case ast.ClassDef() if any(self.stands_for(base) & effects.CLOCKS for base in node.bases):
                 yield node.lineno, f"{node.name} has the clock of its base"
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda() if self.law.signatures_only:
-                if _has_body(node):
-                    yield node.lineno, "has a body"
+                yield from _body(node)
             case _ if _is_async(node) and not self.law.is_loop:
                 yield getattr(node, "lineno", 1), "is async"
 
@@ -261,6 +284,8 @@ class Reader:
                     yield node.lineno, f"uses {full}"
             elif full in effects.CALLED_ALONE and id(node) not in self.called:
                 yield node.lineno, f"passes {full} on"
+            elif full in effects.CLOCKS and id(node) not in self.called | self.bases | self.types:
+                yield node.lineno, f"passes {full} on, which has the clock"
             elif id(node) not in self.bases and module_of(full) == full and not full.endswith("_pb2"):
                 yield node.lineno, f"passes the module {full} on"
 
@@ -271,6 +296,8 @@ class Reader:
         """Whether an attribute of that name may be taken of that value."""
         if self._is_defined_here(of, attribute):
             return True
+        if attribute == "__setattr__":
+            return is_called  # with what it changes in sight
         if attribute.startswith("__") and attribute.endswith("__"):
             return attribute in effects.DUNDERS
         if attribute == "now":
@@ -301,6 +328,9 @@ class Reader:
         has_zone = any(not isinstance(one, ast.Constant | ast.Starred) for one in zones)  # not None
         if isinstance(node.func, ast.Attribute) and node.func.attr == "astimezone" and not has_zone:
             yield node.lineno, "asks for the machine's time zone by .astimezone()"
+        is_changing = isinstance(node.func, ast.Attribute) and node.func.attr == "__setattr__"
+        if is_changing and not (node.args and _last_name(node.args[0]) == "self"):
+            yield node.lineno, "changes by __setattr__ what is not its own"
         is_zero = bool(given) and isinstance(given[0], ast.Constant) and given[0].value == 0
         if self.law.is_loop and "asyncio.sleep" in full and not is_zero:
             yield node.lineno, "sleeps by another clock than the one passed in"
@@ -328,16 +358,30 @@ class Reader:
                 yield node.lineno, f"uses .{text}"
 
 
+def _text(node: ast.Constant, text: str) -> Iterator[tuple[int, str]]:
+    if _REACHING.search(text):
+        yield node.lineno, "reaches out by a text that is filled in"
+    elif _NUMPY_MOMENT.match(text):
+        yield node.lineno, "has numpy read moments, of which one is now"
+
+
+def _is_of_few(full: str, module: str) -> bool:
+    """Whether a name is the module, or one of the few that are permitted of it."""
+    name = full.removeprefix(f"{module}.").partition(".")[0]
+    return full == module or name in effects.ONLY.get(module, (name,))
+
+
 def _last_name(of: ast.expr) -> str:
     return of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else ""
 
 
-def _has_body(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
-    """Whether there is more to it than a docstring and the dots that stand for a body."""
-    return isinstance(function, ast.Lambda) or not all(
+def _body(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[tuple[int, str]]:
+    """What is more than a docstring and the dots that stand for a body."""
+    if isinstance(function, ast.Lambda) or not all(
         isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         for statement in function.body
-    )
+    ):
+        yield function.lineno, "has a body"
 
 
 def _is_async(node: ast.AST) -> bool:

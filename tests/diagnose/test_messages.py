@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonnage.diagnose.messages import LONGEST_TEXT, heard_by_reason, matches_in
+from tonnage.diagnose.messages import LONGEST_TEXT, matches_in, message_by_reason
 from tonnage.model.catalog.messages import messages
 from tonnage.model.reasons.messages.symptoms import CdiDeviceUnresolvable
 
@@ -157,7 +157,7 @@ def test_words_of_a_status_stand_for_messages() -> None:
     known = {
         reason: message.code
         for reason in ("OutOfnvidia.com/gpu", "ErrImagePull", "OOMKilled", "Evicted", "TopologyAffinityError")
-        if (message := heard_by_reason(reason)) is not None
+        if (message := message_by_reason(reason)) is not None
     }
     assert list(known.values()) == [
         "kubelet-out-of-resource",
@@ -166,8 +166,8 @@ def test_words_of_a_status_stand_for_messages() -> None:
         "evicted",
         "topology-affinity",
     ]
-    assert heard_by_reason("") is None
-    assert heard_by_reason("Completed") is None
+    assert message_by_reason("") is None
+    assert message_by_reason("Completed") is None
 
 
 def test_every_row_below_the_scheduler_that_has_a_text_is_in_the_catalogue() -> None:

@@ -24,7 +24,7 @@ from tonnage.adapters.http.server import (
 )
 from tonnage.adapters.http.server import lines as page
 from tonnage.adapters.kubernetes.answers import lines
-from tonnage.twin.apiserver.serving.kubelets.pod_streams import _retold
+from tonnage.twin.apiserver.serving.kubelets.pod_streams import _in_server_words
 from tonnage.twin.kubelet.containers.files import FileTree
 from tonnage.twin.kubelet.programs.arithmetic import evaluate
 from tonnage.twin.kubelet.programs.file_commands import tar
@@ -126,7 +126,7 @@ def kubelet_query(data: bytes) -> None:
 
 def told_by_kubelet(data: bytes) -> None:
     """The last message of a kubelet's session."""
-    _retold(b"\x03" + data)
+    _in_server_words(b"\x03" + data)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from tonnage.decide.kubernetes.api.patches.strategic_merge import strategic_merg
 from tonnage.documents.node.runtime_config import containerd_config
 from tonnage.model.errors import ClusterError
 from tonnage.model.whole_numbers import whole_number
-from tonnage.twin.apiserver.serving.kubelets.pod_streams import _retold
+from tonnage.twin.apiserver.serving.kubelets.pod_streams import _in_server_words
 from tonnage.twin.controllers.deployments.replica_sets import int_or_percent
 from tonnage.twin.kubelet.containers.files import FileTree
 from tonnage.twin.kubelet.programs.file_commands import tar
@@ -82,7 +82,7 @@ def test_a_log_of_more_seconds_than_there_have_been_is_all_of_it() -> None:
     ],
 )
 def test_the_last_message_of_a_kubelet_that_makes_no_sense_is_told_as_such(said: bytes) -> None:
-    told = _retold(said)
+    told = _in_server_words(said)
     assert isinstance(told, bytes)
     assert b"is no Status" in told
 

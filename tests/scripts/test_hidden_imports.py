@@ -28,6 +28,10 @@ HIDDEN = [
     ("diagnose.rules", "from tonnage.diagnose import rules as r\nr.numa.findings", "by dots", "a rule by dots"),
     ("diagnose.rules", "from tonnage.diagnose import rules\nfindings = getattr(rules, 'numa')", "by dots", "a rule by getattr"),
     ("diagnose.rules", "from importlib import import_module\nimport_module('tonnage.diagnose.rules.numa')", "importlib", "a rule by its name"),
+    ("adapters.vendors", "from tonnage.adapters import vendors as v\nvars(v)['nvml']", "looks into a package", "one vendor of another by all names"),
+    ("twin.kubelet", "from tonnage import twin\ntwin.apiserver.__dict__['store']", "looks into a package", "a part of the twin by all names"),
+    ("twin.kubelet", "import sys\nsys.modules['tonnage.twin.' + 'apiserver']", "takes a module", "a part of the twin out of what is loaded, composed"),
+    ("twin.kubelet", "from pkgutil import resolve_name as r\nr('tonnage.twin.apiserver.store:Store')", "in a text", "a class of the twin by its name"),
     ("diagnose.rules", "def f(): from . import numa", "relative", "a rule by a relative name"),
 ]  # fmt: skip
 _THERE = (

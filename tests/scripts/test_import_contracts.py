@@ -84,6 +84,10 @@ PLANTED = [
     ("decide/cluster/adopt/planted_loop.py", "class A:\n    from tonnage.loop.performer import Performer as p", "tonnage.loop.performer"),
     ("decide/node/claims/planted_port.py", "def f():\n    import tonnage.ports.claims as c", "tonnage.ports.claims"),
     ("diagnose/migrate/planted_reading.py", "from tonnage.reading.claims import claim_from as c", "tonnage.reading.claims"),
+    ("agent/mig/planted_constructor.py", "from tonnage.agent.main import backend_of as b", "tonnage.agent.main"),
+    ("agent/labels/planted_claims.py", "def f():\n    from tonnage.agent.claims import main", "tonnage.agent.claims.main"),
+    ("controller/operator/planted_constructor.py", "import tonnage.controller.main as m", "tonnage.controller.main"),
+    ("twin/planted_constructor.py", "class A:\n    from tonnage.twin.cluster import Cluster", "tonnage.twin.cluster"),
     ("twin/controllers/planted_devices.py", "if True:\n    from tonnage.twin import devices as d", "tonnage.twin.devices"),
 ]  # fmt: skip
 """(module, what is in it, what it must not import)."""

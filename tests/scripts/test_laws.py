@@ -242,7 +242,58 @@ BREACHES = [
     ("decide.kubernetes", "class Node:\n    shy: bool", "binds shy", "a metaphor"),
     ("loop", "try: ...\nexcept OSError as what: ...", "binds what", "an error"),
     ("reading", "def f(pod):\n    match pod:\n        case [item, *others]: ...", "binds item", "a part of a pattern"),
+    ("cli", "def told_by(context): ...", "binds told_by", "a participle in a function's name"),
+    ("diagnose", "class Pods:\n    _last_heard_s: float", "binds _last_heard_s", "a participle in a field's name"),
     ("wire", "class Pod:\n    def f(self, data): ...", "binds data", "a parameter where fields may be so called"),
+    # shapes that were holes: each passed once
+    ("decide.node", "from datetime import datetime\ndef f(snapshot): return map(snapshot.now, [])\nf(datetime)", "passes datetime.datetime on", "the clock handed over as a snapshot"),
+    ("decide.node", "from datetime import date\nDAYS = {'a': date}\ndef f(gpu=DAYS['a']): return gpu.now", "passes datetime.date on", "a class of days in a table"),
+    ("agent.mig", "from datetime import datetime\ndef f(clock): return clock.now()\nf(clock=datetime)", "passes datetime.datetime on", "the clock by the name of a loop's clock"),
+    ("agent.mig", "from datetime import datetime\nclass A:\n    def __init__(self): self.clock = datetime", "passes datetime.datetime on", "the clock as a field of a loop"),
+    ("agent.mig", "import logging\nlogging.makeLogRecord({}).created", "logging.makeLogRecord", "the clock by a line of the log"),
+    ("decide.node", "def f(clock): return clock.monotonic_ns()", ".monotonic_ns", "a clock in nanoseconds"),
+    ("decide.cluster", "import numpy as np\nx = np.array('now', dtype='datetime64[s]')", "numpy read moments", "the clock by the name of numpy's type"),
+    ("decide.cluster", "def f(column): return column.astype('<M8[D]')", "numpy read moments", "the day by its short name"),
+    ("decide.cluster", "import numpy as np\nnp.set_printoptions(precision=2)", "numpy.set_printoptions", "how numpy prints for all"),
+    ("decide.node", "import posixpath\nposixpath.isfile('/x')", "posixpath.isfile", "whether a file is there, by its path"),
+    ("decide.node", "from posixpath import realpath as r", "posixpath.realpath", "links that are followed"),
+    ("decide.node", "import posixpath as p\np.expandvars('$HOME')", "posixpath.expandvars", "the environment by a path"),
+    ("documents", "def f(model): return model.parse_file('x')", ".parse_file", "a file of pydantic"),
+    ("agent.mig", "from pathlib import Path\ndef f(place: Path): place.replace('y')", "pathlib.Path.replace", "a file that was passed in, put elsewhere"),
+    ("agent.mig", "from pathlib import Path as P\ndef f(*, place: P): (place / 'x').rename('y')", "pathlib.Path.rename", "the same below a folder"),
+    ("decide.node", "def f(peer): return peer.recv(10)", ".recv", "a connection that was passed in"),
+    ("decide.node", "def f(program): return program.communicate()", ".communicate", "a program that was passed in"),
+    ("decide.node", "def f(pool): return pool.submit(f)", ".submit", "threads that were passed in"),
+    ("decide.node", "def f(lock): lock.acquire()", ".acquire", "a lock that was passed in"),
+    ("decide.node", "x = 'a'.__hash__()", "__hash__", "what differs in each process, beneath"),
+    ("decide.node", "raise KeyboardInterrupt", "KeyboardInterrupt", "the end of the process, as by a key"),
+    ("decide.node", "def f(x): return '{0.__init__.__globals__[os]}'.format(x)", "filled in", "the builtins by a text"),
+    ("agent.mig", "import asyncio\nasyncio.SelectorEventLoop()", "asyncio.SelectorEventLoop", "another event loop"),
+    ("agent.mig", "import asyncio\nasync def f(s): await asyncio.get_running_loop().connect_accepted_socket(f, s)", ".connect_accepted_socket", "a socket by the event loop"),
+    ("agent.mig", "import logging\nlogging.disable(50)", "logging.disable", "all logs, turned off"),
+    ("decide.node", "def f(): f.count = 1", "changes f", "an attribute of a function"),
+    ("decide.node", "class Pods:\n    count = 0\n    @classmethod\n    def f(cls): cls.count += 1", "changes a class", "an attribute of a class"),
+    ("decide.node", "class Pods:\n    uids = ()\ndef f(x): Pods.uids = x", "changes Pods", "the same by its name"),
+    ("decide.node", "import itertools\nIDS = itertools.count()\ndef f(): return next(IDS)", "changes IDS", "a count of the module"),
+    ("decide.node", "PODS = []\ndef f(x):\n    pods = PODS\n    pods.append(x)", "changes PODS", "a list of the module, renamed"),
+    ("decide.node", "from heapq import heappush\nPODS = []\ndef f(x): heappush(PODS, x)", "changes PODS", "a heap of the module"),
+    ("decide.node", "import operator\nPODS = {}\ndef f(x): operator.setitem(PODS, x, 1)", "changes PODS", "a dict of the module by a function"),
+    ("decide.node", "PODS = {}\ndef f(x): dict.update(PODS, x)", "changes PODS", "the same by its class"),
+    ("decide.node", "PODS = [[]]\ndef f(x): PODS[0].append(x)", "changes PODS", "a list in a list of the module"),
+    ("decide.node", "BOOK = make()\ndef f(x): BOOK.pods.append(x)", "changes BOOK", "a record of the module"),
+    ("decide.node", "import typing as t\ndef f(x: t.Any): ...", "uses Any", "Any by its module"),
+    ("decide.node", "from typing import Any as A\ndef f(x: A): ...", "under another name", "Any, renamed"),
+    ("decide.node", "def f(x: 'dict[str, Any]'): ...", "uses Any", "Any in a text"),
+    ("decide.node", "from typing import cast\ndef f(x): return cast('Any', x)", "uses Any", "Any in the text of a cast"),
+    ("agent.mig", "from tonnage.ports import node\ndef f(x: 'node.Checkpoints'): ...", "only the performer may have", "checkpoints in a text"),
+    ("agent.mig", "from tonnage.ports import node\nX = getattr(node, 'DeviceBackend')", "only the performer may have", "a driver by getattr"),
+    ("agent.mig", "from typing import Protocol\nclass Gpus(Protocol):\n    async def apply(self, step): ...", "a port of its own", "a driver under the loop's own name"),
+    ("agent", "def f(loop): object.__setattr__(loop, 'on_change', f)", "__setattr__", "a hook beneath"),
+    ("agent", "hook = object.__setattr__", "__setattr__", "the same, passed on"),
+    ("decide.node", "def f(x):\n    match x:\n        case {'a': 1, **found}: return x", "binds found", "the rest of a pattern"),
+    ("twin", "class Pods:\n    @classmethod\n    def f(cls): cls.told = 1", "binds told", "an attribute of a class, by a method"),
+    ("shared", "import time", "in no room", "a room without a law"),
+    ("decide", "X = open('x')", "in no room", "a module beside the rooms of decisions"),
 ]  # fmt: skip
 
 
@@ -304,6 +355,23 @@ PERMITTED = [
 )
 def test_what_is_no_breach_is_not_refused(tmp_path: Path, room: str, code: str) -> None:
     assert breaches_of(tmp_path, room, code) == []
+
+
+def test_a_name_of_what_is_generated_is_no_way_around(tmp_path: Path) -> None:
+    assert breaches_of(tmp_path, "decide.node", "open('x')", name="planted_pb2") == ["decide.node uses open"]
+    assert breaches_of(tmp_path, "wire.kubelet", "open('x')", name="planted_pb2") == []
+
+
+def test_a_folder_that_import_linter_does_not_see_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "tonnage/agent/sub").mkdir(parents=True)
+    (tmp_path / "tonnage/agent/sub/loop.py").write_text("")
+    assert any("without __init__.py" in breach.what for breach in breaches(tmp_path))
+
+
+def test_the_room_of_rooms_has_no_code(tmp_path: Path) -> None:
+    law = '"""Decisions: values in, values out."""\n'
+    for code, refused in (("", False), ("open('x')", True)):
+        assert bool(breaches_of(tmp_path, "decide", law + code, name="__init__")) is refused
 
 
 def test_a_package_says_its_law(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ def breaches_of(source: Path, room: str, code: str, *, name: str = "planted") ->
     path = source.joinpath("tonnage", *room.split("."), f"{name}.py")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(dedent(code))
+    if path.name != "__init__.py":
+        path.with_name("__init__.py").touch()
     catalog = source / "tonnage/model/catalog/__init__.py"
     catalog.parent.mkdir(parents=True, exist_ok=True)
     catalog.write_text(CATALOG)

@@ -172,14 +172,14 @@ _END: Final = (
 def command(common: Common, dry_run: bool, **_: str | bool | int | tuple[str, ...] | None) -> int:
     """Until SIGTERM or Ctrl-C; the Lease is given back then."""
     with ended_by_signals():
-        options = told_by(click.get_current_context())
+        options = controller_options(click.get_current_context())
         from tonnage.adapters.logging import set_up_logging
 
         set_up_logging(sys.stderr, verbose=common.verbose, level=logging.WARNING if dry_run else logging.INFO)
         return asyncio.run(_run(options, common))
 
 
-def told_by(context: click.Context) -> ControllerOptions:
+def controller_options(context: click.Context) -> ControllerOptions:
     """What a command line says about the controller. Raises click.UsageError."""
     from tonnage.controller.options import ControllerOptions, WebhookOptions
 
@@ -224,7 +224,7 @@ def told_by(context: click.Context) -> ControllerOptions:
     )
 
 
-def told_in_a_pod(words: Sequence[str], environment: Mapping[str, str]) -> ControllerOptions:
+def controller_options_in_a_pod(words: Sequence[str], environment: Mapping[str, str]) -> ControllerOptions:
     """What a container of the embedded cluster says, which has no kubeconfig of its own.
 
     Its address is where a pod would serve; who runs it finds another one.
@@ -237,7 +237,7 @@ def told_in_a_pod(words: Sequence[str], environment: Mapping[str, str]) -> Contr
     for name in ("kubeconfig", "context"):
         if parsed.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name} cannot be used on the twin.", parsed)
-    return told_by(parsed)
+    return controller_options(parsed)
 
 
 async def _run(options: ControllerOptions, common: Common) -> int:

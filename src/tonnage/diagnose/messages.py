@@ -82,7 +82,7 @@ def match_lines(match: MessageMatch) -> list[str]:
     ]
 
 
-def heard_by_reason(reason: str) -> Message | None:
+def message_by_reason(reason: str) -> Message | None:
     """The message that a word of a status stands for (`ImagePullBackOff`)."""
     return next((message for message in messages() if reason and message.has_reason(reason)), None)
 

@@ -152,7 +152,7 @@ class NodeGroup(Document):
     """Drivers of other vendors that offer devices for ResourceClaims on each of its nodes."""
 
     @model_validator(mode="after")
-    def _as_light_as_said(self) -> NodeGroup:
+    def _light_without_agents(self) -> NodeGroup:
         if self.light and self.config is not None:
             raise DocumentFieldError(
                 "light nodes have no config", why="no agent runs on them", remedy="leave it out"

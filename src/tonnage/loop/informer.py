@@ -118,7 +118,7 @@ class Informer(Generic[T]):
         self._refused = False
         # Of a fleet whose server is away, no two nodes ask in step.
         self._spread = 0.75 + zlib.crc32(f"{kind.plural} {field_selector}".encode()) / (1 << 33)
-        self._last_heard_s = 0.0
+        self._last_event_s = 0.0
         self.errors = 0
         """How often the server refused or could not be reached."""
         self.refusal: ApiError | None = None
@@ -208,7 +208,7 @@ class Informer(Generic[T]):
         """One watch, after a list if there is no version to start from; returns when the watch ends."""
         if not self._version:
             await self._relist()
-        started_s = self._last_heard_s = self._clock.monotonic()
+        started_s = self._last_event_s = self._clock.monotonic()
         version = self._version
         await self._follow()
         if self._version == version and self._clock.monotonic() - started_s < 1.0:
@@ -249,14 +249,14 @@ class Informer(Generic[T]):
             async for change in stream:
                 self._failures = 0
                 self.lost_s = None
-                self._last_heard_s = self._clock.monotonic()
+                self._last_event_s = self._clock.monotonic()
                 self._apply(change)
         finally:
             if isinstance(stream, AsyncGenerator):
                 await stream.aclose()
 
     async def _silence(self) -> None:
-        while (left_s := self._last_heard_s + self.stall_s - self._clock.monotonic()) > 0:
+        while (left_s := self._last_event_s + self.stall_s - self._clock.monotonic()) > 0:
             await self._clock.sleep(left_s)
 
     async def _relist(self) -> None:

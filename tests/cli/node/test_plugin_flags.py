@@ -9,7 +9,7 @@ import click
 import pytest
 
 from tonnage.agent.config.reading import Reading
-from tonnage.cli.node.command import NodeArguments, command, told_by
+from tonnage.cli.node.command import NodeArguments, command, node_arguments
 from tonnage.cli.node.nvidia_flags import PLUGIN_FLAGS, REFUSED_EXPORTER_FLAGS, REFUSED_FLAGS, RefusedFlag
 from tonnage.cli.node.plugin_flags import CommandEnvironment
 from tonnage.decide.node.choose_config import Wishes
@@ -28,7 +28,7 @@ from tonnage.model.node.plugin_settings import (
 
 def told(*words: str, **environment: str) -> NodeArguments:
     given = CommandEnvironment({"NODE_NAME": "a", **environment})
-    return told_by(command.make_context("tonnage node", list(words), obj=given))
+    return node_arguments(command.make_context("tonnage node", list(words), obj=given))
 
 
 def config(*words: str, text: str = "", **environment: str) -> PluginConfig:
@@ -176,10 +176,10 @@ def test_nvidia_s_own_daemon_set_is_understood() -> None:
 
 
 def test_a_node_needs_a_name_unless_it_stands_alone() -> None:
-    alone = told_by(command.make_context("tonnage node", ["--standalone"], obj=CommandEnvironment({})))
+    alone = node_arguments(command.make_context("tonnage node", ["--standalone"], obj=CommandEnvironment({})))
     assert alone["node_name"] == socket.gethostname().lower()
     with pytest.raises(click.UsageError, match="--node-name"):
-        told_by(command.make_context("tonnage node", [], obj=CommandEnvironment({})))
+        node_arguments(command.make_context("tonnage node", [], obj=CommandEnvironment({})))
 
 
 @pytest.mark.parametrize(

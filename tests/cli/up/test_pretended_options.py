@@ -15,7 +15,7 @@ from tonnage.agent.options import AgentOptions, wrong_options
 from tonnage.cli.node.command import command
 from tonnage.cli.node.nvidia_flags import PLUGIN_FLAGS
 from tonnage.cli.node.plugin_flags import EnvironmentOption
-from tonnage.cli.up.pretended_options import SIDES, Side, told_on_the_twin
+from tonnage.cli.up.pretended_options import SIDES, Side, agent_arguments_on_the_twin
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.errors import ConfigError
 from tonnage.twin.host_programs import PretendedPrograms
@@ -31,7 +31,7 @@ def told(*argv: str, **env: str) -> dict[str, Any]:
     parts = SimpleNamespace(
         argv=("tonnage", "node", *argv), env={"NODE_NAME": "a", **env}, node_root=ROOT, stdio=None
     )
-    return dict(told_on_the_twin(cast(ContainerContext, parts), KUBECONFIG))
+    return dict(agent_arguments_on_the_twin(cast(ContainerContext, parts), KUBECONFIG))
 
 
 def of_side(side: Side) -> list[str]:

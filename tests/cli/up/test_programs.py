@@ -12,7 +12,7 @@ import click
 import pytest
 
 from tonnage.adapters.clock import SystemClock
-from tonnage.cli.up.pretended_options import told_on_the_twin
+from tonnage.cli.up.pretended_options import agent_arguments_on_the_twin
 from tonnage.cli.up.programs import run_node_agent
 from tonnage.twin.kubelet.containers.runtime_port import ContainerContext
 
@@ -39,7 +39,7 @@ def container(*argv: str, **env: str) -> ContainerContext:
 
 
 def told(*argv: str) -> dict[str, Any]:
-    return dict(told_on_the_twin(container(*argv), KUBECONFIG))
+    return dict(agent_arguments_on_the_twin(container(*argv), KUBECONFIG))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,9 @@ def test_flags_mean_the_same_with_paths_on_the_node() -> None:
 def test_variables_are_those_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MIG_STRATEGY", "single")
     monkeypatch.setenv("NODE_NAME", "somewhere-else")
-    found = told_on_the_twin(container(CONFIG_FILE="/etc/c.yaml", PASS_DEVICE_SPECS="true"), KUBECONFIG)
+    found = agent_arguments_on_the_twin(
+        container(CONFIG_FILE="/etc/c.yaml", PASS_DEVICE_SPECS="true"), KUBECONFIG
+    )
     assert found["node_name"] == "a"
     assert found["config"] == ROOT / "etc/c.yaml"
     assert [(told.where, told.value) for told in found["overrides"]] == [("PASS_DEVICE_SPECS", True)]
@@ -92,7 +94,7 @@ def test_many_pods_of_one_machine_do_not_fight_for_a_port(address: str) -> None:
 async def test_a_wrong_flag_ends_the_container_with_the_reason() -> None:
     context = container("tonnage", "node", "--metric-address=:1")
     with pytest.raises(click.ClickException):
-        told_on_the_twin(context, KUBECONFIG)
+        agent_arguments_on_the_twin(context, KUBECONFIG)
     assert await run_node_agent(context, kubeconfig=KUBECONFIG) == 2
     assert b"--metric-address" in cast(Stdio, context.stdio).error
 

@@ -14,7 +14,7 @@ import pytest
 from support.helm import CHART, NAMESPACE, RELEASE, Helm
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
-from tonnage.cli.controller import told_in_a_pod
+from tonnage.cli.controller import controller_options_in_a_pod
 from tonnage.controller.definitions import upgrade_definitions
 from tonnage.controller.main import run_controller
 from tonnage.documents.node.gpu_status import GROUP, PLURAL
@@ -171,7 +171,7 @@ async def _run_jobs(api: KubernetesApi) -> None:
         while True:
             job = await jobs.get()
             [container] = job.spec.template["spec"]["containers"]
-            options = told_in_a_pod(container["args"], {"NAMESPACE": NAMESPACE})
+            options = controller_options_in_a_pod(container["args"], {"NAMESPACE": NAMESPACE})
             await run_controller(options, api=api, clock=SystemClock())
             now = timestamp(SystemClock().now())
             conditions: Any = [

@@ -11,7 +11,7 @@ import yaml
 from scripts.generate_chart_reference import main as generate_reference
 from scripts.generate_chart_reference import refused
 from support.helm import CHART, RELEASE, Helm
-from tonnage.cli.node.command import command, told_by
+from tonnage.cli.node.command import command, node_arguments
 from tonnage.documents.device_plugin.config import parse_device_plugin_config
 from tonnage.model.node.plugin_settings import ImexSettings
 
@@ -251,7 +251,7 @@ def test_a_values_file_of_nvidias_chart_that_shares_a_gpu_works_as_it_is(helm: H
         "--cdi-feature-flags=disable-ipc-discoverer",
         "--imex-required=false",
     ]
-    told = told_by(command.make_context("node", ["--node-name=a", *rendered.container["args"]]))
+    told = node_arguments(command.make_context("node", ["--node-name=a", *rendered.container["args"]]))
     decided = parse_device_plugin_config(config, source="f", overrides=told["overrides"])
     assert (decided.pass_device_specs, decided.dev_root, decided.imex) == (
         True,

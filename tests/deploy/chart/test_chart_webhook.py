@@ -21,7 +21,7 @@ from support.rights import granted
 from tonnage.adapters.certificates import Authority
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.http.address import Address, listen
-from tonnage.cli.controller import judge_for, told_in_a_pod
+from tonnage.cli.controller import controller_options_in_a_pod, judge_for
 from tonnage.cli.locations.kubectl import kubectl_binary
 from tonnage.controller.main import ControllerHost, run_controller
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
@@ -87,7 +87,7 @@ def test_the_service_leads_to_the_controllers_port(helm4: Helm) -> None:
     [port] = [port for port in container["ports"] if port["name"] == "webhook"]
     assert service["spec"]["ports"] == [{"name": "webhook", "port": 443, "targetPort": "webhook"}]
     assert port["containerPort"] == 9999
-    options = told_in_a_pod(container["args"], {"POD_NAME": "a", "NAMESPACE": NAMESPACE})
+    options = controller_options_in_a_pod(container["args"], {"POD_NAME": "a", "NAMESPACE": NAMESPACE})
     assert options.webhook is not None
     assert options.webhook.address == ":9999"
     assert (options.webhook.secret, options.webhook.configuration) == (NAME, NAME)
@@ -99,7 +99,9 @@ def test_the_service_leads_to_the_controllers_port(helm4: Helm) -> None:
 def test_with_a_secret_of_another_nothing_is_written(helm4: Helm) -> None:
     rendered = helm4.rendered(FOREIGN)
     assert not rendered.of("Secret")
-    options = told_in_a_pod(of_controller(rendered)["args"], {"POD_NAME": "a", "NAMESPACE": NAMESPACE})
+    options = controller_options_in_a_pod(
+        of_controller(rendered)["args"], {"POD_NAME": "a", "NAMESPACE": NAMESPACE}
+    )
     assert options.webhook is not None
     assert (options.webhook.secret, options.webhook.configuration) == ("webhook-cert", "")
     rights = granted(rendered)
@@ -145,7 +147,7 @@ class Cluster:
         body: Any = {"metadata": {"name": NAME}, "subsets": subsets}
         await self.api.create(k.ENDPOINTS, body, namespace=NAMESPACE)
         environment = {"POD_NAME": "a", "NAMESPACE": NAMESPACE}
-        options = told_in_a_pod(of_controller(self.rendered)["args"], environment)
+        options = controller_options_in_a_pod(of_controller(self.rendered)["args"], environment)
         host = ControllerHost(judge=judge_for(options), webhook_at=listening)
         assert options.webhook is not None
         options = replace(options, metrics_address="", webhook=replace(options.webhook, address=""))

@@ -24,7 +24,7 @@ from support.slice_policy import keeps_to_its_own_slices
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.http.address import Address, listen
 from tonnage.adapters.kubernetes.client import connect
-from tonnage.cli.controller import judge_for, told_in_a_pod
+from tonnage.cli.controller import controller_options_in_a_pod, judge_for
 from tonnage.controller.main import ControllerHost, run_controller
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.model.catalog.nvidia_kinds import nvidia_definition
@@ -118,7 +118,7 @@ async def controller(plane: GenuinePlane, rendered: Rendered, tmp_path: Path) ->
     await asyncio.to_thread(install, plane, rendered, listening.getsockname()[1])
     [deployment] = [d for d in rendered.of("Deployment") if d["metadata"]["name"] == "tonnage-controller"]
     [container] = deployment["spec"]["template"]["spec"]["containers"]
-    options = told_in_a_pod(container["args"], {"POD_NAME": "a", "NAMESPACE": NAMESPACE})
+    options = controller_options_in_a_pod(container["args"], {"POD_NAME": "a", "NAMESPACE": NAMESPACE})
     assert options.webhook is not None
     options = replace(options, metrics_address="", webhook=replace(options.webhook, address=""))
     token = done(plane, "create", "token", "tonnage-controller", "-n", NAMESPACE).strip()

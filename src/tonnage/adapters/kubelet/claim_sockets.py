@@ -61,7 +61,7 @@ class ClaimFolder:
         self._registering = self._registry / f"{_OWN}{infix}-reg.sock"
         self._endpoint = plugins / f"{_ENDPOINTS}{infix}.sock"
         self._holder = plugins / _HOLDER
-        self._told_endpoint = f"{folder.rstrip('/')}/plugins/{DRIVER}/{self._endpoint.name}"
+        self._registered_endpoint = f"{folder.rstrip('/')}/plugins/{DRIVER}/{self._endpoint.name}"
         self._relay = ClaimRelay(self._holder, self._endpoint)
         self._served: tuple[ClaimService, HealthStream] | None = None
         self._watch = FolderWatch()
@@ -194,7 +194,7 @@ class ClaimFolder:
             return registration.PluginInfo(
                 type=methods.PLUGIN_TYPE,
                 name=DRIVER,
-                endpoint=self._told_endpoint,
+                endpoint=self._registered_endpoint,
                 supported_versions=_VERSIONS,
             )
 

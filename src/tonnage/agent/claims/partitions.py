@@ -15,6 +15,7 @@ from tonnage.model.actions.subjects import MIG_LAYOUT
 from tonnage.model.devices.claims import Partition, PreparedClaim, PreparedDevice
 from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu, MigWork
+from tonnage.model.reasons.gpu.mig import MigModeOff
 from tonnage.ports.node import DeviceReader
 
 _MOST_STEPS: Final = 32
@@ -80,6 +81,8 @@ class ClaimPartitions:
             step = making_step(part, gpu)
             if isinstance(step, StandingMigDevice):
                 return replace(device, uuid=step.uuid)
+            if isinstance(step, MigModeOff):
+                raise HardwareError(Problem(step.message, remedy=step.remedy))
             await self._performer.perform(step, sight)
         raise HardwareError(
             Problem(f"{part.profile} cannot be made on {part.gpu}", why="somebody removes it")

@@ -38,7 +38,7 @@ from tonnage.decide.node.mig.transitions import (
 )
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import Hold
-from tonnage.model.errors import ConfigError, HardwareError, Problem
+from tonnage.model.errors import ConfigError, HardwareError
 from tonnage.model.mig.layouts import DividedGpu, MigStanding, MigState, MigWork
 from tonnage.model.reasons.gpu.mig import MigNodeNotPaused, MigObstacle, MigPodNotEvicted
 from tonnage.ports.node import DeviceReader
@@ -160,7 +160,10 @@ class NodeMig:
             self._fail(wish.config, words(error))
 
     async def _compare(self, wish: MigWish, inventory: Inventory) -> None:
-        """Say that the wish is met or cannot be; else begin the change, once nobody is in its way."""
+        """Say that the wish is met or cannot be; else begin the change, once nobody is in its way.
+
+        Raises HardwareError, ConfigError: the driver does not show how the GPUs are divided.
+        """
         current, gpus = self._board.configuration.value, await self._hardware.divided()
         if current is not None and current.config.partitioned:
             inventory, gpus = without_partitioned(inventory, gpus, current.config)
@@ -172,9 +175,9 @@ class NodeMig:
             return
         change = change_to(wish.config, goals, gpus, resets_of(inventory), self._steps.stubborn)
         # Before `_waits`: no pod is asked to leave for a change that cannot be made.
-        if change is not None and isinstance(step := next_step(change, gpus), MigObstacle):
-            raise HardwareError(Problem(step.message))
-        if change is None:
+        if change is not None and isinstance(obstacle := next_step(change, gpus), MigObstacle):
+            self._fail(wish.config, obstacle.message)
+        elif change is None:
             self._drain({})
             self._failures = 0
             self._say(MigStanding(wish.config, MigState.SUCCESS, remark_on(wish, goals)))

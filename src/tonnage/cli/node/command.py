@@ -276,7 +276,7 @@ def command(common: Common, standalone: bool, dump: bool, root: Path, **_: objec
 
         return show_dump(root)
     with ended_by_signals():
-        arguments = told_by(click.get_current_context())
+        arguments = node_arguments(click.get_current_context())
         if arguments["driver_root"] is None and _DRIVER_ROOT.is_dir():
             arguments["driver_root"] = _DRIVER_ROOT
         from tonnage.adapters.logging import set_up_logging
@@ -320,7 +320,7 @@ async def _client(common: Common, metrics: AgentMetrics) -> AsyncIterator[Kubern
         yield api
 
 
-def told_by(context: click.Context) -> NodeArguments:
+def node_arguments(context: click.Context) -> NodeArguments:
     """What a command line says about the agent, apart from how it is run.
 
     Raises click.UsageError: it does not say which node this is, or says something that would have no effect.

@@ -70,7 +70,7 @@ def _runtime(state: RuntimeSeen) -> JsonObject:
     return {
         "name": state.kind.value if state.kind is not None else "",
         "version": state.version,
-        "toldBy": state.told_by,
+        "toldBy": state.version_source,
         "files": [file.path for file in state.files if file.text is not None],
     }
 

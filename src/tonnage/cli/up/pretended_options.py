@@ -20,7 +20,7 @@ import click
 from click.core import ParameterSource
 
 from tonnage.adapters.http.address import parse_address
-from tonnage.cli.node.command import NodeArguments, command, told_by
+from tonnage.cli.node.command import NodeArguments, command, node_arguments
 from tonnage.cli.node.nvidia_flags import REFUSED_EXPORTER_FLAGS, REFUSED_FLAGS
 from tonnage.cli.node.plugin_flags import CommandEnvironment
 from tonnage.model.errors import Problem
@@ -86,7 +86,7 @@ SIDES: Final[Mapping[str, Side]] = MappingProxyType(
 """By what click calls the option. One that is not here is refused."""
 
 
-def told_on_the_twin(context: ContainerContext, kubeconfig: Path) -> NodeArguments:
+def agent_arguments_on_the_twin(context: ContainerContext, kubeconfig: Path) -> NodeArguments:
     """What the container's command line says to the agent, seen from outside the container.
 
     Its paths are below the node's root, and so are pretended devices in place of NVML's. Its pods have no
@@ -103,7 +103,7 @@ def told_on_the_twin(context: ContainerContext, kubeconfig: Path) -> NodeArgumen
         "tonnage node", words, obj=CommandEnvironment(context.env), help_option_names=[]
     )
     _refuse_what_is_elsewhere(parsed, context.env.get("KUBECONFIG", ""), kubeconfig)
-    arguments = told_by(parsed)
+    arguments = node_arguments(parsed)
     root = below(context.node_root, arguments["root"])
     arguments["root"] = root
     arguments["devices"] = _devices(arguments["devices"], context.node_root)

@@ -22,7 +22,7 @@ from tonnage.agent.main import AgentHost, run_agent
 from tonnage.agent.metrics.counters import AgentMetrics
 from tonnage.agent.options import AgentOptions
 from tonnage.cli.terminal.failure import USAGE
-from tonnage.cli.up.pretended_options import served_port, told_on_the_twin
+from tonnage.cli.up.pretended_options import agent_arguments_on_the_twin, served_port
 from tonnage.model.errors import ClusterError, Problem
 from tonnage.model.json import parsed_json
 from tonnage.model.validation import FAILED, PASSED
@@ -78,7 +78,7 @@ async def run_node_agent(context: ContainerContext, *, kubeconfig: Path) -> int:
     clock, metrics = context.clock, AgentMetrics(context.clock)
     with _logged_to(context.stdio):
         try:
-            options = AgentOptions(**told_on_the_twin(context, kubeconfig))
+            options = AgentOptions(**agent_arguments_on_the_twin(context, kubeconfig))
         except click.ClickException as error:
             context.stdio.write_error(f"error: {error.format_message()}\n".encode())
             return USAGE
@@ -103,7 +103,7 @@ def _pretend_workload(context: ContainerContext) -> int:
 async def _run_cluster_controller(context: ContainerContext, kubeconfig: Path) -> int:
     """The controller as in production, but that its pages are at a loopback address."""
     from tonnage.adapters.kubernetes.client import connect, server_version
-    from tonnage.cli.controller import families_for, judge_for, told_in_a_pod
+    from tonnage.cli.controller import controller_options_in_a_pod, families_for, judge_for
     from tonnage.controller.counters import ControllerCounters
     from tonnage.controller.main import ControllerHost, run_controller
 
@@ -111,7 +111,7 @@ async def _run_cluster_controller(context: ContainerContext, kubeconfig: Path) -
     with _logged_to(context.stdio):
         words = [word for word in context.argv if word not in ("tonnage", _CONTROLLER)]
         try:
-            options = told_in_a_pod(words, context.env)
+            options = controller_options_in_a_pod(words, context.env)
         except click.ClickException as error:
             context.stdio.write_error(f"error: {error.format_message()}\n".encode())
             return USAGE

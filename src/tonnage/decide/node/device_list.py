@@ -10,7 +10,7 @@ from tonnage.decide.node.runtime.versions import (
     Version,
     can_cdi,
     cdi_by_default,
-    cdi_said,
+    cdi_setting,
     kubelet_cdi,
     kubelet_names_cdi,
     runtime_kind,
@@ -82,13 +82,13 @@ def _missing(node: NodeRuntime, kind: RuntimeKind, version: Version) -> str:
         return f"reads no CDI specs in {CDI_FOLDER}: {elsewhere}"
     if kind is RuntimeKind.CRIO:
         return "" if kubelet_cdi(kind, version) else "takes no CDI devices from kubelet, which needs 1.28"
-    off = next((config for config in configs if cdi_said(config, version) is False), None)
+    off = next((config for config in configs if cdi_setting(config, version) is False), None)
     if off is not None:
         return f"has CDI switched off: {off.cdi_where}"
     broken = next((config.problems[0] for config in configs if config.problems), None)
     if broken is not None:
         return f"may have CDI switched off: its configuration cannot be read: {broken}"
-    if cdi_by_default(kind, version) or any(cdi_said(config, version) for config in configs):
+    if cdi_by_default(kind, version) or any(cdi_setting(config, version) for config in configs):
         return ""
     return f"has CDI where enable_cdi = true says so, {_silent(configs)}"
 

@@ -128,7 +128,7 @@ def _board(fork: Fork, name: str) -> NodeGpus | Problem:
     if gpus is not None:
         return gpus
     node, status = fork.node(name), fork.base.snapshot.gpu.get(fork.copied.get(name, name))
-    key = node_gpus.said_of_gpus(node, status)
+    key = node_gpus.gpu_identity(node, status)
     remembered = fork.memory.node_gpus.get(key)
     if remembered is None:
         remembered = fork.memory.node_gpus[key] = gpus_of_node(node, status)

@@ -81,7 +81,7 @@ def gpus_of_node(node: Node, status: GpuStatus | None) -> NodeGpus | Problem:
     return NodeGpus(devices, PluginConfig(shared=sharing, mig_strategy=strategy), unsure=divided)
 
 
-def said_of_gpus(node: Node, status: GpuStatus | None) -> Hashable:
+def gpu_identity(node: Node, status: GpuStatus | None) -> Hashable:
     """Everything that `gpus_of_node` looks at: nodes of which it is equal have equal GPUs."""
     labels = node.labels
     product = labels.get(PRODUCT_LABEL, "")

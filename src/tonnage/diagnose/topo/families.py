@@ -175,6 +175,6 @@ def pools_that_differ(rows: Iterable[tuple[str, str, str, LinkFamily]]) -> Itera
             for (_, family), nodes in sorted(families.items(), key=lambda entry: min(entry[1]))
         )
         products = [product for product, _ in families]
-        told_apart = "" not in products and len(set(products)) == len(products)
-        how = "the product label tells them apart" if told_apart else "label them by their links"
+        are_distinct = "" not in products and len(set(products)) == len(products)
+        how = "the product label tells them apart" if are_distinct else "label them by their links"
         yield f"{resource} is offered by nodes that are not one pool: {text}; {how}: let pods select by it"

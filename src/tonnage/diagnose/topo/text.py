@@ -83,7 +83,7 @@ def best_lines(topology: NodeTopology) -> Iterator[str]:
     for size in SIZES:
         best = topology.best(size)
         if best is not None:
-            yield f"best {size}: {set_told(best)}"
+            yield f"best {size}: {set_text(best)}"
         elif size <= len(topology.rows):
             state = "healthy and whole" if any(row.divided for row in topology.rows) else "healthy"
             yield f"best {size}: none, {len(topology.usable)} of {len(topology.rows)} GPUs are {state}"
@@ -102,19 +102,19 @@ def gpus_with_reasons(rows: Sequence[GpuRow]) -> str:
     return f"GPU {', '.join(f'{row.index} ({row.why_unusable or _UNHEALTHY})' for row in rows)}"
 
 
-def link_told(joined: Joined) -> str:
+def link_text(joined: Joined) -> str:
     """How the slowest pair of a set is joined.
 
-    >>> link_told(Joined((0, 1), (0, 1), "NV12", 2400, 2400, 99, (0,)))
+    >>> link_text(Joined((0, 1), (0, 1), "NV12", 2400, 2400, 99, (0,)))
     '240 GB/s over NV12'
     """
     return f"{joined.slowest / 10:g} GB/s over {joined.way}"
 
 
-def set_told(joined: Joined) -> str:
+def set_text(joined: Joined) -> str:
     """A set in a line: which GPUs, how its slowest pair is joined, on which NUMA nodes.
 
-    >>> set_told(Joined((0, 1), (0, 1), "NV12", 2400, 2400, 99, (0,)))
+    >>> set_text(Joined((0, 1), (0, 1), "NV12", 2400, 2400, 99, (0,)))
     'GPU 0, 1: slowest pair 0-1 over NV12, 240 GB/s; NUMA node 0'
     """
     names = ", ".join(map(str, joined.indices))
@@ -129,7 +129,7 @@ def set_told(joined: Joined) -> str:
 def comparison_lines(compared: Comparison) -> Iterator[str]:
     """A chosen set beside the best: what it loses, and whether that could be had now."""
     chosen, best, free = compared.chosen, compared.best, compared.best_free
-    yield f"chosen: {set_told(chosen)}"
+    yield f"chosen: {set_text(chosen)}"
     if compared.is_best:
         yield "no other set of its size is better joined on this node"
         return
@@ -138,13 +138,13 @@ def comparison_lines(compared: Comparison) -> Iterator[str]:
     if best is None:
         yield "too few GPUs of this node can be used for a set of its size"
         return
-    yield f"best:   {set_told(best)}{_times(chosen, best)}"
+    yield f"best:   {set_text(best)}{_times(chosen, best)}"
     if free is None:
         yield "too few GPUs are free now for a set of its size"
     elif free.worth <= chosen.worth and not compared.unusable:
         yield "no better set is free now"
     elif free.indices != best.indices:
-        yield f"free:   {set_told(free)}{_times(chosen, free)}"
+        yield f"free:   {set_text(free)}{_times(chosen, free)}"
     else:
         yield "the best set is free now"
 

@@ -27,14 +27,14 @@ class ConfigFile:
 class RuntimeSeen:
     """The runtime of a node. `files`: the main one first, whether or not it is there, then what it imports.
 
-    `version` and `name` are as the runtime says them, `told_by` who said so; `name` where it is no known one.
-    `unit` is what systemd calls the runtime. `templates` are those that are there of
+    `version` and `name` are as the runtime says them, `version_source` who said so; `name` where it is no
+    known one. `unit` is what systemd calls the runtime. `templates` are those that are there of
     what k3s and RKE2 make the main file from.
     """
 
     kind: RuntimeKind | None = None
     version: str = ""
-    told_by: str = ""
+    version_source: str = ""
     files: tuple[ConfigFile, ...] = ()
     unit: str = ""
     refusals: tuple[RuntimeNotConfigured, ...] = ()

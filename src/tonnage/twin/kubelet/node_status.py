@@ -82,7 +82,7 @@ class NodeReporter:
         self._stood: dict[str, str] = {}
         """By type: the conditions that the node had when the kubelet began."""
         self._reported: dict[str, Any] = {}
-        self._told_at = 0.0
+        self._reported_at_s = 0.0
 
     def changed(self) -> None:
         """Capacity or Allocatable may have changed: tell the API server now."""
@@ -148,7 +148,7 @@ class NodeReporter:
         """Patch the status at once when a device changes, else within ten seconds, and every five minutes."""
         while True:
             self._changed.clear()
-            if self._reported != self._facts() or self._clock.monotonic() - self._told_at >= _REPORT_S:
+            if self._reported != self._facts() or self._clock.monotonic() - self._reported_at_s >= _REPORT_S:
                 await self._persist(self._patch)
             await self._take_over()
             alarm = asyncio.ensure_future(self._clock.sleep(_LOOK_S))
@@ -168,7 +168,7 @@ class NodeReporter:
             patch_type=PatchType.STRATEGIC,
             subresource="status",
         )
-        self._reported, self._told_at = facts, self._clock.monotonic()
+        self._reported, self._reported_at_s = facts, self._clock.monotonic()
 
     async def _take_over(self) -> None:
         """Let pods use the extended resources that others write into Capacity, and these alone."""

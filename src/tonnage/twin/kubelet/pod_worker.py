@@ -26,7 +26,7 @@ from tonnage.wire.objects import Pod
 
 _LOG: Final = logging.getLogger(__name__)
 _RETRY_S: Final = 1.0
-_HEARD_S: Final = 0.1
+_REPORT_DELAY_S: Final = 0.1
 """How long after a start the kubelet hears of it; a genuine one takes up to a second."""
 _TOO_LONG: Final = "Pod was active on the node longer than the specified deadline"
 
@@ -206,7 +206,7 @@ class PodWorker:
         while last is None or sidecar.current is not last or not sidecar.started:
             await self.live.until_started(sidecar)
             last = sidecar.current
-            await self._node.clock.sleep(_HEARD_S)
+            await self._node.clock.sleep(_REPORT_DELAY_S)
 
     # Ending
 

@@ -18,7 +18,7 @@ DOCKERS = "/run/containerd/containerd.sock"
 
 
 @pytest.mark.parametrize(
-    ("facts", "said", "version", "told_by", "main"),
+    ("facts", "said", "version", "version_source", "main"),
     [
         pytest.param(
             RuntimeFacts("containerd", "2.2.9", (PLAIN,), packages={"containerd": "1.7.24"}),
@@ -87,10 +87,10 @@ DOCKERS = "/run/containerd/containerd.sock"
     ],
 )
 def test_which_runtime_is_meant(
-    facts: RuntimeFacts, said: dict[str, str], version: str, told_by: str, main: str
+    facts: RuntimeFacts, said: dict[str, str], version: str, version_source: str, main: str
 ) -> None:
     runtime = runtime_seen(facts, runtime=said.get("runtime", ""), config=said.get("config", ""))
-    assert (runtime.version, runtime.told_by, runtime.files[0].path) == (version, told_by, main)
+    assert (runtime.version, runtime.version_source, runtime.files[0].path) == (version, version_source, main)
     assert runtime.refusals == ()
 
 

@@ -40,7 +40,7 @@ LONGEST: Final = 10 * 1024
 """Bytes of an expression that the API server takes."""
 _MOST_STEPS: Final = 1_000_000
 _MOST_REPLACES: Final = 4
-_LONGEST_TOLD: Final = 200
+_LONGEST_ERROR: Final = 200
 _FIELD_GIVEN: Final = re.compile(r"\bhas\(\s*device\s*\.\s*(?:driver|attributes|capacity)\s*\)")
 
 
@@ -171,7 +171,7 @@ def _selector(expression: str, minor: int) -> CelSelector:
 def _given_up(error: str) -> str:
     if "budget exceeded" in error:
         return "more steps than are tried: the selector takes too long to decide here"
-    return f"what cannot be evaluated here ({error[:_LONGEST_TOLD]})"
+    return f"what cannot be evaluated here ({error[:_LONGEST_ERROR]})"
 
 
 def _variables(driver: str, device: SliceDevice, tree: Tree) -> dict[str, object]:

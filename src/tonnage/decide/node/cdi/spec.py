@@ -36,7 +36,7 @@ from tonnage.model.json import JsonObject
 from tonnage.model.names import CDI_IMEX_KIND, CDI_MANAGEMENT_KIND, CDI_VENDOR, cdi_device
 from tonnage.model.node.plugin_settings import NO_SOCKETS, ExtraDevice, MigStrategy
 
-_MOST_TOLD: Final = 20
+_MOST_NAMES: Final = 20
 
 
 def cdi_specs(inventory: Inventory, files: DriverFiles, config: PluginConfig) -> tuple[CdiSpec, ...]:
@@ -158,7 +158,7 @@ def _unknown(inventory: Inventory, options: CdiOptions) -> Iterator[Problem]:
     names = [name for unit in _units(inventory, options) for name in _names_of(*unit).values()]
     for unknown in sorted(options.only.difference(names, (ALL,))):
         near = get_close_matches(unknown[:100], names, n=1)
-        remedy = f"use {near[0]} if you meant that" if near else f"there are {', '.join(names[:_MOST_TOLD])}"
+        remedy = f"use {near[0]} if you meant that" if near else f"there are {', '.join(names[:_MOST_NAMES])}"
         yield Problem(f"no device is named {unknown[:100]}", remedy=remedy if names else "")
 
 

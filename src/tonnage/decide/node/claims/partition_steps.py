@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from tonnage.decide.node.mig.change import GpuShape, MigPart, create_step
 from tonnage.model.actions.devices import DestroyComputeInstance, DestroyGpuInstance, MigStep
 from tonnage.model.devices.claims import Partition
-from tonnage.model.errors import HardwareError, Problem
 from tonnage.model.mig.layouts import DividedGpu, GpuInstance
 from tonnage.model.mig.profile_names import parse_profile
+from tonnage.model.reasons.gpu.mig import MigModeOff
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +19,15 @@ class StandingMigDevice:
     uuid: str
 
 
-def making_step(part: Partition, gpu: DividedGpu) -> MigStep | StandingMigDevice:
-    """What is to be done next; or the MIG device, once it is there.
-
-    Raises HardwareError: MIG is off on the GPU.
-    """
+def making_step(part: Partition, gpu: DividedGpu) -> MigStep | StandingMigDevice | MigModeOff:
+    """What is to be done next; the MIG device, once it is there; or why none can be made."""
     if not gpu.enabled:
-        remedy = "turn MIG on, or take dynamicMig out of the node's configuration"
-        raise HardwareError(Problem(f"MIG is off on {gpu.uuid}", remedy=remedy))
+        return MigModeOff(
+            subject=f"GPU {gpu.uuid}",
+            message=f"MIG is off on {gpu.uuid}",
+            remedy="turn MIG on, or take dynamicMig out of the node's configuration",
+            uuid=gpu.uuid,
+        )
     whole = (parse_profile(part.profile).slices,)
     step = create_step(GpuShape(gpu.uuid, True, (MigPart(part.profile, part.start, whole),)), gpu)
     if step is not None:

@@ -81,14 +81,16 @@ def _planned(runtime: RuntimeSeen, kind: RuntimeKind, version: Version) -> Runti
     name = f"{kind.value} {runtime.version}"
     if not can_cdi(kind, version):
         remedy = f"upgrade the runtime, {_BY_VARIABLES}"
-        return refused(not_configured(f"{name} has no CDI", runtime.told_by, f"it needs {CDI_NEEDS}", remedy))
+        return refused(
+            not_configured(f"{name} has no CDI", runtime.version_source, f"it needs {CDI_NEEDS}", remedy)
+        )
     read = _read(runtime)
     if read.cdi_elsewhere and kind is RuntimeKind.CRIO:
         return refused(_elsewhere(name, read.cdi_elsewhere))
     if not kubelet_cdi(kind, version):
         text, why = f"{name} takes no CDI devices from kubelet", "device names from kubelet need CRI-O 1.28"
         remedy = "upgrade the runtime, or set deviceListStrategy: cdi-annotations"
-        return refused(not_configured(text, runtime.told_by, why, remedy))
+        return refused(not_configured(text, runtime.version_source, why, remedy))
     if kind is RuntimeKind.CRIO:
         return _nothing(f"{name} has CDI without a switch")
     files, problems = containerd_files(runtime.files, version, runtime.templates)
@@ -169,7 +171,7 @@ def unknown(runtime: RuntimeSeen) -> RuntimeNotConfigured:
         )
         return not_configured(
             f"{runtime.name} {runtime.version}".strip() + " is neither containerd nor CRI-O",
-            runtime.told_by,
+            runtime.version_source,
             "no other runtime is configured here",
             f"{docker}for kubelet's runtime, name it as its Node does: {_AS_THE_NODE}",
         )
@@ -178,7 +180,7 @@ def unknown(runtime: RuntimeSeen) -> RuntimeNotConfigured:
         f"Tonnage does not know this container runtime: {name[:100]}"
         if name
         else "no container runtime was recognised",
-        runtime.told_by,
+        runtime.version_source,
         "what must be written depends on its version",
         f"name it as its Node does: {_AS_THE_NODE}",
     )

@@ -35,10 +35,10 @@ def runtime_seen(
     >>> runtime_seen(RuntimeFacts(), runtime="containerd://2.1.4").files
     (ConfigFile(path='/etc/containerd/config.toml', text=None, link='', trouble=''),)
     """
-    kind, version, told_by = _reported_runtime(facts, runtime)
+    kind, version, version_source = _reported_runtime(facts, runtime)
     if kind is None:
         name = runtime.partition("://")[0] if runtime else facts.name
-        return RuntimeSeen(None, version, told_by, name=name[:_LONGEST])
+        return RuntimeSeen(None, version, version_source, name=name[:_LONGEST])
     candidates = [candidate for candidate in facts.configs if candidate.kind is kind and candidate.files]
     chosen = (
         [candidate for candidate in candidates if candidate.files[0] == config]
@@ -46,10 +46,10 @@ def runtime_seen(
         else _likely(candidates, facts)
     )
     if len(chosen) > 1:
-        return RuntimeSeen(kind, version, told_by, refusals=(_several(chosen),))
+        return RuntimeSeen(kind, version, version_source, refusals=(_several(chosen),))
     paths = chosen[0].files if chosen else (config or _MAIN[kind],)
     unit = _unit(kind, paths[0], units)
-    return RuntimeSeen(kind, version, told_by, tuple(ConfigFile(path) for path in paths), unit)
+    return RuntimeSeen(kind, version, version_source, tuple(ConfigFile(path) for path in paths), unit)
 
 
 def _reported_runtime(facts: RuntimeFacts, runtime: str) -> tuple[RuntimeKind | None, str, str]:

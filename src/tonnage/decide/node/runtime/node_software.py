@@ -9,7 +9,7 @@ from tonnage.decide.node.runtime.versions import (
     Version,
     can_cdi,
     cdi_by_default,
-    cdi_said,
+    cdi_setting,
     kubelet_cdi,
     nri_by_default,
     runtime_kind,
@@ -56,7 +56,7 @@ def _cdi(kind: RuntimeKind, version: Version, configs: list[RuntimeConfig]) -> S
     if kind is RuntimeKind.CRIO:
         late = "" if kubelet_cdi(kind, version) else "; device names from kubelet need 1.28"
         return Switch.ON, f"always on since CRI-O 1.23{late}"
-    settings = [(cdi_said(config, version), config.cdi_where) for config in configs]
+    settings = [(cdi_setting(config, version), config.cdi_where) for config in configs]
     silent = next((config.cdi_replaced for config in configs), "")
     return _configured(settings, cdi_by_default(kind, version), configs, silent)
 

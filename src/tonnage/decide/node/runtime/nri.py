@@ -34,7 +34,7 @@ def nri_answer(runtime: RuntimeSeen, plugins: Sequence[str] = ()) -> NriAnswer:
         operator = "; where the GPU operator asks for it: cdi.nriPluginEnabled=false for this node"
         remedy = f"upgrade the runtime, or {without}{operator if asking else ''}"
         text = f"{name} does not support NVIDIA's NRI plugin"
-        problem = not_configured(text, runtime.told_by, f"it works with {NRI_NEEDS}", remedy)
+        problem = not_configured(text, runtime.version_source, f"it works with {NRI_NEEDS}", remedy)
         return NriAnswer("", asking, (problem,), by_cdi)
     switches = inventory(runtime)
     if switches.nri is Switch.ON:

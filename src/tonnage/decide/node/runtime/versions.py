@@ -55,13 +55,13 @@ def kubelet_cdi(kind: RuntimeKind, version: Version) -> bool:
     return can_cdi(kind, version) and (kind is not RuntimeKind.CRIO or version >= (1, 28, 0))
 
 
-def cdi_said(config: RuntimeConfig, version: Version | None) -> bool | None:
+def cdi_setting(config: RuntimeConfig, version: Version | None) -> bool | None:
     """What its files say of CDI to a runtime of that version; None if nothing.
 
     Source: containerd 1.7.30, `mergeConfig`: a later file's table of a plugin takes the place of an earlier
     one's. From 2.0 on they are merged.
 
-    >>> cdi_said(RuntimeConfig(RuntimeKind.CONTAINERD, cdi=True, cdi_replaced="conf.d/a.toml"), (1, 7, 24))
+    >>> cdi_setting(RuntimeConfig(RuntimeKind.CONTAINERD, cdi=True, cdi_replaced="conf.d/a.toml"), (1, 7, 24))
     """
     replaced = config.cdi_replaced and version is not None and version < (2, 0, 0)
     return None if replaced else config.cdi

@@ -10,7 +10,7 @@ from tonnage.decide.node.runtime.versions import (
     NRI_NEEDS,
     can_cdi,
     can_nri,
-    cdi_said,
+    cdi_setting,
 )
 from tonnage.diagnose.doctor.containers.runtime_version import CONFIGURE, ExaminedRuntime, unit_of
 from tonnage.diagnose.doctor.finding import NodeFinding, finding, listed
@@ -65,7 +65,9 @@ def _cdi(runtime: ExaminedRuntime, facts: NodeFacts) -> Iterator[NodeFinding]:
                 remedy="on the node, tonnage runtime plan shows the change, tonnage runtime apply makes it",
                 runtime=runtime.name,
             ),
-            where=silent if cdi_said(runtime.config, runtime.version) is None else runtime.config.cdi_where,
+            where=silent
+            if cdi_setting(runtime.config, runtime.version) is None
+            else runtime.config.cdi_where,
             why=f"{asks}; containers start without them",
         )
 

@@ -9,7 +9,7 @@ from tonnage.decide.node.runtime.versions import (
     Version,
     can_cdi,
     cdi_by_default,
-    cdi_said,
+    cdi_setting,
     nri_by_default,
     runtime_kind,
 )
@@ -42,7 +42,7 @@ class ExaminedRuntime:
             return False
         if self.config.cdi_elsewhere:
             return False
-        configured = cdi_said(self.config, self.version)
+        configured = cdi_setting(self.config, self.version)
         if configured is not None and self.kind is RuntimeKind.CONTAINERD:
             return configured
         return None if self.version is None else cdi_by_default(self.kind, self.version)

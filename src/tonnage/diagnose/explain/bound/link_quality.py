@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tonnage.decide.node.preference.device_sets import Joined, best_set, joined
 from tonnage.diagnose.topo.families import Boards, board_of_status, family_of, numbered, usable_indices
-from tonnage.diagnose.topo.text import gpus_with_reasons, link_told, set_told
+from tonnage.diagnose.topo.text import gpus_with_reasons, link_text, set_text
 from tonnage.diagnose.topo.topology import FASTER, NodeTopology, gpu_set, joined_json, topology_of_status
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
@@ -87,8 +87,8 @@ def _below_best(held: Held) -> tuple[Reason, Remedy]:
     when = f"once {listed(others)} no longer holds some of them" if others else "now, as they are free"
     reason = LinksBelowBest(
         subject=f"Pod {held.pod.namespace}/{held.pod.name}",
-        message=f"its GPUs have worse links than others of {held.topology.node}: it has {set_told(chosen)}; "
-        f"better is {set_told(best)}{left_out}",
+        message=f"its GPUs have worse links than others of {held.topology.node}: it has {set_text(chosen)}; "
+        f"better is {set_text(best)}{left_out}",
         remedy=f"start it again {when}: the device plugin prefers the best set",
         source="NodeGPUStatus; NCCL's bandwidths",
         node=held.topology.node,
@@ -135,8 +135,8 @@ def _below_family(
         subject=f"Node {held.topology.node}",
         message=f"{held.topology.node} is of another family ({held.topology.family.summary}) than "
         f"{listed(nodes)} "
-        f"({family.summary}): the slowest pair of its {size} GPUs has {link_told(chosen)}, "
-        f"there it has {link_told(best)}; {_FIRST}",
+        f"({family.summary}): the slowest pair of its {size} GPUs has {link_text(chosen)}, "
+        f"there it has {link_text(best)}; {_FIRST}",
         remedy=action,
         source="NodeGPUStatus; NCCL's bandwidths",
         node=held.topology.node,

@@ -47,9 +47,9 @@ def explain_placed(pod: Pod, subject: Subject, snapshot: Snapshot) -> Explanatio
     held = held_by(pod, snapshot, boards)
     links = held.to_json() if held is not None else None
     placement = Placement(pod.node_name or None, devices=devices_of(pod, snapshot), links=links)
-    links_told = link_reasons(held, snapshot, boards) if held is not None else ()
+    of_links = link_reasons(held, snapshot, boards) if held is not None else ()
     of_devices = (*held_unhealthy_devices(pod, snapshot), *held_replicas(pod, snapshot))
-    besides = (*of_devices, *links_told) if reason is None else ()
+    besides = (*of_devices, *of_links) if reason is None else ()
     return Explanation(
         subject=subject,
         verdict=_verdict(pod, reason),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tonnage.diagnose.messages import MessageMatch, heard_by_reason, matches_in
+from tonnage.diagnose.messages import MessageMatch, matches_in, message_by_reason
 from tonnage.model.catalog.messages import messages
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.workloads import ClusterEvent, WorkloadKey
@@ -68,7 +68,7 @@ def _most_telling(pod: Pod, words: Iterable[StatusMessage]) -> Reason | None:
     candidates: list[tuple[int, int, StatusMessage, MessageMatch]] = []
     for place, text_match in enumerate(words):
         matched = list(matches_in(text_match.text))
-        by_reason = heard_by_reason(text_match.reason)
+        by_reason = message_by_reason(text_match.reason)
         if by_reason is not None and by_reason not in (match.message for match in matched):
             matched.append(MessageMatch(by_reason, text_match.text, by_reason.symptom({})))
         candidates += [(order[id(match.message)], place, text_match, match) for match in matched]

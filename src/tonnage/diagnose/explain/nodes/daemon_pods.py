@@ -22,7 +22,7 @@ from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Remedy
 
 _MOST_ASKED: Final = 64
-_MOST_TOLD: Final = 3
+_MOST_SENTENCES: Final = 3
 _EVERYWHERE: Final = tuple(
     Toleration(f"node.kubernetes.io/{name}", "Exists", "", effect)
     for name, effect in (
@@ -42,8 +42,8 @@ def why_none(pod: Pod, view: ClusterView) -> str:
     for name, reasons in _refused(pod, view):
         groups.setdefault(tuple(reason.message for reason in reasons), []).append(name)
     sentences = [f"{listed(names)}: {', '.join(phrases)}" for phrases, names in groups.items() if phrases]
-    more = "; …" if len(sentences) > _MOST_TOLD else ""
-    return "; ".join(sentences[:_MOST_TOLD]) + more
+    more = "; …" if len(sentences) > _MOST_SENTENCES else ""
+    return "; ".join(sentences[:_MOST_SENTENCES]) + more
 
 
 def ways_to_some(pod: Pod, view: ClusterView) -> Iterator[Remedy]:
@@ -60,7 +60,7 @@ def ways_to_some(pod: Pod, view: ClusterView) -> Iterator[Remedy]:
             continue
         action = "; and ".join(edit.action for edit in edits)
         by_action.setdefault(action, Remedy(action, f"a pod is created for {name}", patch_of(pod, changed)))
-    yield from islice(by_action.values(), _MOST_TOLD)
+    yield from islice(by_action.values(), _MOST_SENTENCES)
 
 
 def daemon_nodes(pod: Pod, view: ClusterView) -> Iterator[str]:

@@ -15,7 +15,7 @@ from tonnage.diagnose.topo.families import (
     numbered,
     usable_indices,
 )
-from tonnage.diagnose.topo.text import link_told
+from tonnage.diagnose.topo.text import link_text
 from tonnage.diagnose.topo.topology import FASTER, gpu_set
 from tonnage.model.name_lists import listed
 from tonnage.model.names import PRODUCT_LABEL
@@ -39,7 +39,7 @@ def reasons(case: Case) -> Iterator[Reason]:
             continue
         ranked = sorted(families, key=lambda entry: (-entry[0].slowest, entry[2]))
         text = "; ".join(
-            f"{listed(nodes, 3)} ({family.summary}, {link_told(joined)})" for joined, family, nodes in ranked
+            f"{listed(nodes, 3)} ({family.summary}, {link_text(joined)})" for joined, family, nodes in ranked
         )
         yield LinksUndecided(
             subject=f"Pod {case.pod.namespace}/{case.pod.name}",

@@ -163,6 +163,15 @@ class MigGpuGone(MigObstacle):
 
 
 @reason
+class MigModeOff(MigObstacle):
+    """A claim has a MIG device that is made for it, on a GPU whose MIG mode is off."""
+
+    code: ClassVar[str] = "mig-mode-off"
+    advice: ClassVar[str] = "turn MIG on, or take `dynamicMig` out of the node's configuration"
+    uuid: str
+
+
+@reason
 class MigForeignInstance(MigObstacle):
     """A reset would destroy an instance that is in neither the new layout nor the previous one."""
 
@@ -282,6 +291,7 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     MigHostWorkForbidden,
     MigAgentsEnded,
     MigGpuGone,
+    MigModeOff,
     MigForeignInstance,
     MigDeviceInUse,
     MigBoardResetNeeded,

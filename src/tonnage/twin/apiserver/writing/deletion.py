@@ -111,7 +111,7 @@ def _settle(pipeline: WritePipeline, request: ApiRequest, stored: Stored, obj: J
     ends = request.resource != NAMESPACE or bool(text(stored.object, "metadata", "deletionTimestamp"))
     gone, last = ends and may_go(request, obj), stored
     if not request.options.dry_run:
-        if obj != stored.object and (not gone or _told_before(request, stored)):
+        if obj != stored.object and (not gone or _shows_update(request, stored)):
             last = pipeline.store.update(request.resource, request.key, obj, read=stored)
             obj = last.object
         if gone:
@@ -123,7 +123,7 @@ def _settle(pipeline: WritePipeline, request: ApiRequest, stored: Stored, obj: J
     return success(request.plural_resource, request.name, text(obj, "metadata", "uid"))
 
 
-def _told_before(request: ApiRequest, stored: Stored) -> bool:
+def _shows_update(request: ApiRequest, stored: Stored) -> bool:
     """Whether watchers see what a deletion makes of an object before they see it go."""
     return request.resource == POD or texts(stored.object, "metadata", "finalizers") != []
 

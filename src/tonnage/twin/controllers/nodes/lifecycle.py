@@ -55,7 +55,7 @@ class NodeLifecycleController:
         self._leases.subscribe(self._lease_changed)
         self._pods = informers.of(POD)
         self._pods.add_index("node", lambda pod: [pod.spec.node_name])
-        self._heard_s: dict[str, float] = {}
+        self._heartbeats_s: dict[str, float] = {}
         self._registered: set[str] = set()
         self._zones = NodeZones()
 
@@ -70,9 +70,9 @@ class NodeLifecycleController:
             return
         name = node.metadata.name
         if delta.after is None:
-            self._heard_s.pop(name, None)
+            self._heartbeats_s.pop(name, None)
         elif delta.before is None or _heartbeats(delta.after) - _heartbeats(delta.before):
-            self._heard_s[name] = self._clock.monotonic()
+            self._heartbeats_s[name] = self._clock.monotonic()
         self._queue.add(key_of(node))
         self._watch_zones(delta)
 
@@ -87,16 +87,18 @@ class NodeLifecycleController:
         else:
             return
         if was_lost and not self._zones.is_lost:
-            self._heard_s = dict.fromkeys(self._heard_s, now_s)  # it was not the nodes that were silent
+            self._heartbeats_s = dict.fromkeys(
+                self._heartbeats_s, now_s
+            )  # it was not the nodes that were silent
         for node in self._nodes if changed else ():
             if eviction_key(node):
                 self._queue.add(key_of(node))
 
     def _lease_changed(self, delta: Delta[Lease]) -> None:
-        if delta.after is None or delta.after.metadata.name not in self._heard_s:
+        if delta.after is None or delta.after.metadata.name not in self._heartbeats_s:
             return
         if delta.before is None or delta.before.spec.renew_time != delta.after.spec.renew_time:
-            self._heard_s[delta.after.metadata.name] = self._clock.monotonic()
+            self._heartbeats_s[delta.after.metadata.name] = self._clock.monotonic()
 
     async def _reconcile(self, key: Key) -> float | None:
         name = key[1]
@@ -113,7 +115,7 @@ class NodeLifecycleController:
             if not self._vouched(name):
                 text = f"Node {name} event: Registered Node {name} in Controller"
                 await self._events.emit(_reference_to(node), "Normal", "RegisteredNode", text)
-        silent_s = self._clock.monotonic() - self._heard_s.get(name, self._clock.monotonic())
+        silent_s = self._clock.monotonic() - self._heartbeats_s.get(name, self._clock.monotonic())
         if self._vouched(name):
             silent_s = 0.0
         is_silent = silent_s >= self._grace_s

@@ -34,7 +34,7 @@ class CountedObjects:
         self._api = api
         self._clock = clock
         self._changed = changed
-        self._told_known = synced
+        self._on_synced = synced
         self._group: asyncio.TaskGroup | None = None
         self._informers: dict[Resource, Informer[Service]] = {}
         self._tasks: dict[Resource, asyncio.Task[None]] = {}
@@ -82,7 +82,7 @@ class CountedObjects:
     async def _follow(self, resource: Resource, informer: Informer[Service]) -> None:
         async with following(informer):
             self._synced.add(resource)
-            self._told_known(resource)
+            self._on_synced(resource)
 
     def _object_changed(self, resource: Resource, delta: Delta[Service]) -> None:
         before, after = delta.before, delta.after

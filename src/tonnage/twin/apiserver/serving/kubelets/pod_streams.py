@@ -90,7 +90,7 @@ async def serve_stream(exchange: Exchange, host: str, port: int, path: str, cont
         await _accept(exchange, _TRANSLATED)
         try:
             async with open_socket(host, port, path, context, [_TRANSLATED]) as kubelet:
-                await _relay(kubelet, exchange, _retold)
+                await _relay(kubelet, exchange, _in_server_words)
         except (UnreachableError, UpgradeError) as error:
             why = _why_not(error, f"https://{host}:{port}{path}")
             with suppress(OSError):  # Who has gone by now, nobody tells.
@@ -127,7 +127,7 @@ def _failure(why: str) -> bytes:
     return _ERRORS + go_json({key: value for key, value in status.items() if key not in _TYPE})
 
 
-def _retold(message: bytes | str) -> bytes | str:
+def _in_server_words(message: bytes | str) -> bytes | str:
     """What a kubelet says; how a program ended is told in the server's words."""
     if not isinstance(message, bytes) or message[:1] != _ERRORS or not message[1:]:
         return message
