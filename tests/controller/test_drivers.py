@@ -261,7 +261,7 @@ async def test_each_nvidiadriver_has_its_nodes_and_the_default_has_the_others(be
         "general", default=True, version="580.95.05", repository="nvcr.io/nvidia", image="driver"
     )
     special = {"version": "595.91.07", "repository": "nvcr.io/nvidia", "image": "driver"}
-    await bench.driver("special", nodeSelector={"pool": "new"}, gds={"enabled": True}, **special)
+    await bench.driver("special", nodeSelector={"pool": "new"}, useOpenKernelModules=True, **special)
     bench.start(DRIVERS)
     await bench.clock.advance(10)
     running = await bench.running()
@@ -271,7 +271,7 @@ async def test_each_nvidiadriver_has_its_nodes_and_the_default_has_the_others(be
     status = (await bench.api.get(NVIDIA_DRIVER, "special")).status
     assert status["state"] == "ready"
     conditions = {c["type"]: c for c in status["conditions"]}
-    assert "gds.enabled" in conditions["tonnage.dev/FieldsWithoutEffect"]["message"]
+    assert "useOpenKernelModules" in conditions["tonnage.dev/FieldsWithoutEffect"]["message"]
     await bench.driver("again", nodeSelector={"pool": "new"}, **special)
     await bench.clock.advance(10)
     status = (await bench.api.get(NVIDIA_DRIVER, "again")).status

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from support.api_stores import new_store
+from tonnage.controller.counters import ControllerCounters
 from tonnage.controller.main import run_controller
 from tonnage.controller.options import ControllerOptions
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
@@ -212,7 +213,7 @@ async def test_a_node_that_joins_is_labelled_and_waited_for_by_name(bench: Bench
         pytest.param(
             {"devices": [{**DEVICE, "index": 3, "fabric": "in progress"}]},
             "DriverNotReady",
-            "the NVLink fabric is not set up for GPUs 3: in progress; on a, in the driver's version: systemctl",
+            "the NVLink fabric is not set up for GPUs 3: in progress; on a, in the driver's version: ",
             id="a board without Fabric Manager",
         ),
         pytest.param(
@@ -243,6 +244,25 @@ async def test_a_node_that_is_not_ready_says_what_it_waits_for(
     assert (error["status"], error["reason"]) == ("True", reason)
     assert error["message"].startswith("1 of 2 GPU nodes are not ready\na: ")
     assert words in error["message"]
+
+
+async def test_what_a_policy_says_of_nodes_makes_no_loop_look_at_all_of_them(bench: Bench) -> None:
+    """Of a large fleet a node that changes then would be the last of thousands."""
+    counters = ControllerCounters()
+    for name in ("a", "b", "c"):
+        await bench.node(name)
+        await bench.report(name)
+    await bench.policy()
+    bench.start(counters=counters)
+    await bench.clock.advance(30)
+    before = counters.turns["node-labels"]
+    await bench.report("a", config={"source": "x", "error": "unknown key replica"})
+    await bench.clock.advance(10)
+    assert "unknown key replica" in (await bench.condition("Error"))["message"]
+    assert counters.turns["node-labels"] == before
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", {"spec": {"mig": {"strategy": "mixed"}}})
+    await bench.clock.advance(10)
+    assert counters.turns["node-labels"] >= before + 3
 
 
 async def test_time_slicing_by_policy_reaches_the_agents(bench: Bench) -> None:

@@ -32,6 +32,8 @@ _POD_FIELDS: Final = (
     *("hostNetwork", "secretEnv", "rdma", "kernelModuleConfig", "manager"),
     *("repoConfig", "certConfig", "licensingConfig", "virtualTopologyConfig"),
 )
+_MODULES: Final = ("gds", "gdrcopy")
+"""Sections that ask for a kernel module beside the driver's."""
 _OF_DAEMON_SETS: Final = ("labels", "annotations", "tolerations", "priorityClassName", "podSecurityContext")
 _VERSIONED: Final = ("toolkit", "devicePlugin")
 _CHART: Final = "helm.sh/chart"
@@ -62,7 +64,7 @@ def cluster_driver_policy(policy: ClusterPolicy) -> DriverPolicy | None:
         kernel_module_type=text(driver, "kernelModuleType") or "auto",
         upgrades=_upgrades(upgrades, automatic=False),
         upgrades_disabled=_SANDBOXES if flag(spec, "sandboxWorkloads", "enabled") else "",
-        pod={**common, **_pod_fields({**driver, **_renamed(driver)})},
+        pod={**common, **_pod_fields({**driver, **_renamed(driver)}), **_modules(spec)},
         certificates=text(driver, "certConfig", "name"),
         generation=policy.metadata.generation,
         problem=problem,
@@ -114,7 +116,7 @@ def nvidia_driver_policy(driver: NvidiaDriver) -> DriverPolicy:
         selector=selector,
         terms=_terms(mapping(spec, "nodeAffinity")),
         default=flag(spec, "default"),
-        pod=_pod_fields(with_licence),
+        pod={**_pod_fields(with_licence), **_modules(spec)},
         certificates=text(spec, "certConfig", "name"),
         generation=driver.metadata.generation,
         without_effect=tuple(fields_without_effect(spec, nvidia_driver_effects())),
@@ -127,6 +129,10 @@ def nvidia_driver_policy(driver: NvidiaDriver) -> DriverPolicy:
 
 def _pod_fields(section: JsonObject) -> dict[str, JsonValue]:
     return {key: section[key] for key in _POD_FIELDS if section.get(key) not in (None, "", [], {})}
+
+
+def _modules(spec: JsonObject) -> dict[str, JsonValue]:
+    return {section: mapping(spec, section) for section in _MODULES if flag(spec, section, "enabled")}
 
 
 def _image(section: JsonObject) -> ImageFields:

@@ -60,7 +60,9 @@ class NodeLoop(ABC):
         self._context = context
         self._queue: WorkQueue[str] = WorkQueue(context.clock)
         self._nodes = context.copies.of(NODE, self._node_changed)
-        self._policy = PolicyInForce(context.copies.of(CLUSTER_POLICY, self._policy_changed))
+        policies = context.copies.of(CLUSTER_POLICY)
+        policies.subscribe(self._policy_written)
+        self._policy = PolicyInForce(policies)
         """Called, it is the policy that counts."""
         self._reports = reports_of(context, self._node_changed, report_differs)
 
@@ -78,7 +80,12 @@ class NodeLoop(ABC):
     def _node_changed(self, key: Key) -> None:
         self._queue.add(key[1])
 
-    def _policy_changed(self, _key: Key) -> None:
+    def _policy_written(self, change: Delta[ClusterPolicy]) -> None:
+        """The controller's own writes of its status are no reason to look at a whole fleet."""
+        if _wanted(change.before) != _wanted(change.after):
+            self._policy_changed()
+
+    def _policy_changed(self) -> None:
         self._add_all()
 
     def _add_all(self) -> None:
@@ -88,3 +95,7 @@ class NodeLoop(ABC):
     @abstractmethod
     async def _reconcile(self, name: str) -> float | None:
         """Look at a node; the seconds after which to look again."""
+
+
+def _wanted(policy: ClusterPolicy | None) -> object:
+    return None if policy is None else (policy.metadata.uid, policy.spec)

@@ -48,9 +48,9 @@ class ValidationLoop(NodeLoop):
         self._standing.discard(key[1])
         super()._node_changed(key)
 
-    def _policy_changed(self, key: Key) -> None:
+    def _policy_changed(self) -> None:
         self._standing.clear()
-        super()._policy_changed(key)
+        super()._policy_changed()
 
     async def _reconcile(self, name: str) -> float | None:
         if name in self._standing and self._pods.pod_of(name) is None and not self._is_silent(name):

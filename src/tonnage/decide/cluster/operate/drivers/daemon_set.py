@@ -14,6 +14,12 @@ from typing import Final
 from tonnage.decide.cluster.operate.drivers.config_files import config_mounts, config_volumes
 from tonnage.decide.cluster.operate.drivers.groups import DriverGroup
 from tonnage.decide.cluster.operate.drivers.images import driver_fields, manager_image
+from tonnage.decide.cluster.operate.drivers.module_containers import (
+    LAST_WORDS,
+    module_containers,
+    module_pull_secrets,
+    module_variables,
+)
 from tonnage.model.drivers.daemon_set import IMAGE_NOTE, PREVIOUS_NOTE, StandingDaemonSet
 from tonnage.model.drivers.node import DEPLOY_DRIVER, DIGEST, GROUP_LABEL, MODULE_DIGEST, OWNER_LABEL
 from tonnage.model.drivers.policy import DriverOwnerKind
@@ -29,8 +35,9 @@ _ACCOUNT: Final = "nvidia-driver"
 _READY_FILE: Final = "/run/nvidia/validations/.driver-ctr-ready"
 _PROBE: Final = (
     "test -e /sys/module/nvidia/refcnt && nvidia-smi > /dev/null && mkdir -p /run/nvidia/validations &&"
-    " printf 'GDRCOPY_ENABLED: false\\nGDS_ENABLED: false\\nGPU_DIRECT_RDMA_ENABLED: %s\\n'"
-    f' "${{GPU_DIRECT_RDMA_ENABLED:-false}}" > {_READY_FILE}.new && mv {_READY_FILE}.new {_READY_FILE}'
+    " printf 'GDRCOPY_ENABLED: %s\\nGDS_ENABLED: %s\\nGPU_DIRECT_RDMA_ENABLED: %s\\n'"
+    ' "${GDRCOPY_ENABLED:-false}" "${GDS_ENABLED:-false}" "${GPU_DIRECT_RDMA_ENABLED:-false}"'
+    f" > {_READY_FILE}.new && mv {_READY_FILE}.new {_READY_FILE}"
 )
 _STARTUP: Final[JsonObject] = {
     "initialDelaySeconds": 60,
@@ -38,8 +45,6 @@ _STARTUP: Final[JsonObject] = {
     "timeoutSeconds": 60,
     "failureThreshold": 120,
 }
-_LAST_WORDS: Final[JsonObject] = {"terminationMessagePolicy": "FallbackToLogsOnError"}
-"""So kubelet says why a container ended: its own log is what NVIDIA's images write."""
 _FOLDERS: Final = (
     ("run-nvidia", "/run/nvidia", "DirectoryOrCreate"),
     ("run-nvidia-fabricmanager", "/run/nvidia-fabricmanager", "DirectoryOrCreate"),
@@ -154,7 +159,8 @@ def _template(group: DriverGroup) -> JsonObject:
 def pull_secrets(group: DriverGroup) -> list[str]:
     """The Secrets that the pod's images are pulled with, each once."""
     pod = dict(group.policy.pod)
-    names = [*items(pod, "imagePullSecrets"), *items(pod, "manager", "imagePullSecrets")]
+    driver, manager = items(pod, "imagePullSecrets"), items(pod, "manager", "imagePullSecrets")
+    names = [*driver, *manager, *module_pull_secrets(group)]
     return list(dict.fromkeys(name for name in names if isinstance(name, str) and name))
 
 
@@ -185,7 +191,7 @@ def _manager(group: DriverGroup) -> JsonObject:
         "command": ["driver-manager"],
         "args": ["uninstall_driver"],
         "env": environment,
-        **_LAST_WORDS,
+        **LAST_WORDS,
         "securityContext": {"privileged": True},
         "volumeMounts": [
             _mount("run-nvidia", "/run/nvidia", "Bidirectional"),
@@ -198,9 +204,8 @@ def _manager(group: DriverGroup) -> JsonObject:
 
 def _containers(group: DriverGroup) -> Iterator[JsonValue]:
     pod = dict(group.policy.pod)
-    rdma = flag(pod, "rdma", "enabled")
-    variables = {"KERNEL_MODULE_TYPE": group.policy.kernel_module_type}
-    if rdma:
+    variables = {"KERNEL_MODULE_TYPE": group.policy.kernel_module_type, **module_variables(group)}
+    if flag(pod, "rdma", "enabled"):
         variables["GPU_DIRECT_RDMA_ENABLED"] = "true"
         variables["USE_HOST_MOFED"] = "true" if flag(pod, "rdma", "useHostMofed") else "false"
     environment: list[JsonValue] = [
@@ -214,9 +219,9 @@ def _containers(group: DriverGroup) -> Iterator[JsonValue]:
         "image": group.image,
         "imagePullPolicy": text(pod, "imagePullPolicy") or "IfNotPresent",
         "command": ["nvidia-driver"],
-        "args": items(pod, "args") or ["init"],
+        "args": _arguments(group),
         "env": environment,
-        **_LAST_WORDS,
+        **LAST_WORDS,
         "securityContext": {"privileged": True, "seLinuxOptions": {"level": "s0"}},
         "volumeMounts": list(_driver_mounts(group)),
         "startupProbe": {
@@ -234,26 +239,15 @@ def _containers(group: DriverGroup) -> Iterator[JsonValue]:
     if secret := text(pod, "secretEnv"):
         driver["envFrom"] = [{"secretRef": {"name": secret}}]
     yield driver
-    if rdma:
-        yield _peermem(group)
+    yield from module_containers(group)
 
 
-def _peermem(group: DriverGroup) -> JsonObject:
-    return {
-        "name": "nvidia-peermem-ctr",
-        "image": group.image,
-        "imagePullPolicy": text(dict(group.policy.pod), "imagePullPolicy") or "IfNotPresent",
-        "command": ["nvidia-driver"],
-        "args": ["reload_nvidia_peermem"],
-        **_LAST_WORDS,
-        "securityContext": {"privileged": True, "seLinuxOptions": {"level": "s0"}},
-        "volumeMounts": [
-            _mount("run-nvidia", "/run/nvidia", "Bidirectional"),
-            _mount("var-log", "/var/log"),
-            {**_mount("dev-log", "/dev/log"), "readOnly": True},
-            _mount("run-mellanox-drivers", "/run/mellanox/drivers", "HostToContainer"),
-        ],
-    }
+def _arguments(group: DriverGroup) -> list[JsonValue]:
+    """Those of a ClusterPolicy stand for NVIDIA's own; those of an NVIDIADriver follow it."""
+    own = items(dict(group.policy.pod), "args")
+    if group.policy.owner.kind is DriverOwnerKind.NVIDIA_DRIVER:
+        return ["init", *own]
+    return own or ["init"]
 
 
 def _driver_mounts(group: DriverGroup) -> Iterator[JsonValue]:

@@ -26,6 +26,11 @@ _IDS_BY_NAME: Final = (
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)*")
 _SAFE: Final = re.compile(r"[A-Za-z0-9._-]{1,60}")
 _NVCR: Final = "nvcr.io/nvidia"
+MODULES: Final = {
+    "gds": ImageFields("nvcr.io/nvidia/cloud-native", "nvidia-fs", "2.29.4"),
+    "gdrcopy": ImageFields("nvcr.io/nvidia/cloud-native", "gdrdrv", "v2.6"),
+}
+"""Sections that ask for a kernel module beside the driver's, and the image for lack of another."""
 _MANAGER: Final = ImageFields("nvcr.io/nvidia/cloud-native", "k8s-driver-manager", "v0.12.0")
 
 
@@ -97,6 +102,12 @@ def policy_refusal(policy: DriverPolicy) -> DriverPolicyRefused | None:
     """What is wrong with a policy itself, such as an image that names no version."""
     message = policy.problem
     path = image_path(driver_fields(policy))
+    modules = [section for section in MODULES if section in policy.pod]
+    if not message and policy.precompiled and modules:
+        message = (
+            f"spec.{modules[0]}.enabled: NVIDIA builds this module beside drivers that are built on the node,"
+            " not beside precompiled ones; switch usePrecompiled or this off"
+        )
     if not message and "@" not in path and ":" not in path.rpartition("/")[2]:
         where = "spec.driver" if policy.owner.kind is DriverOwnerKind.CLUSTER_POLICY else "spec"
         message = f"{where}.version: the image {path} has neither a tag nor a digest; set version"
@@ -105,11 +116,13 @@ def policy_refusal(policy: DriverPolicy) -> DriverPolicyRefused | None:
 
 def driver_image(policy: DriverPolicy, system: str, kernel: str) -> str:
     """The driver's image for nodes with this system, and with precompiled drivers this kernel."""
-    path = image_path(driver_fields(policy))
-    if "@" in path:
-        return path
+    return for_system(driver_fields(policy), system, kernel if policy.precompiled else "")
+
+
+def for_system(fields: ImageFields, system: str, kernel: str = "") -> str:
+    """An image of which there is one for each system: its tag says which. A digest says it by itself."""
+    path = image_path(fields)
     name, colon, tag = path.rpartition(":")
-    if not colon or "/" in tag:
+    if "@" in path or not colon or "/" in tag:
         return path
-    parts = (tag, kernel, system) if policy.precompiled else (tag, system)
-    return f"{name}:{'-'.join(filter(None, parts))}"
+    return f"{name}:{'-'.join(filter(None, (tag, kernel, system)))}"
