@@ -15,7 +15,7 @@ _ENDINGS: Final = {MetricKind.COUNTER: "_total", MetricKind.INFO: "_info"}
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """A part of a page, and how many series are in it: to count them in a text takes as long as writing it."""
+    """A part of a page, and how many series are in it: to count them in text takes as long as writing it."""
 
     text: str = ""
     series: int = 0
