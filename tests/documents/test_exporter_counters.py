@@ -71,7 +71,9 @@ def test_a_line_with_a_fault_is_named_and_the_rest_is_served(line: str, problem:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        pytest.param(b"\xff\xfe", "not UTF-8\n  why: byte 1 is 0xff\n  remedy: save it as UTF-8", id="UTF-16"),
+        pytest.param(
+            b"\xff\xfe", "not UTF-8\n  why: byte 1 is 0xff\n  remedy: save it as UTF-8", id="UTF-16"
+        ),
         pytest.param(b"#" * (MAX_BYTES + 1), "larger than 1 MiB", id="a file without end"),
     ],
 )

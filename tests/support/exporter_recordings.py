@@ -77,7 +77,7 @@ def page_of(case: Case) -> str:
     }
     windows = [counter for counter in counters if counter.name.startswith("DCGM_EXP_")]
     plain = [counter for counter in counters if counter not in windows]
-    text = exporter_page(plain, values, rows, _uses(case, devices, attribution))
+    text = exporter_page(plain, values, rows, _uses(case, devices, attribution)).text
     return text + "".join(
         _window(case, counter, rows) for counter in sorted(windows, key=lambda row: row.number)
     )

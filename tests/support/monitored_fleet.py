@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -103,12 +102,12 @@ class MonitoredFleet:
 
     def tonnage(self, *words: str) -> str:
         """What a command prints; the test fails when it fails."""
-        return _run([sys.executable, "-m", "tonnage", *words], self.environment)
+        return run_program([sys.executable, "-m", "tonnage", *words], self.environment)
 
     def kubectl(self, *words: str, given: object = None) -> str:
         """What kubectl prints, with an object on its standard input."""
         program = [str(kubectl_binary("1.35")), *words]
-        return _run(program, self.environment, json.dumps(given) if given is not None else "")
+        return run_program(program, self.environment, json.dumps(given) if given is not None else "")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -116,15 +115,25 @@ class MonitoredFleet:
 
 
 @contextmanager
+def twin_of(scenario: str) -> Iterator[Path]:
+    """The folder of `environment_of` a cluster that runs."""
+    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as path:
+        folder = Path(path)
+        (folder / "scenario.yaml").write_text(scenario)
+        environment, program = environment_of(folder), [sys.executable, "-m", "tonnage"]
+        run_program([*program, "up", "--detach", "--scenario", str(folder / "scenario.yaml")], environment)
+        try:
+            yield folder
+        finally:
+            run_program([*program, "down"], environment)
+
+
+@contextmanager
 def monitored_fleet() -> Iterator[MonitoredFleet]:
     """All pods run but one that waits; Prometheus reads every second, alerts fire without a pause."""
-    with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as path, ExitStack() as stack:
-        folder = Path(path)
-        (folder / "scenario.yaml").write_text(SCENARIO)
+    with ExitStack() as stack:
+        folder = stack.enter_context(twin_of(SCENARIO))
         environment = environment_of(folder)
-        program = [sys.executable, "-m", "tonnage"]
-        _run([*program, "up", "--detach", "--scenario", str(folder / "scenario.yaml")], environment)
-        stack.callback(_run, [*program, "down"], environment)
         sources = {
             name: stack.enter_context(serving_tonnage(["metrics", *words], folder, environment))
             for name, words in {
@@ -169,16 +178,17 @@ def monitored_fleet() -> Iterator[MonitoredFleet]:
 def _serve_own_page(fleet: MonitoredFleet, address: str) -> None:
     """Replace one agent by one that serves its own page, which agents of the twin do at loopback alone.
 
-    It has the counters that our alerts read beside the default ones.
+    It has the counters that our alerts read beside the default ones, and one that the documents ask for.
     """
     agent = ("-n", "tonnage-system", "daemonset", "tonnage-agent")
     arguments = json.loads(fleet.kubectl("get", *agent, "-o", "json"))
     place = "/spec/template/spec/containers/0/args"
     words = arguments["spec"]["template"]["spec"]["containers"][0]["args"]
     served = [*words, f"--metrics-address={address}", f"--collectors=/{_COUNTERS}", "--collect-interval=1000"]
-    place_on_node = _root_of(fleet, AGENT_NODE) / _COUNTERS
+    place_on_node = root_of(fleet.folder, AGENT_NODE) / _COUNTERS
     place_on_node.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(Path(__file__).parents[2] / "deploy/monitoring/counters.csv", place_on_node)
+    shipped = (Path(__file__).parents[2] / "deploy/monitoring/counters.csv").read_text()
+    place_on_node.write_text(f"{shipped}DCGM_FI_DEV_PCIE_TX_THROUGHPUT, gauge, PCIe TX throughput (KB/s)\n")
     patch = [
         {"op": "replace", "path": "/spec/updateStrategy", "value": {"type": "OnDelete"}},
         {"op": "replace", "path": place, "value": served},
@@ -192,14 +202,14 @@ def _serve_own_page(fleet: MonitoredFleet, address: str) -> None:
         time.sleep(0.1)
 
 
-def _root_of(fleet: MonitoredFleet, node: str) -> Path:
-    """The folder that is `/` to the agent of a node of the twin."""
-    state = fleet.folder / "state"
+def root_of(folder: Path, node: str) -> Path:
+    """The folder that is `/` to the agent of a node of the twin whose environment is of this folder."""
+    state = folder / "state"
     named = state / RUNTIME
     runtime = (
         Path(named.read_text())
         if named.exists()
-        else runtime_folder(fleet.environment, state.absolute(), os.getuid())
+        else runtime_folder(environment_of(folder), state.absolute(), os.getuid())
     )
     return next(
         file.parents[1] for file in runtime.glob("*/etc/hostname") if file.read_text().strip() == node
@@ -256,7 +266,7 @@ def _webhook(notices: list[dict[str, Any]]) -> Iterator[str]:
             join(thread)
 
 
-def _run(command: Sequence[str], environment: dict[str, str], given: str = "") -> str:
+def run_program(command: Sequence[str], environment: dict[str, str], given: str = "") -> str:
     ended = subprocess.run(
         command, env=environment, input=given, capture_output=True, text=True, timeout=120, check=False
     )

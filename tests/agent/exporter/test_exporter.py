@@ -23,6 +23,7 @@ from tonnage.agent.exporter.pod_usage import UsageMeter
 from tonnage.agent.exporter.sampling import DeviceSampler
 from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.device_holds import DeviceHolds
+from tonnage.decide.node.exporter.metric_text import PageText
 from tonnage.decide.node.exporter.page import exporter_page
 from tonnage.decide.node.exporter.readings import CLOCK_REASONS
 from tonnage.model.devices.health import SeenXid
@@ -340,7 +341,7 @@ async def test_a_page_is_written_anew_where_something_changed(
 ) -> None:
     written: list[str] = []
 
-    def counted(*given: Any) -> str:
+    def counted(*given: Any) -> PageText:
         written.append("page")
         return exporter_page(*given)
 
@@ -365,6 +366,26 @@ async def test_a_page_is_written_anew_where_something_changed(
     assert writes()
     assert 'err_code="79"' in exporter.text()
     assert not written[first:]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(ExporterSettings(), id="of devices alone"),
+        pytest.param(
+            ExporterSettings(kubernetes=True, each_holder=True), id="TEL-5: with a row for each pod"
+        ),
+        pytest.param(ExporterSettings(kubernetes=True, series_limit=1), id="TEL-5: with pods left out"),
+    ],
+)
+async def test_the_page_says_how_many_series_it_has(exporter: Exporter) -> None:
+    exporter.hold(*(Hold("nvidia.com/gpu", (f"GPU-a::{n}",), "ml", f"p{n}", "main") for n in range(2)))
+    exporter.backend.links = {0: {"link_sent_bytes": 7}}
+    await exporter.read()
+    await exporter.meter.count()
+    lines = exporter.text().splitlines()
+    series = sum(not line.startswith("#") for line in lines)
+    assert f"tonnage_exporter_series {series}" in lines
 
 
 async def test_a_page_shows_what_is_read_after_a_scrape(exporter: Exporter) -> None:

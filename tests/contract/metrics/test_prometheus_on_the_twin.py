@@ -22,6 +22,7 @@ from scripts.generate_exporter_metrics import (
 from support.helm import Helm
 from support.monitored_fleet import MonitoredFleet, monitored_fleet, pod
 from support.prometheus import PATIENCE_S
+from support.promtool import promtool
 from tonnage.documents.exporter_counters import counter_numbers, default_counters
 from tonnage.model.catalog.alerts import rule_table
 from tonnage.model.catalog.dashboards import dashboards
@@ -40,6 +41,12 @@ PANELS: Final = [
     for panel in board.panels
     for query in panel.queries
 ]
+DOCUMENTED: Final = (
+    *("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_MEM_COPY_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE"),
+    *("DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_XID_ERRORS"),
+    *("DCGM_FI_DEV_PCIE_TX_THROUGHPUT", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
+)
+"""The ten metrics that introductions to GPU monitoring list."""
 NOT_HERE: Final = frozenset({"kube_node_status_capacity", "kube_node_status_allocatable"})
 """Series of kube-state-metrics, which is never needed."""
 
@@ -50,6 +57,8 @@ def fleet() -> Iterator[MonitoredFleet]:
         made.prometheus.until('count(up{job="tonnage-exporter"} == 1) == 4')
         made.prometheus.until('DCGM_FI_DEV_FB_USED{pod="training-b"}')
         made.prometheus.until("tonnage_cluster_pending_pods")
+        for amount in ("seconds", "compute_seconds", "energy_joules"):  # counted from a second reading on
+            made.prometheus.until(f"tonnage_pod_gpu_{amount}_total")
         yield made
 
 
@@ -75,6 +84,18 @@ def test_the_reference_has_just_the_metrics_that_running_programs_serve(fleet: M
     documented = {name_of(family): kind_of(family) for family in families}
     served = {name: kind for name, kind in fleet.prometheus.types().items() if name.startswith("tonnage_")}
     assert served == documented
+
+
+def test_names_and_units_are_as_prometheus_wants_them(fleet: MonitoredFleet, tmp_path: Path) -> None:
+    pages = [page_of(target["scrapeUrl"]) for target in fleet.prometheus.targets()]
+    families = {
+        text.partition(" ")[0]: f"# HELP {text}"
+        for page in pages
+        for text in page.split("# HELP ")
+        if text.startswith("tonnage_")
+    }
+    assert len(families) > 40
+    assert promtool("check", "metrics", folder=tmp_path, given="".join(families.values())) == ""
 
 
 def test_every_counter_that_is_served_is_in_the_reference(fleet: MonitoredFleet) -> None:
@@ -106,6 +127,16 @@ def test_tel_2_power_of_each_node(fleet: MonitoredFleet) -> None:
     found = fleet.prometheus.values("sum(DCGM_FI_DEV_POWER_USAGE) by (Hostname)", "Hostname")
     assert found.keys() == {"whole-0", "mig-0", "sliced-0", "mps-0"}
     assert all(power > 0 for power in found.values())
+
+
+@pytest.mark.parametrize("metric", DOCUMENTED)
+def test_tel_1_the_metrics_of_the_documents_are_served_with_their_holder(
+    fleet: MonitoredFleet, metric: str
+) -> None:
+    """The agents' counters are those of a CSV of our own."""
+    (row,) = fleet.prometheus.until(f'{metric}{{pod="training-b"}}')
+    labels = row["metric"]
+    assert (labels["namespace"], labels["pod"], labels["container"]) == ("ml", "training-b", "main")
 
 
 def test_tel_1_rows_carry_who_holds_the_gpu_and_not_who_serves_the_page(fleet: MonitoredFleet) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
-
-from tonnage.decide.node.exporter.metric_text import series_in
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -24,19 +21,3 @@ class Derived(Generic[T]):
             self._value = make()
             self._sources = sources
         return self._value
-
-
-@dataclass(frozen=True, slots=True)
-class PageText:
-    """A part of a page, and how many series are in it: to count them costs as much as to write them."""
-
-    text: str
-    series: int
-
-    @classmethod
-    def of(cls, text: str) -> PageText:
-        """With its series counted."""
-        return cls(text, series_in(text))
-
-
-NOTHING: Final = PageText("", 0)

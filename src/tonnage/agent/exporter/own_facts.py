@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.exporter.derived import NOTHING, Derived, PageText
+from tonnage.agent.exporter.derived import Derived
 from tonnage.agent.exporter.sampling import DeviceSampler
 from tonnage.decide.node.exporter.facts import (
     NodeAmounts,
@@ -14,7 +14,7 @@ from tonnage.decide.node.exporter.facts import (
     exporter_facts,
     node_facts,
 )
-from tonnage.decide.node.exporter.metric_text import metrics_text
+from tonnage.decide.node.exporter.metric_text import NOTHING, PageText, metrics_page, metrics_text
 from tonnage.model.kubernetes.quantity import integer_value
 from tonnage.wire.objects import Node
 
@@ -50,9 +50,7 @@ class OwnFacts:
         def made() -> PageText:
             capacity, allocatable = (None, None) if node is None else _amounts(node)
             amounts = NodeAmounts(capacity, allocatable, requested)
-            return PageText.of(
-                metrics_text(node_facts(NodeKnowledge(inventory, holds.holds, offer, amounts)))
-            )
+            return metrics_page(node_facts(NodeKnowledge(inventory, holds.holds, offer, amounts)))
 
         return self._node_facts.of((inventory, holds, offer, node, requested), made)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.exporter.derived import NOTHING, Derived, PageText
+from tonnage.agent.exporter.derived import Derived
 from tonnage.agent.exporter.own_facts import OwnFacts
 from tonnage.agent.exporter.pod_page import PodPage
 from tonnage.agent.exporter.pod_usage import UsageMeter
@@ -17,7 +17,7 @@ from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.exporter.holders import Holders, device_key, holders_of
 from tonnage.decide.node.exporter.jobs import jobs_of
 from tonnage.decide.node.exporter.labels import LabelOptions
-from tonnage.decide.node.exporter.metric_text import series_in
+from tonnage.decide.node.exporter.metric_text import NOTHING, PageText, series_in
 from tonnage.decide.node.exporter.page import Readings, exporter_page, reading_text
 from tonnage.decide.node.exporter.peers import peer_family
 from tonnage.decide.node.exporter.processes import HolderUse, PodKey
@@ -138,7 +138,7 @@ class ExporterPage:
             of_links = [counter for counter in counters if is_of_links(counter)]
             page += self._link_page(of_links, entities, attribution)
             peers = self._peer_page(counters, entities, attribution)
-            return _DeviceMetrics(PageText.of(page), PageText.of(peers), rows)
+            return _DeviceMetrics(page, PageText(peers, series_in(peers)), rows)
 
         # of what processes use, `uses` of the meter tells: it is another object after they were read
         return self._devices.of((*holding, samples, xids, self._meter.uses, counters), made)
@@ -190,7 +190,7 @@ class ExporterPage:
         counters: Sequence[ExportedCounter],
         entities: Sequence[DeviceEntity],
         attribution: Attribution,
-    ) -> str:
+    ) -> PageText:
         """Families of NVLinks; nothing where none is asked for."""
         samples = self._sampler.fresh() if counters else {}
         readings: dict[Entity, Mapping[str, Reading]] = {}

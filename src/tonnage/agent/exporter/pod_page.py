@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.exporter.derived import NOTHING, Derived, PageText
+from tonnage.agent.exporter.derived import Derived
 from tonnage.agent.exporter.pod_usage import UsageMeter
 from tonnage.agent.exporter.settings import ExporterSettings
 from tonnage.decide.node.exporter.holders import DeviceKey
 from tonnage.decide.node.exporter.jobs import jobs_of
 from tonnage.decide.node.exporter.labels import pod_label_names
-from tonnage.decide.node.exporter.metric_text import metrics_text
+from tonnage.decide.node.exporter.metric_text import NOTHING, PageText, metrics_page
 from tonnage.decide.node.exporter.pod_metrics import (
     LABELS,
     UsedShares,
@@ -62,9 +62,9 @@ class PodPage:
             return NOTHING
         jobs = self._jobs()
         sources = (inventory, board.holds.value, board.pods.value, meter.counters, meter.uses, jobs, series)
-        return self._page.of(sources, lambda: PageText.of(self._made_of(inventory, jobs, series)))
+        return self._page.of(sources, lambda: self._made_of(inventory, jobs, series))
 
-    def _made_of(self, inventory: Inventory, jobs: Mapping[str, str], series: int) -> str:
+    def _made_of(self, inventory: Inventory, jobs: Mapping[str, str], series: int) -> PageText:
         shares = self._meter.shares()
         extra = self._users.of(
             (inventory, shares, self._board.pods.value, jobs),
@@ -74,7 +74,7 @@ class PodPage:
         indices = {device.uuid: device.index for device in inventory.devices}
         usage = UsedShares(self._meter.counters, self._meter.uses, indices, extra)
         shown = within_limit(usage, users, self._settings.series_limit - series)
-        return self._remarks(usage, shares, users[len(shown) :]) + metrics_text(
+        return PageText(self._remarks(usage, shares, users[len(shown) :])) + metrics_page(
             (
                 *pod_metrics(usage, shown),
                 *budget_metrics(

@@ -79,7 +79,7 @@ def screen(
 
 
 def summary(usage: FleetUsage, state: ScreenState, width: int | None) -> str:
-    """The fleet in a line, and how it is shown; where that is too wide, what rows are sorted by is left out."""
+    """The fleet in a line, and how it is shown; without what rows are sorted by where that is too wide."""
     nodes, devices = usage.nodes, usage.devices
     busy = [row.reading.utilization for row in devices if row.reading.utilization is not None]
     power = [node.power_w for node in nodes if node.power_w is not None]

@@ -93,7 +93,7 @@ def page_of(node: Node) -> str:
         for device in node.devices
     }
     readings: dict[Entity, Mapping[str, Reading]] = {device: node.readings[device] for device in node.devices}
-    return exporter_page(node.counters, readings, rows)
+    return exporter_page(node.counters, readings, rows).text
 
 
 def _id(device: DeviceEntity) -> str:

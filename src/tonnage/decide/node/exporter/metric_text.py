@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -10,6 +11,26 @@ from tonnage.decide.node.exporter.labels import escaped
 from tonnage.model.metric_families import Metric, MetricKind
 
 _ENDINGS: Final = {MetricKind.COUNTER: "_total", MetricKind.INFO: "_info"}
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """A part of a page, and how many series are in it: to count them in text takes as long as writing it."""
+
+    text: str = ""
+    series: int = 0
+
+    def __add__(self, more: PageText) -> PageText:
+        return PageText(self.text + more.text, self.series + more.series)
+
+
+NOTHING: Final = PageText()
+
+
+def metrics_page(families: Iterable[Metric]) -> PageText:
+    """As `metrics_text`, with the number of series."""
+    shown = tuple(families)
+    return PageText(metrics_text(shown), sum(len(family.samples) for family in shown))
 
 
 def metrics_text(families: Iterable[Metric]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from tonnage.decide.node.exporter.metric_text import PageText
 from tonnage.decide.node.exporter.processes import HolderUse
 from tonnage.decide.node.exporter.rows import EntityRow, EntityRows
 from tonnage.model.catalog.xid_messages import xid_message
@@ -17,6 +18,8 @@ from tonnage.model.node.telemetry import CounterType, Entity, ExportedCounter, R
 XID: Final = "DCGM_FI_DEV_XID_ERRORS"
 GPU_UTILIZATION: Final = "DCGM_FI_DEV_GPU_UTIL"
 MEMORY_USED: Final = "DCGM_FI_DEV_FB_USED"
+_HEAD_LINES: Final = 2
+"""HELP and TYPE of a family."""
 _BY_PROCESS: Final = frozenset((GPU_UTILIZATION, MEMORY_USED))
 
 Readings = Mapping[Entity, Mapping[str, Reading]]
@@ -28,23 +31,27 @@ def exporter_page(
     readings: Readings,
     rows: Mapping[Entity, EntityRows],
     uses: Mapping[Entity, HolderUse] | None = None,
-) -> str:
+) -> PageText:
     """The text of the families that have a row, each after its HELP and TYPE.
 
     `uses` is what processes have of the devices, where each holder has a row; it fills GPU_UTIL and FB_USED,
     which then have the device's row too.
     """
-    texts = {entity: [row.labels.text() for row in rows[entity].rows] for entity in readings}
-    return "".join(
+    columns = [
+        (values, [row.labels.text() for row in rows[entity].rows]) for entity, values in readings.items()
+    ]
+    families = [
         family_text(
             counter,
-            _lines(counter.name, readings, texts)
+            _lines(counter.name, columns)
             if counter.name != XID and (uses is None or counter.name not in _BY_PROCESS)
             else _special_lines(counter.name, readings, rows, uses),
         )
         for counter in sorted(counters, key=lambda counter: counter.number)
         if counter.type is not CounterType.LABEL
-    )
+    ]
+    text = "".join(families)
+    return PageText(text, text.count("\n") - _HEAD_LINES * sum(map(bool, families)))
 
 
 def family_text(counter: ExportedCounter, lines: Iterable[str]) -> str:
@@ -56,13 +63,14 @@ def family_text(counter: ExportedCounter, lines: Iterable[str]) -> str:
     return f"# HELP {counter.name} {text}\n# TYPE {counter.name} {counter.type}\n{body}"
 
 
-def _lines(name: str, readings: Readings, texts: Mapping[Entity, Sequence[str]]) -> Iterator[str]:
-    for entity, values in readings.items():
+def _lines(name: str, columns: Sequence[tuple[Mapping[str, Reading], Sequence[str]]]) -> Iterator[str]:
+    """Of each entity its readings, and the labels of its rows."""
+    for values, texts in columns:
         reading = values.get(name)
         if reading is not None and not isinstance(reading, str):
             # the rows of an entity differ in labels alone: one join writes them, where a line each costs more
             end = f"}} {number_text(reading)}\n"
-            yield f"{name}{{{f'{end}{name}{{'.join(texts[entity])}{end}"
+            yield f"{name}{{{f'{end}{name}{{'.join(texts)}{end}"
 
 
 def _special_lines(

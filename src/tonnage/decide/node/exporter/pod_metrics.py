@@ -34,6 +34,10 @@ _GAUGES: Final[tuple[tuple[str, str, _Use], ...]] = (
 )
 
 
+_MOST_SERIES: Final = len(_COUNTERS) * len(Certainty) + len(_GAUGES)
+"""Of a user."""
+
+
 @dataclass(frozen=True, slots=True)
 class UsedShares:
     """What was counted of those who hold devices now, and what they used at the last reading.
@@ -56,6 +60,8 @@ def series_of(usage: UsedShares, user: DeviceUser) -> int:
 
 def within_limit(usage: UsedShares, users: Sequence[DeviceUser], limit: int) -> tuple[DeviceUser, ...]:
     """The users whose series are shown: the first of them, until the next would be too many."""
+    if len(users) * _MOST_SERIES <= limit:
+        return tuple(users)
     shown: list[DeviceUser] = []
     total = 0
     for user in users:

@@ -121,8 +121,11 @@ def readings_of(
         return {}
     readings: dict[str, Reading] = {}
     for name, field in fields.items():
-        reading = _reading(field, part if field.mig else whole, xid)
-        if reading is not None:
+        timed = part if field.mig else whole
+        value = None if timed is None else timed.sample.values.get(field.name)
+        if value is not None:
+            readings[name] = float(value) if field.double else int(value)
+        elif (reading := _derived_reading(field, timed, xid)) is not None:
             readings[name] = reading
     return readings
 
@@ -150,17 +153,15 @@ def is_of_links(counter: ExportedCounter) -> bool:
     return field is not None and field.link
 
 
-def _reading(field: DeviceField, timed: TimedSample | None, xid: int) -> Reading | None:
+def _derived_reading(field: DeviceField, timed: TimedSample | None, xid: int) -> Reading | None:
+    """What no device gives as a number."""
     if timed is None:
         return None
     if field.origin is FieldOrigin.EVENT:
         return xid
     if field.origin is FieldOrigin.RATE:
         return _link_rate(_parts_of(field), timed)
-    if field.is_text:
-        return timed.sample.texts.get(field.name)
-    value = timed.sample.values.get(field.name)
-    return None if value is None else float(value) if field.double else int(value)
+    return timed.sample.texts.get(field.name) if field.is_text else None
 
 
 def _parts_of(rate: DeviceField) -> tuple[str, ...]:
