@@ -12,6 +12,8 @@ import pytest
 from fuzz.readers import BEHIND, OWN, readers
 from fuzz.targets import TARGETS
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def code() -> frozenset[str]:
@@ -19,7 +21,6 @@ def code() -> frozenset[str]:
     return frozenset(readers())
 
 
-@pytest.mark.long
 def test_the_corpus_of_some_target_comes_to_every_reader(code: frozenset[str]) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "fuzz.reached"],
