@@ -105,7 +105,7 @@ def _taken(number: int, place: int) -> ResourceClaim:
 def explain_ms(rounds: int) -> list[float]:
     """Milliseconds of CPU of each answer once the first is given: by a selector, and by what is in use."""
     from tonnage.diagnose.cluster_view import ground_of
-    from tonnage.diagnose.explain.explain import explain_on
+    from tonnage.diagnose.explain.explain import explain_waiting_pod
 
     snapshot = fleet(NODES, half=True)
     times: list[float] = []
@@ -115,7 +115,7 @@ def explain_ms(rounds: int) -> list[float]:
         of_selector: list[float] = []
         for _ in range(rounds + 1):
             start = process_time()
-            answer = explain_on(ground, pod)
+            answer = explain_waiting_pod(ground, pod)
             of_selector.append((process_time() - start) * 1000)
             assert answer.verdict.value == "NEVER", answer.message
         times += of_selector[1:]

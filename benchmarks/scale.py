@@ -24,7 +24,7 @@ def ready():
     from pathlib import Path
     from tonnage.adapters.snapshots.objects import collector_paused
     from tonnage.cli.cluster import read_snapshot
-    from tonnage.diagnose.explain.explain import explain_on
+    from tonnage.diagnose.explain.explain import explain_waiting_pod
     from tonnage.diagnose.cluster_view import ground_of
     with collector_paused(kept=True):  # as `tonnage explain` does, to its end
         return ground_of(read_snapshot(Path(sys.argv[1])))
@@ -32,7 +32,7 @@ def ready():
 ground, wall, cpu = took(ready)
 if sys.argv[2] != "load":
     from dataclasses import replace
-    from tonnage.diagnose.explain.explain import explain_on
+    from tonnage.diagnose.explain.explain import explain_waiting_pod
     from tonnage.model.kubernetes.cluster import Container, Pod
     from tonnage.model.kubernetes.selectors import Toleration
     asks = {"cpu": 95_500, "memory": 2**30, "nvidia.com/gpu": 8}
@@ -44,10 +44,10 @@ if sys.argv[2] != "load":
     urgent = replace(pod, priority=1000)
 match sys.argv[2]:
     case "verdict":
-        found, wall, cpu = took(lambda: explain_on(ground, pod, trying=False))
+        found, wall, cpu = took(lambda: explain_waiting_pod(ground, pod, trying=False))
         assert len(found.nodes) == len(ground.view.nodes) and not found.remedies
     case "remedies":
-        found, wall, cpu = took(lambda: explain_on(ground, pod))
+        found, wall, cpu = took(lambda: explain_waiting_pod(ground, pod))
         assert found.remedies
     case "preemption":
         found, wall, cpu = took(lambda: ground.decision(urgent))
@@ -58,12 +58,12 @@ match sys.argv[2]:
         least = remedies._least
         remedies._least = lambda *asked: (tried.append(asked), least(*asked))[1]
         remedies._MOST_TRIALS = 10 if sys.argv[2] == "ten" else remedies._MOST_TRIALS
-        found, wall, cpu = took(lambda: explain_on(ground, urgent))
+        found, wall, cpu = took(lambda: explain_waiting_pod(ground, urgent))
         assert found.placement.victims and found.remedies
         assert len(tried) == (10 if sys.argv[2] == "ten" else 24)
     case "json":
         import msgspec
-        answer = explain_on(ground, pod, trying=False)
+        answer = explain_waiting_pod(ground, pod, trying=False)
         found, wall, cpu = took(lambda: msgspec.json.encode(answer.to_json()))
 print(json.dumps([wall, cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 """

@@ -9,7 +9,7 @@ import pytest
 
 from support.random_clusters import GPU, Chance
 from tonnage.diagnose.cluster_view import LARGE, ground_of
-from tonnage.diagnose.explain.explain import explain_on
+from tonnage.diagnose.explain.explain import explain_waiting_pod
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
 from tonnage.diagnose.explain.text import explanation_lines
 from tonnage.model.kubernetes.cluster import Container, Node, Pod, Snapshot
@@ -42,7 +42,7 @@ def test_classes_say_what_asking_every_node_says(start: int) -> None:
         each, classed = ground_of(snapshot, large=10**6), ground_of(snapshot, large=1)
         for turn in range(3):
             pod = chance.pod(f"new-{turn}")
-            one, other = explain_on(each, pod), explain_on(classed, pod)
+            one, other = explain_waiting_pod(each, pod), explain_waiting_pod(classed, pod)
             case = f"{number}/{turn}"
             assert list(other.nodes) == list(one.nodes), case
             assert other.to_json()["nodes"] == one.to_json()["nodes"], case
@@ -75,7 +75,10 @@ def test_few_nodes_of_a_large_cluster_are_asked(monkeypatch: pytest.MonkeyPatch)
     )
     snapshot = Snapshot(nodes, holders)
     pod = Pod("new", containers=(Container("c", "", {GPU: 8}),), node_selector={"zone": "z0"})
-    classed, each = explain_on(ground_of(snapshot), pod), explain_on(ground_of(snapshot, large=1000), pod)
+    classed, each = (
+        explain_waiting_pod(ground_of(snapshot), pod),
+        explain_waiting_pod(ground_of(snapshot, large=1000), pod),
+    )
     asked.clear()
     told = classed.to_json()["nodes"]
     assert len(asked) <= 3 * 12  # three of each class: of what is free, and in which zone

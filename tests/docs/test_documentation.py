@@ -67,6 +67,22 @@ def test_every_path_and_command_in_the_newcomers_table_is_there(row: str) -> Non
     assert [path for path in paths if not any(ROOT.glob(re.sub("<[^>]+>", "*", path)))] == []
 
 
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("|")[1].strip())
+def test_every_name_in_the_newcomers_table_is_in_a_file_of_its_row(row: str) -> None:
+    words = re.findall("`([^`]+)`", row)
+    patterns = [re.sub("<[^>]+>", "*", word.rstrip("/")) for word in words if "/" in word and " " not in word]
+    places = [place for pattern in patterns for place in ROOT.glob(pattern)]
+    files = [file for place in places for file in ([place] if place.is_file() else place.rglob("*.py"))]
+    text = "".join(file.read_text() for file in files)
+    names = [
+        word for word in words if re.fullmatch(r"\w+", word) and word not in {place.name for place in places}
+    ]
+    missing = [
+        name for name in names if name not in text and not any(place.match(f"*/{name}") for place in files)
+    ]
+    assert missing == []
+
+
 def test_the_newcomers_table_sends_each_to_his_file() -> None:
     sent = {row.split("|")[1].strip().partition(" ")[2]: row.split("|")[2] for row in ROWS}
     assert [subject for subject in SUBJECTS if "/" not in sent.get(subject, "")] == []

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.diagnose.claim_waits import NOTHING, ClaimWait, wait_of
 from tonnage.diagnose.cluster_view import Ground, ground_of
-from tonnage.diagnose.explain.explain import explain, explain_on
+from tonnage.diagnose.explain.explain import explain, explain_waiting_pod
 from tonnage.diagnose.fleet.claim_pools import pods_by_claim
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
@@ -139,7 +139,7 @@ class _Claims:
             return explain(pod, self._snapshot)
         if self._ground is None:
             self._ground = ground_of(self._snapshot)
-        return explain_on(self._ground, pod, trying=False)
+        return explain_waiting_pod(self._ground, pod, with_remedies=False)
 
 
 def _amounts(device: AllocatedDevice) -> dict[str, str]:

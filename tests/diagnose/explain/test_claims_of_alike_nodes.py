@@ -21,7 +21,7 @@ from support.claim_fleets import (
 from tonnage.decide.kubernetes.claims.alike import devices_as_seen, traits_read_by
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, gates_shown, supply_of
 from tonnage.diagnose.cluster_view import Ground, ground_of
-from tonnage.diagnose.explain.explain import explain_on
+from tonnage.diagnose.explain.explain import explain_waiting_pod
 from tonnage.model.kubernetes.resource_claims import (
     AllocatedDevice,
     ClaimAllocation,
@@ -67,8 +67,10 @@ def test_every_node_has_the_answer_of_its_class(seed: int, expected: ResourceCla
     ground = ground_of(snapshot)
     assert ground.engine is not None
     alone = Ground(ground.view, ground.remarkable)
-    classes = explain_on(ground, pod, trying=False).classes
-    single = {c.first.node: words(c.first) for c in explain_on(alone, pod, trying=False).classes}
+    classes = explain_waiting_pod(ground, pod, with_remedies=False).classes
+    single = {
+        c.first.node: words(c.first) for c in explain_waiting_pod(alone, pod, with_remedies=False).classes
+    }
     assert len(classes) < NODES
     assert {name: words(c.first) for c in classes for name in c.members} == single
 
@@ -83,7 +85,9 @@ def test_json_has_of_every_node_what_it_says_alone(expected: ResourceClaim) -> N
     snapshot = claim_fleet(random.Random("json"), NODES, "1.35")
     ground = ground_of(replace(snapshot, claims=(*snapshot.claims, *claims)))
     alone = Ground(ground.view, ground.remarkable)
-    together, singly = (explain_on(g, pod, trying=False).to_json()["nodes"] for g in (ground, alone))
+    together, singly = (
+        explain_waiting_pod(g, pod, with_remedies=False).to_json()["nodes"] for g in (ground, alone)
+    )
     assert together == singly
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tonnage.adapters.http.metrics_page import families_text
 from tonnage.diagnose.cluster_view import Ground
-from tonnage.diagnose.explain.explain import explain_on
+from tonnage.diagnose.explain.explain import explain_waiting_pod
 from tonnage.diagnose.monitoring import cluster_families as subject
 from tonnage.diagnose.monitoring.cluster_families import cluster_families
 from tonnage.model.kubernetes.cluster import Pod
@@ -90,11 +90,11 @@ def test_a_pod_that_finds_no_room_waits_at_the_scheduler() -> None:
 def test_pods_of_one_owner_are_explained_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def counted(ground: Ground, one: Pod, *, trying: bool) -> Explanation:
+    def counted(ground: Ground, one: Pod, *, with_remedies: bool) -> Explanation:
         asked.append(one.name)
-        return explain_on(ground, one, trying=trying)
+        return explain_waiting_pod(ground, one, with_remedies=with_remedies)
 
-    monkeypatch.setattr(subject, "explain_on", counted)
+    monkeypatch.setattr(subject, "explain_waiting_pod", counted)
     pods = [pod(f"p{number}", owner="train") for number in range(5)]
     (row,) = family("pending_pods", node("n1", 0, 0), *pods)
     assert row.endswith("} 5")

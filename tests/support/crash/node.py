@@ -22,8 +22,9 @@ import msgspec
 from support.crash.forked_agents import NEVER, Birth, Fuse, Nursery
 from support.crash.hardware import Gpu, read_gpus
 from support.crash.host import CLIENTS, Host, hooks_text
+from support.crash.node_objects import device_of, gpu_pod, named_object, write_capabilities
 from support.crash.relay import Relay
-from support.crash.transitions import FIRST, Place, Transition
+from support.crash.transitions import FIRST, Transition
 from support.driver_root import Driver
 from support.kubelet_side import Kubelet
 from support.nvml.nvidia_smi import install as install_smi
@@ -47,7 +48,6 @@ API: Final = "api "
 _MEMORY: Final = Path("/dev/shm")
 """Where a machine has it nothing waits for a disk: what a killed process wrote is there either way."""
 _LOOK_S: Final = 0.03
-_GPUS, _INSTANCES, _PARTS = 3, 16, 8
 _CONFIG: Final = (
     '{"version": "v1", "flags": {"migStrategy": "mixed", "plugin": {"deviceListStrategy": ["cdi-cri"]}}}'
 )
@@ -115,7 +115,7 @@ class CrashNode:
         self.trace_file = root.parent / "trace"
 
     async def start(self) -> None:
-        _capabilities(self.root)
+        write_capabilities(self.root)
         (self.root / "config.yaml").write_text(_CONFIG)
         await self.relay.open()
         config = json.loads(kubeconfig_text(self._endpoint))
@@ -128,9 +128,9 @@ class CrashNode:
         await self.kubelet.start()
         await self.nursery.start()
         for namespace in (_NAMESPACE, "ml"):
-            await self._api.create(NAMESPACE, _named(namespace))
+            await self._api.create(NAMESPACE, named_object(namespace))
         await self._api.create(CUSTOM_RESOURCE, node_gpu_status_crd())
-        await self._api.create(CONFIG_MAP, _named(_MAP), namespace=_NAMESPACE)
+        await self._api.create(CONFIG_MAP, named_object(_MAP), namespace=_NAMESPACE)
 
     async def stop(self) -> None:
         await self.end_agent()
@@ -229,14 +229,14 @@ class CrashNode:
         data: JsonObject = {"data": files}
         await self._api.patch(CONFIG_MAP, _MAP, data, namespace=_NAMESPACE)
         label = FIRST if change.first else change.config
-        await self._api.create(NODE, _named("n", labels={MIG_CONFIG_LABEL: label, _OPERAND: "true"}))
+        await self._api.create(NODE, named_object("n", labels={MIG_CONFIG_LABEL: label, _OPERAND: "true"}))
         gpus = self.gpus()
         self._holds = {}
         for number, place in enumerate((*change.stays, *change.leaves)):
-            resource, device = _device(gpus[place[0]], place)
+            resource, device = device_of(gpus[place[0]], place)
             name = f"{'stays' if place in change.stays else 'leaves'}-{number}"
             self._holds[name] = resource, device
-            await self._api.create(POD, _pod(name, resource), namespace="ml")
+            await self._api.create(POD, gpu_pod(name, resource), namespace="ml")
         self._show_pods()
 
     def _show_pods(self) -> None:
@@ -281,7 +281,7 @@ class CrashNode:
         wanted = (await self._api.get(NODE, "n")).metadata.labels.get(_OPERAND) == "true"
         pods = [pod.metadata.name for pod in (await self._api.list(POD, namespace=_NAMESPACE)).items]
         if wanted and not pods:
-            pod = _pod("operand", "")
+            pod = gpu_pod("operand", "")
             pod["spec"]["nodeSelector"] = {_OPERAND: "true"}
             await self._api.create(POD, pod, namespace=_NAMESPACE)
         for name in pods if not wanted else ():
@@ -358,50 +358,6 @@ class CrashNode:
                 return f"{what}; and the agent has ended"
             await asyncio.sleep(_LOOK_S)
         return str(what)
-
-
-def should_offer(gpus: dict[int, Gpu]) -> dict[str, str]:
-    """The resource of every device that is there."""
-    found: dict[str, str] = {}
-    for gpu in gpus.values():
-        if not gpu.enabled:
-            found[gpu.uuid] = "nvidia.com/gpu"
-        found |= {uuid: f"nvidia.com/mig-{name.replace('+', '.')}" for uuid, name in gpu.names().items()}
-    return found
-
-
-def _device(gpu: Gpu, place: Place) -> tuple[str, str]:
-    """Resource and uuid of a MIG device of that GPU instance."""
-    uuid = next(uuid for (gi, _), (_, uuid) in gpu.computes.items() if gi == place[1])
-    return f"nvidia.com/mig-{gpu.names()[uuid].replace('+', '.')}", uuid
-
-
-def _named(name: str, **meta: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, **meta}}
-
-
-def _pod(name: str, resource: str) -> dict[str, Any]:
-    limits = {resource: "1"} if resource else {}
-    container = {"name": "main", "image": "x", "resources": {"limits": limits}}
-    return {**_named(name), "spec": {"nodeName": "n", "containers": [container]}}
-
-
-def _capabilities(root: Path) -> None:
-    """Numbers and nodes for every instance that may ever be, as a driver has them."""
-    names = [
-        f"gpu{gpu}/gi{gi}/{part}access"
-        for gpu in range(_GPUS)
-        for gi in range(_INSTANCES)
-        for part in ("", *(f"ci{ci}/" for ci in range(_PARTS)))
-    ]
-    minors = root / "proc/driver/nvidia-caps/mig-minors"
-    minors.parent.mkdir(parents=True, exist_ok=True)
-    minors.write_text("".join(f"{name} {number}\n" for number, name in enumerate(names, start=3)))
-    (root / "dev/nvidia-caps").mkdir(parents=True, exist_ok=True)
-    for number in range(3, 3 + len(names)):
-        (root / f"dev/nvidia-caps/nvidia-cap{number}").symlink_to("/dev/null")
-    for gpu in range(_GPUS):
-        (root / f"dev/nvidia{gpu}").symlink_to("/dev/null")
 
 
 @asynccontextmanager

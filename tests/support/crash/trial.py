@@ -10,7 +10,8 @@ from typing import Final
 
 from support.crash.forked_agents import NEVER, Fuse
 from support.crash.hardware import Gpu, ever_gone
-from support.crash.node import API, CrashNode, should_offer
+from support.crash.node import API, CrashNode
+from support.crash.node_objects import should_offer
 from support.crash.transitions import CREATE, CREATE_PART, DESTROY, DESTROY_PART, MODE, Transition
 
 CHANGES: Final = (CREATE, CREATE_PART, DESTROY, DESTROY_PART, MODE, "nvmlShutdown", "nvmlInitWithFlags")

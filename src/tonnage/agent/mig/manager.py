@@ -18,7 +18,7 @@ from tonnage.agent.devices import NodeDevices
 from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.agent.mig.host import MigHost
 from tonnage.agent.mig.journal import MigJournal
-from tonnage.agent.mig.state import after, uuids, what_stands, words, words_of
+from tonnage.agent.mig.state import followed_by, uuids, what_stands, words, words_of
 from tonnage.agent.mig.steps import MigSteps, StepsEnd
 from tonnage.decide.node.claims.claimed import without_partitioned
 from tonnage.decide.node.mig.change import MigChange, change_to
@@ -94,7 +94,7 @@ class NodeMig:
         self._ledger = ledger
         self._ways = ways
         self._journal = MigJournal(context)
-        self._draining: Mapping[str, tuple[int, ...]] = {}
+        self._withheld_for_evictions: Mapping[str, tuple[int, ...]] = {}
         """What is withheld while pods that were asked to leave have not left."""
         self._wake = asyncio.Event()
         self._basis: tuple[MigWish, Inventory, tuple[Hold, ...]] | None = None
@@ -145,7 +145,7 @@ class NodeMig:
         wish, inventory, held = board.mig_wish.value, board.inventory.value, board.holds.value
         if wish is None or inventory is None or board.devices_error.value or not held.settled:
             self._basis, self._failures, self._due = None, 0, None  # whoever ends this wakes us
-            self._drain({})
+            self._withhold_for_evictions({})
             return
         basis = (wish, inventory, held.holds)
         due = self._due is not None and self._clock.monotonic() >= self._due
@@ -155,37 +155,37 @@ class NodeMig:
             return
         self._basis, self._due = basis, None
         try:
-            await self._compare(wish, inventory)
+            await self._reconcile(wish, inventory)
         except (HardwareError, ConfigError) as error:
             self._fail(wish.config, words(error))
 
-    async def _compare(self, wish: MigWish, inventory: Inventory) -> None:
-        """Say that the wish is met or cannot be; else begin the change, once nobody is in its way.
-
-        Raises HardwareError, ConfigError: the driver does not show how the GPUs are divided.
-        """
+    async def _reconcile(self, wish: MigWish, inventory: Inventory) -> None:
+        """Say that the wish is met or cannot be; else begin the change, once nobody is in its way."""
         current, gpus = self._board.configuration.value, await self._hardware.divided()
         if current is not None and current.config.partitioned:
             inventory, gpus = without_partitioned(inventory, gpus, current.config)
         goals = goals_of(wish, inventory, gpus, self._board.holds.value)
         if not isinstance(goals, tuple):
             self._due = self._clock.monotonic() + _LOOK_AGAIN_S
-            self._drain({})
-            self._say(MigStanding(wish.config, MigState.FAILED, goals.message))
+            self._withhold_for_evictions({})
+            self._publish_standing(MigStanding(wish.config, MigState.FAILED, goals.message))
             return
         change = change_to(wish.config, goals, gpus, resets_of(inventory), self._steps.stubborn)
-        # Before `_waits`: no pod is asked to leave for a change that cannot be made.
+        # Before `_is_held_up`: no pod is asked to leave for a change that cannot be made.
         if change is not None and isinstance(obstacle := next_step(change, gpus), MigObstacle):
             self._fail(wish.config, obstacle.message)
         elif change is None:
-            self._drain({})
+            self._withhold_for_evictions({})
             self._failures = 0
-            self._say(MigStanding(wish.config, MigState.SUCCESS, remark_on(wish, goals)))
-        elif not await self._waits(change, gpus):
+            self._publish_standing(MigStanding(wish.config, MigState.SUCCESS, remark_on(wish, goals)))
+        elif not await self._is_held_up(change, gpus):
             await self._begin(replace(change, host=wish.host))
 
-    async def _waits(self, change: MigChange, gpus: tuple[DividedGpu, ...]) -> bool:
-        """Whether somebody is in the way; then it is said who, and pods are asked to leave if they may be."""
+    async def _is_held_up(self, change: MigChange, gpus: tuple[DividedGpu, ...]) -> bool:
+        """Whether pods or processes use what would be destroyed.
+
+        Then the standing names them, and where the agent may evict, the pods are asked to leave.
+        """
         users = in_the_way(change, gpus, self._board.holds.value)
         if not users:
             return False
@@ -193,7 +193,7 @@ class NodeMig:
         texts = [str(user) for user in users]
         if (evict := self._ways.evict) is not None:
             self._due = self._clock.monotonic() + _ASK_AGAIN_S
-            self._drain(change.kept)
+            self._withhold_for_evictions(change.kept)
             pods = dict.fromkeys(user.pod for user in users if user.pod is not None)
             paused = await self._pause_and_wait()
             answers = {
@@ -203,30 +203,30 @@ class NodeMig:
             texts = [
                 f"{user} ({eviction_words(answers[user.pod])})" if user.pod else str(user) for user in users
             ]
-        self._say(MigStanding(change.config, MigState.PENDING, f"waits: {'; '.join(texts)}"))
+        self._publish_standing(MigStanding(change.config, MigState.PENDING, f"waits: {'; '.join(texts)}"))
         return True
 
-    def _drain(self, instances_left: Mapping[str, tuple[int, ...]]) -> None:
+    def _withhold_for_evictions(self, instances_left: Mapping[str, tuple[int, ...]]) -> None:
         """Offer nothing of these GPUs but what stays: who is evicted would be back at once."""
-        if instances_left != self._draining:
-            self._draining = instances_left
+        if instances_left != self._withheld_for_evictions:
+            self._withheld_for_evictions = instances_left
             self._publish_work()
 
     def _publish_work(self) -> None:
         """What is withheld first: devices are not given out any more when others hear of the work."""
         change = self._journal.change
-        self._board.withheld.publish(self._draining if change is None else change.kept)
+        self._board.withheld.publish(self._withheld_for_evictions if change is None else change.kept)
         if change is not None:
             self._board.mig_work.publish(MigWork.CHANGING)
         else:
-            self._board.mig_work.publish(MigWork.EVICTING if self._draining else MigWork.NONE)
+            self._board.mig_work.publish(MigWork.EVICTING if self._withheld_for_evictions else MigWork.NONE)
 
     async def _pause_and_wait(self) -> MigNodeNotPaused | None:
         return None if self._ways.pause_and_wait is None else await self._ways.pause_and_wait()
 
     async def _begin(self, change: MigChange) -> None:
         """Withdraw what is to be changed, look again who uses it, and change it."""
-        self._say(
+        self._publish_standing(
             MigStanding(change.config, MigState.PENDING, f"{uuids(change)}: {change.config} is being created")
         )
         # First on disk: an agent that comes after and finds nothing begun offers the devices again.
@@ -245,13 +245,15 @@ class NodeMig:
             "MIG change resumed: node=%s config=%s times=%d back=%s",
             *(self._node, change.config, change.resumed, change.refusal is not None),
         )
-        self._say(MigStanding(change.config, MigState.PENDING, "Tonnage completes an earlier agent's change"))
+        self._publish_standing(
+            MigStanding(change.config, MigState.PENDING, "Tonnage completes an earlier agent's change")
+        )
         while True:
             try:
                 await self._journal.write(change)
                 break
             except HardwareError as error:
-                self._say(MigStanding(change.config, MigState.PENDING, f"waits: {words(error)}"))
+                self._publish_standing(MigStanding(change.config, MigState.PENDING, f"waits: {words(error)}"))
                 await self._clock.sleep(_BACK_OFF_S[0])
         await self._carry_out(change, stage)
 
@@ -276,14 +278,15 @@ class NodeMig:
     async def _withdraw(self, change: MigChange) -> StepsEnd:
         """Whether it may begin, once nobody is given what it destroys."""
         try:
-            self._draining = {}  # the change is in the journal, and withholds the same from here on
+            # The change is in the journal, and withholds the same from here on.
+            self._withheld_for_evictions = {}
             self._publish_work()
             await self._clock.sleep(_WITHDRAW_S)
             async with self._ledger.answering:
                 pass  # what was being given out is a hold now, however slow the disk was; the rest is refused
             if refusal := await self._pause_and_wait():
                 return StepsEnd(MigChangeEvent.REFUSED, refusal)
-            if await self._waits(change, await self._hardware.divided()):
+            if await self._is_held_up(change, await self._hardware.divided()):
                 return StepsEnd(MigChangeEvent.IN_USE)
             # On disk before the first step: whoever comes after knows that the GPUs may be half divided.
             await self._journal.write(replace(change, begun=True))
@@ -321,13 +324,13 @@ class NodeMig:
         match stage:
             case Stage.APPLIED:
                 self._failures = 0
-                self._say(MigStanding(change.config, MigState.SUCCESS))
+                self._publish_standing(MigStanding(change.config, MigState.SUCCESS))
             case Stage.RESTORED:
                 self._fail(change.config, f"{why_back}; the previous layout is restored")
             case Stage.ANEW:
                 self._steps.stubborn.update(change.stubborn)
                 self._due = self._clock.monotonic()
-                self._say(MigStanding(change.config, MigState.PENDING, why_back))
+                self._publish_standing(MigStanding(change.config, MigState.PENDING, why_back))
             case Stage.GIVEN_UP:
                 # `why_back` turned it back; `why` ended the way back, and is the same if nothing new did.
                 why_back = why_back or why
@@ -342,14 +345,14 @@ class NodeMig:
         if host is None or not boot:
             return wrong
         if obstacle := restart_obstacle(change, boot, self._board.holds.value):
-            return after(wrong, obstacle)
+            return followed_by(wrong, obstacle)
         try:
             # Before the restart, which ends this agent: the next one must not restart the node once more.
             await self._journal.write(replace(change, rebooted=boot))
         except HardwareError:
             return wrong
-        self._say(MigStanding(change.config, MigState.REBOOTING, wrong.message))
-        return after(wrong, await host.restart(boot, self._journal.note))
+        self._publish_standing(MigStanding(change.config, MigState.REBOOTING, wrong.message))
+        return followed_by(wrong, await host.restart(boot, self._journal.note))
 
     async def _noted(self, change: MigChange) -> None:
         """Going back must not wait for a disk: who comes after would go forward, and back again."""
@@ -370,7 +373,7 @@ class NodeMig:
                 break
             except HardwareError as error:
                 config = "" if self._journal.change is None else self._journal.change.config
-                self._say(MigStanding(config, MigState.PENDING, f"waits: {words(error)}"))
+                self._publish_standing(MigStanding(config, MigState.PENDING, f"waits: {words(error)}"))
                 await self._clock.sleep(_BACK_OFF_S[0])
         self._publish_work()
 
@@ -379,10 +382,10 @@ class NodeMig:
         pause = _BACK_OFF_S[min(self._failures, len(_BACK_OFF_S) - 1)]
         self._failures += 1
         self._due = self._clock.monotonic() + pause
-        self._drain({})
-        self._say(MigStanding(config, MigState.FAILED, f"{reason}; next try in {pause:.0f} s"))
+        self._withhold_for_evictions({})
+        self._publish_standing(MigStanding(config, MigState.FAILED, f"{reason}; next try in {pause:.0f} s"))
 
-    def _say(self, standing: MigStanding) -> None:
+    def _publish_standing(self, standing: MigStanding) -> None:
         standing = replace(standing, reason=standing.reason[:_LONGEST])
         if standing == self._board.mig_standing.value:
             return

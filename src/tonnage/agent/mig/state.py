@@ -50,7 +50,7 @@ def _stands(uuid: str, gpu: DividedGpu | None) -> str:
     return f"{uuid} has MIG {mode}, {', '.join(parts) or 'no instance'}"
 
 
-def after(first: MigObstacle, then: MigObstacle) -> MigObstacle:
+def followed_by(first: MigObstacle, then: MigObstacle) -> MigObstacle:
     """The second, with the words of both."""
     return replace(then, message=f"{first.message}; {then.message}")
 

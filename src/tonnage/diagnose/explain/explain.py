@@ -67,12 +67,12 @@ def explain(pod: Pod, snapshot: Snapshot, *, version: str = "") -> Explanation:
     return _explain_waiting(pod, subject, ground_of(snapshot, version=version))
 
 
-def explain_on(ground: Ground, pod: Pod, *, trying: bool = True) -> Explanation:
+def explain_waiting_pod(ground: Ground, pod: Pod, *, with_remedies: bool = True) -> Explanation:
     """The explanation of a pod that waits, on a cluster that was made ready before.
 
-    Not `trying`: without remedies, which take longer than the rest.
+    Not `with_remedies`: without them, which take longer than the rest.
     """
-    return _explain_waiting(pod, Subject("Pod", pod.namespace, pod.name), ground, trying=trying)
+    return _explain_waiting(pod, Subject("Pod", pod.namespace, pod.name), ground, with_remedies=with_remedies)
 
 
 def explain_manifest(manifest: Manifest, snapshot: Snapshot, *, version: str = "") -> Explanation:
@@ -90,7 +90,7 @@ def explain_alone(manifest: Manifest, shared: SharedGround, server: ApiServer | 
     subject = Subject(kind, manifest.pod.namespace, manifest.name, part)
     pod, snapshot = with_made_claims(manifest.pod, shared.snapshot)
     refusal = refusal_of(manifest, subject, server, _ruled(manifest))
-    explanation = _explain_new(
+    explanation = _explain_creation(
         replace(manifest, pod=pod), subject, snapshot, Grounds(shared), refusal=refusal
     )
     if manifest.pod_set is not None:
@@ -98,23 +98,23 @@ def explain_alone(manifest: Manifest, shared: SharedGround, server: ApiServer | 
     return explanation if kind == "Pod" else for_template(explanation, kind)
 
 
-def explain_new(
+def explain_creation(
     manifest: Manifest, subject: Subject, snapshot: Snapshot, version: str, ground: Ground | None = None
 ) -> Explanation:
     """What becomes of a manifest, step by step as the API server has them; patches are of the pod.
 
     `ground`: the cluster, when it was made ready before.
     """
-    return _explain_new(manifest, subject, snapshot, Grounds(SharedGround(snapshot, version), ground))
+    return _explain_creation(manifest, subject, snapshot, Grounds(SharedGround(snapshot, version), ground))
 
 
-def _explain_new(
+def _explain_creation(
     manifest: Manifest,
     subject: Subject,
     snapshot: Snapshot,
     grounds: Grounds,
     *,
-    trying: bool = True,
+    with_remedies: bool = True,
     refusal: ObjectRefusal | None = None,
 ) -> Explanation:
     """`refusal`: what the API server's own rules have against the manifest, which no change here touches."""
@@ -128,31 +128,31 @@ def _explain_new(
     if refusal is not None and not refusal.decoded:
         return explain_answer(subject, refusal.answer)
 
-    def later(changed: Manifest, cluster: Snapshot) -> Explanation:
-        return _explain_new(changed, subject, cluster, grounds, trying=False, refusal=refusal)
+    def explained_again(changed: Manifest, cluster: Snapshot) -> Explanation:
+        return _explain_creation(changed, subject, cluster, grounds, with_remedies=False, refusal=refusal)
 
-    unheard = explain_unserved(attempt, subject) or explain_no_namespace(attempt, subject, later)
-    if unheard is not None:
-        return unheard
+    unserved = explain_unserved(attempt, subject) or explain_no_namespace(attempt, subject, explained_again)
+    if unserved is not None:
+        return unserved
     admission = attempt.admission
     if admission.early and not manifest.pod.owner:
-        return explain_forbidden(attempt, subject, admission, later)
+        return explain_forbidden(attempt, subject, admission, explained_again)
     written = admission.manifest if manifest.kind == "Pod" else manifest
     changed = written.amounts != manifest.amounts
     beyond = refusal.fields(amounts_changed=changed) if refusal is not None else ()
     errors = [*_ruled(written), *beyond] or _ruled(admission.manifest)
     if errors:
         ground = grounds.of(snapshot)
-        then = (lambda changed: later(changed, snapshot)) if trying else None
+        then = (lambda changed: explained_again(changed, snapshot)) if with_remedies else None
         words = refusal.words if refusal is not None and not changed else ""
         return explain_refused(manifest, subject, errors, ground.view, then, words=words)
     if admission.refusals:
-        return explain_forbidden(attempt, subject, admission, later)
+        return explain_forbidden(attempt, subject, admission, explained_again)
     ground = grounds.of(snapshot)
-    let_in = _explain_let_in(admission.manifest.pod, subject, ground, trying=trying)
-    let_in = replace(let_in, reasons=(*let_in.reasons, *webhook_notes(manifest, snapshot)))
-    helps = claim_quota_remedies(attempt, admission.claims, later) if trying else ()
-    return with_claim_limits(let_in, admission.claims, helps)
+    admitted = _explain_admitted(admission.manifest.pod, subject, ground, with_remedies=with_remedies)
+    admitted = replace(admitted, reasons=(*admitted.reasons, *webhook_notes(manifest, snapshot)))
+    helps = claim_quota_remedies(attempt, admission.claims, explained_again) if with_remedies else ()
+    return with_claim_limits(admitted, admission.claims, helps)
 
 
 def _ruled(manifest: Manifest) -> list[ManifestFieldError]:
@@ -160,11 +160,11 @@ def _ruled(manifest: Manifest) -> list[ManifestFieldError]:
     return [error for rule in MANIFEST_RULES for error in rule.errors(manifest)]
 
 
-def _explain_let_in(pod: Pod, subject: Subject, ground: Ground, *, trying: bool) -> Explanation:
+def _explain_admitted(pod: Pod, subject: Subject, ground: Ground, *, with_remedies: bool) -> Explanation:
     """What becomes of a pod that the API server takes: the scheduler's matter, if it names no node itself."""
 
     def by_scheduler(free: Pod) -> Explanation:
-        return _explain_waiting(free, subject, ground, new=True, trying=trying)
+        return _explain_waiting(free, subject, ground, new=True, with_remedies=with_remedies)
 
     return explain_bound(pod, subject, ground.view, by_scheduler) if pod.node_name else by_scheduler(pod)
 
@@ -175,11 +175,11 @@ def find_pod(snapshot: Snapshot, namespace: str, name: str) -> Pod | None:
 
 
 def _explain_waiting(
-    pod: Pod, subject: Subject, ground: Ground, *, new: bool = False, trying: bool = True
+    pod: Pod, subject: Subject, ground: Ground, *, new: bool = False, with_remedies: bool = True
 ) -> Explanation:
     """What the scheduler decides, what the rules make of it, the verdict, its layer, and remedies, in turn.
 
-    `new`: the pod is a manifest. Not `trying`: without remedies.
+    `new`: the pod is a manifest. Not `with_remedies`: without them.
     """
     original = pod = as_kept(pod, ground.view.profile)
     if pod.scheduler_name == HAMI:
@@ -205,7 +205,7 @@ def _explain_waiting(
     open_everywhere = undecided or decision.failed or bool(decision.unmodelled)
     layer = None if verdict is Verdict.FITS else _layer(case, verdict, reasons)
     remedies: tuple[Remedy, ...] = ()
-    if trying and verdict is not Verdict.FITS and case.classes and not decision.unmodelled:
+    if with_remedies and verdict is not Verdict.FITS and case.classes and not decision.unmodelled:
         remedies = (
             (*remedies_for(case, ground), *claim_remedies(case.classes))
             if decision.chosen is None

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonnage.diagnose.cluster_view import Ground, ground_of
 from tonnage.diagnose.explain.bound.scheduled_pods import explain_placed
-from tonnage.diagnose.explain.explain import explain_on
+from tonnage.diagnose.explain.explain import explain_waiting_pod
 from tonnage.diagnose.leading_reason import leading_code
 from tonnage.diagnose.simulate.outcomes import Waiting
 from tonnage.diagnose.simulate.pod_shapes import group_of
@@ -92,7 +92,7 @@ def _group(pod: Pod, ground: Ground) -> Hashable:
 def _explained(pod: Pod, ground: Ground) -> Explanation:
     if pod.node_name:
         return explain_placed(pod, Subject("Pod", pod.namespace, pod.name), ground.view.snapshot)
-    return explain_on(ground, pod)
+    return explain_waiting_pod(ground, pod)
 
 
 def _cause(explanation: Explanation, pod: Pod) -> tuple[str, str, Verdict, str, str]:

@@ -10,7 +10,7 @@ from tonnage.decide.kubernetes.requests import is_extended
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.cluster_view import Ground, ground_of
 from tonnage.diagnose.explain.bound.scheduled_pods import explain_placed
-from tonnage.diagnose.explain.explain import explain_on
+from tonnage.diagnose.explain.explain import explain_waiting_pod
 from tonnage.diagnose.leading_reason import leading_code
 from tonnage.diagnose.status import FleetRow, fleet
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
@@ -76,7 +76,7 @@ def _cause(pod: Pod, ground: Ground) -> tuple[str, str]:
     if pod.node_name:
         explanation = explain_placed(pod, Subject("Pod", pod.namespace, pod.name), ground.view.snapshot)
     else:
-        explanation = explain_on(ground, pod, trying=False)
+        explanation = explain_waiting_pod(ground, pod, with_remedies=False)
     return ("", "") if explanation.verdict.good else leading_code(explanation)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from tonnage.diagnose.cluster_view import Ground
-from tonnage.diagnose.explain.explain import explain_on
+from tonnage.diagnose.explain.explain import explain_waiting_pod
 from tonnage.diagnose.leading_reason import leading_code
 from tonnage.diagnose.remedies.edits_by_reason import uncordon
 from tonnage.diagnose.simulate.changed_cluster import WaitingPod
@@ -63,7 +63,7 @@ def _reason(
     candidate: WaitingPod, ground: Ground, opening: tuple[str, ...]
 ) -> tuple[str, str, Verdict, str, str]:
     """Code, layer, verdict, message and remedy. That nothing could be preempted was found out before."""
-    explanation = explain_on(ground, replace(candidate.pod, may_preempt=False))
+    explanation = explain_waiting_pod(ground, replace(candidate.pod, may_preempt=False))
     code, layer = leading_code(explanation)
     actions = (remedy.action for remedy in explanation.remedies)
     remedy = next((action for action in actions if not any(part in action for part in opening)), "")

@@ -11,7 +11,7 @@ from tonnage.decide.kubernetes.scheduler.filtering import first_refusal
 from tonnage.decide.kubernetes.scheduler.scheduling import schedule
 from tonnage.decide.kubernetes.view import view_of
 from tonnage.diagnose.cluster_view import ground_of
-from tonnage.diagnose.explain.explain import explain_on
+from tonnage.diagnose.explain.explain import explain_waiting_pod
 from tonnage.model.kubernetes.cluster import (
     Affinity,
     Container,
@@ -70,7 +70,7 @@ def test_what_a_pod_asks_as_a_whole_counts_from_1_34_on(version: str, counts: bo
         assert (ground.engine is None) is (nodes == 1)
         assert bool(ground.decision(asking).feasible) is not counts
         verdict = Verdict.NEVER if asking is whole else Verdict.NOT_NOW
-        assert explain_on(ground, asking).verdict is (verdict if counts else Verdict.FITS)
+        assert explain_waiting_pod(ground, asking).verdict is (verdict if counts else Verdict.FITS)
 
 
 @pytest.mark.parametrize(("version", "balanced"), [("1.35", 62), ("1.36", 56), ("1.37", 56)])

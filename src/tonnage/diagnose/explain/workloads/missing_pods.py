@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tonnage.diagnose.cluster_view import Ground, ground_of
 from tonnage.diagnose.explain.admission.outcome import NOT_ENOUGH
-from tonnage.diagnose.explain.explain import explain_new, for_template
+from tonnage.diagnose.explain.explain import explain_creation, for_template
 from tonnage.diagnose.explain.nodes.daemon_pods import ways_to_some, why_none
 from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.explain.workloads.pods import Family, family_of, groups_of, worst_of
@@ -186,7 +186,7 @@ class _Case:
         snapshot = self.ground.view.snapshot
         made, there = with_made_claims(self.manifest.pod, snapshot)
         manifest = replace(self.manifest, pod=made, replicas=missing)
-        explanation = explain_new(manifest, self.subject, there, self.version, self.ground)
+        explanation = explain_creation(manifest, self.subject, there, self.version, self.ground)
         refusal_before = refused_before(self.family, snapshot)
         if explanation.layer in _ADMISSION and explanation.verdict is not Verdict.FITS:
             return (

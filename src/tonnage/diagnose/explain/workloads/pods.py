@@ -8,7 +8,7 @@ from typing import Final
 
 from tonnage.diagnose.cluster_view import Ground
 from tonnage.diagnose.explain.bound.scheduled_pods import explain_placed
-from tonnage.diagnose.explain.explain import explain_on
+from tonnage.diagnose.explain.explain import explain_waiting_pod
 from tonnage.model.kubernetes.cluster import Pod, PodStatus, Snapshot
 from tonnage.model.kubernetes.workloads import WorkloadKey, WorkloadState
 from tonnage.model.verdict import Explanation, PodGroup, Subject, Verdict
@@ -109,6 +109,6 @@ def _explained(pod: Pod, ground: Ground, explained: list[tuple[Pod, Explanation]
     same = next((explanation for other, explanation in explained if other == shape), None)
     if same is not None or len(explained) >= _MOST_ASKED:
         return replace(same or explained[0][1], subject=subject)
-    explanation = explain_on(ground, pod, trying=not explained)
+    explanation = explain_waiting_pod(ground, pod, with_remedies=not explained)
     explained.append((shape, explanation))
     return explanation

@@ -13,7 +13,7 @@ from tonnage.decide.kubernetes.claims.extended_resources import backed_by_classe
 from tonnage.decide.kubernetes.matching import node_is_selected, requirement_holds, tolerates, untolerated
 from tonnage.decide.kubernetes.requests import is_extended, pod_requests
 from tonnage.diagnose.cluster_view import ground_of
-from tonnage.diagnose.explain.explain import explain_on
+from tonnage.diagnose.explain.explain import explain_waiting_pod
 from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.manifest_objects import PodSite, mapping
@@ -253,9 +253,9 @@ def _engine(site: PodSite, manifest: Manifest, inputs: RuleInputs, cluster: Lint
     if manifest.pod.claims:
         made, snapshot = with_made_claims(manifest.pod, ground.view.snapshot)
         ground = ground_of(snapshot, version=f"1.{inputs.minor}")
-        explanation = explain_on(ground, made)
+        explanation = explain_waiting_pod(ground, made)
     else:
-        explanation = explain_on(ground, manifest.pod)
+        explanation = explain_waiting_pod(ground, manifest.pod)
     if explanation.verdict is Verdict.NEVER and explanation.layer in _BELOW:
         remedy = explanation.remedies[0].action if explanation.remedies else ""
         reason = FitsNowhere(message=explanation.message, remedy=remedy, answer=explanation.message)
