@@ -113,8 +113,8 @@ def judged(nodes: Sequence[str], visible: str) -> tuple[int, str]:
     except OSError as error:
         if nodes:
             return INJECTED, f"injection only: {nodes[0]}; {CUDA_LIBRARY} is not usable: {error}"
-        asked = f", though NVIDIA_VISIBLE_DEVICES is {visible}: no NVIDIA runtime saw it" if visible else ""
-        return FAILED, f"the container got no device: no device node, no {CUDA_LIBRARY}{asked}"
+        unseen = f", though NVIDIA_VISIBLE_DEVICES is {visible}: no NVIDIA runtime saw it" if visible else ""
+        return FAILED, f"the container got no device: no device node, no {CUDA_LIBRARY}{unseen}"
     try:
         return PASSED, f"vectorAdd passed on {add_vectors(library, visible)}"
     except HardwareError as error:

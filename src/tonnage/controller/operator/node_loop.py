@@ -82,7 +82,7 @@ class NodeLoop(ABC):
 
     def _policy_written(self, change: Delta[ClusterPolicy]) -> None:
         """The controller's own writes of its status are no reason to look at a whole fleet."""
-        if _wanted(change.before) != _wanted(change.after):
+        if _spec_of(change.before) != _spec_of(change.after):
             self._policy_changed()
 
     def _policy_changed(self) -> None:
@@ -97,5 +97,5 @@ class NodeLoop(ABC):
         """Look at a node; the seconds after which to look again."""
 
 
-def _wanted(policy: ClusterPolicy | None) -> object:
+def _spec_of(policy: ClusterPolicy | None) -> object:
     return None if policy is None else (policy.metadata.uid, policy.spec)
