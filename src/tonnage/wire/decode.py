@@ -6,8 +6,6 @@ from typing import Any, Final
 
 import msgspec
 
-from tonnage.model.errors import not_utf8
-
 UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What msgspec's decoders raise: no JSON or of another shape, no UTF-8, nested too deeply."""
 
@@ -26,4 +24,5 @@ def decoded_json(text: bytes | str, kind: Any) -> Any:
     except RecursionError:
         raise msgspec.DecodeError("nested too deeply") from None
     except UnicodeDecodeError as error:
-        raise msgspec.DecodeError(f"no UTF-8: {not_utf8(error, '').why}") from None
+        byte = f"byte {error.start + 1} is {error.object[error.start]:#04x}"
+        raise msgspec.DecodeError(f"not UTF-8: {byte}") from None
