@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
 
 import pytest
 
 from support.scheduled_pods import Api, running
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.ports.kubernetes import WatchEvent
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire import kinds
+from tonnage.wire import objects as w
 from tonnage.wire.claims import ResourceClaim
+from tonnage.wire.kinds import Kind
 
 _GPU = "nvidia.com/gpu"
+_GATES = (("DRAExtendedResource", True),)
+T = TypeVar("T", bound=w.Object)
 
 
 @pytest.fixture
@@ -24,7 +31,12 @@ def clock() -> VirtualClock:
 @pytest.fixture
 async def api(clock: VirtualClock) -> Api:
     """A node whose four GPUs are claims."""
-    api = Api(clock, gates=(("DRAExtendedResource", True),))
+    api = Api(clock, gates=_GATES)
+    await _offer(api)
+    return api
+
+
+async def _offer(api: Api) -> None:
     await api.node("node", gpus=0)
     await api.create(
         kinds.DEVICE_CLASS, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": _GPU}}
@@ -33,7 +45,30 @@ async def api(clock: VirtualClock) -> Api:
     devices: list[Any] = [{"name": f"gpu-{index}"} for index in range(4)]
     spec: JsonObject = {"driver": "d", "nodeName": "node", "pool": pool, "devices": devices}
     await api.create(kinds.RESOURCE_SLICE, {"metadata": {"name": "node"}, "spec": spec})
-    return api
+
+
+class _SlowApi(Api):
+    """Writes take a while, and news of claims come late."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock, gates=_GATES)
+        self.told = asyncio.Event()
+
+    async def create(self, kind: Kind[T], body: JsonObject, **options: Any) -> T:
+        made = await super().create(kind, body, **options)
+        await asyncio.sleep(0)
+        return made
+
+    async def patch(self, kind: Kind[T], name: str, patch: JsonValue, **options: Any) -> T:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return await super().patch(kind, name, patch, **options)
+
+    async def watch(self, kind: Kind[T], **options: Any) -> AsyncIterator[WatchEvent[T]]:
+        async for change in super().watch(kind, **options):
+            if kind == kinds.RESOURCE_CLAIM:
+                await self.told.wait()
+            yield change
 
 
 async def _pod(api: Api, name: str, *counts: int, resource: str = _GPU) -> None:
@@ -122,6 +157,20 @@ async def test_no_device_is_given_twice_and_who_waits_gets_what_is_freed(
         )
         await clock.advance(12)
     assert ("c", "node") in api.bindings
+
+
+async def test_no_device_is_given_twice_while_news_of_claims_are_late(clock: VirtualClock) -> None:
+    api = _SlowApi(clock)
+    await _offer(api)
+    async with running(api, clock):
+        for name in "abcdef":
+            await _pod(api, name, 1)
+        await clock.advance(12)
+        taken = [device for claim in await _claims(api) for _, device in _devices(claim)]
+        assert sorted(taken) == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
+        api.told.set()
+        await clock.advance(12)
+    assert len(await _claims(api)) == len(api.bindings) == 4
 
 
 async def test_where_the_node_offers_the_resource_itself_no_claim_is_made(
