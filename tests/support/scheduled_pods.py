@@ -11,6 +11,7 @@ from support.api_stores import new_store
 from tonnage.loop.informer import Informers
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.feature_gates import FeatureGates
 from tonnage.ports.kubernetes import PatchType, WatchEvent
 from tonnage.twin.apiserver.in_process_client import LocalKubernetes
 from tonnage.twin.apiserver.server import ApiServer
@@ -27,8 +28,9 @@ Body = dict[str, Any]
 class Api(LocalKubernetes):
     """The port in process, with bad days: bindings refused, watches silent after the first binding."""
 
-    def __init__(self, clock: VirtualClock) -> None:
-        super().__init__(ApiServer(clock, store=new_store()).verbs)
+    def __init__(self, clock: VirtualClock, gates: tuple[tuple[str, bool], ...] = ()) -> None:
+        self.gates = gates
+        super().__init__(ApiServer(clock, store=new_store(), gates=FeatureGates(35, gates)).verbs)
         self.bindings: list[tuple[str, str]] = []
         self.refuse_binding: list[ApiError] = []
         self.mute_at_binding = False
@@ -98,7 +100,7 @@ class Api(LocalKubernetes):
 
 @asynccontextmanager
 async def running(api: Api, clock: VirtualClock, version: str = "1.35") -> AsyncIterator[None]:
-    scheduler = Scheduler(api, clock, Informers(api, clock), version=version)
+    scheduler = Scheduler(api, clock, Informers(api, clock), version=version, gates=api.gates)
     task = asyncio.create_task(scheduler.run())
     await clock.settle()
     try:

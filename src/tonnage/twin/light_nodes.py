@@ -27,7 +27,7 @@ from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.twin.apiserver.in_process_client import kubelet_client
 from tonnage.twin.kubelet.admission import AdmissionFailure, amounts_of, lacking, pod_amounts, rejected
-from tonnage.twin.kubelet.claims.pod_claims import AGAIN_S, UNPREPARED, unprepared
+from tonnage.twin.kubelet.claims.pod_claims import AGAIN_S, UNPREPARED, has_claims, unprepared
 from tonnage.twin.kubelet.containers.images import full_image
 from tonnage.twin.kubelet.node_status import node_body, node_conditions, node_info, without_reserved
 from tonnage.twin.kubelet.pod_conditions import OWN
@@ -148,7 +148,7 @@ class LightNodes:
             if pod.metadata.deletion_timestamp is not None:
                 await self._end(pod)
             elif pod.status.phase in ("", "Pending"):
-                if pod.spec.resource_claims and not await self._prepared(pod):
+                if has_claims(pod) and not await self._prepared(pod):
                     self._queue.add_after(key, AGAIN_S)
                 else:
                     await self._start(pod)

@@ -18,8 +18,8 @@ SHARES: Final = "DRAConsumableCapacity"
 CONDITIONS: Final = "DRADeviceBindingConditions"
 HEALTH: Final = "ResourceHealthStatus"
 EXTENDED: Final = "DRAExtendedResource"
-_SIMULATED: Final = (PARTITIONS, TAINTS, SHARES, CONDITIONS, HEALTH)
-_ON_SINCE: Final[Mapping[str, int]] = dict.fromkeys((*_SIMULATED, EXTENDED), 36)
+_SIMULATED: Final = (PARTITIONS, TAINTS, SHARES, CONDITIONS, HEALTH, EXTENDED)
+_ON_SINCE: Final[Mapping[str, int]] = dict.fromkeys(_SIMULATED, 36)
 """The first minor release of Kubernetes 1 that has a gate on by default."""
 _FLAG: Final = "--feature-gates"
 

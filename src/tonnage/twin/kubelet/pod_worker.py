@@ -13,7 +13,7 @@ from typing import Any, Final
 from tonnage.model.errors import ApiError, ClusterError
 from tonnage.model.kubernetes.timestamps import moment_of
 from tonnage.twin.kubelet.admission import AdmissionFailure, rejected
-from tonnage.twin.kubelet.claims.pod_claims import AGAIN_S, PREFIX, UNPREPARED
+from tonnage.twin.kubelet.claims.pod_claims import AGAIN_S, PREFIX, UNPREPARED, has_claims
 from tonnage.twin.kubelet.containers.container_records import ContainerSlot
 from tonnage.twin.kubelet.containers.lifecycle import keep
 from tonnage.twin.kubelet.containers.runtime_port import RunningContainer
@@ -167,7 +167,7 @@ class PodWorker:
 
     async def _prepared(self) -> None:
         """Return once the pod's claims are prepared; containers that run already do not wait for it."""
-        while self.pod.spec.resource_claims and (why := await self._node.claims.prepare(self.pod)):
+        while has_claims(self.pod) and (why := await self._node.claims.prepare(self.pod)):
             self.live.tell("Warning", UNPREPARED, f"{PREFIX}{why}")
             await self._node.clock.sleep(AGAIN_S)
 
@@ -218,7 +218,7 @@ class PodWorker:
     async def _finish(self) -> None:
         self.finished = True
         uid = self.pod.metadata.uid
-        while self.pod.spec.resource_claims and (why := await self._node.claims.release(uid)):
+        while has_claims(self.pod) and (why := await self._node.claims.release(uid)):
             _LOG.warning("claims not given back, will retry: pod=%s why=%s", self.live.name, why)
             await self._node.clock.sleep(_RETRY_S)
         await self._released(uid)

@@ -6,13 +6,16 @@ Source: kube-scheduler 1.35 plugin dynamicresources (Reserve, PreBind, Unreserve
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
+from uuid import uuid4
 
 import msgspec
 
-from tonnage.decide.kubernetes.claims.allocator import Allocator
+from tonnage.decide.kubernetes.claims.allocator import Allocator, Picked
+from tonnage.decide.kubernetes.claims.extended_resources import backed_by_classes, claim_on
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.claims.supply import Gates, Supply, supply_of
 from tonnage.decide.kubernetes.view import ClusterView
@@ -20,29 +23,37 @@ from tonnage.loop.informer import Delta, Informers
 from tonnage.loop.status_writes import patch_as_seen
 from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.json import JsonObject
+from tonnage.model.json_access import mapping
 from tonnage.model.kubernetes import resource_claims as model
 from tonnage.model.kubernetes.cluster import Node, Pod
 from tonnage.model.kubernetes.well_known import DEVICE_PROTECTION
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
-from tonnage.reading.claims import consumers_of
+from tonnage.reading.claims import claim_from, consumers_of
 from tonnage.reading.cluster import snapshot_from
 from tonnage.twin.scheduler.device_grants import allocation_of
+from tonnage.twin.scheduler.extended_claims import body_of, is_made_for, pod_status
 from tonnage.twin.scheduler.failures import failing
 from tonnage.wire import kinds
+from tonnage.wire import objects as w
 from tonnage.wire.claims import DeviceClass, ResourceClaim, ResourceSlice
-from tonnage.wire.kinds import RESOURCE_CLAIM
+from tonnage.wire.kinds import POD, RESOURCE_CLAIM
 
 _TRIES: Final = 5
 """How often a claim is written that others write meanwhile."""
+_UNMADE: Final = "<extended-resources>"
 _LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimGrant:
-    """A claim of a pod that is placed, and the devices that it gets; None: it has some already."""
+    """A claim of a pod that is placed, and the devices that it gets; None: it has some already.
+
+    `body` is the object that has to be made first, of a claim for extended resources.
+    """
 
     claim: model.ResourceClaim
     allocation: JsonObject | None
+    body: JsonObject | None = None
 
 
 class ClaimBinder:
@@ -81,37 +92,61 @@ class ClaimBinder:
 
     def allocator(self) -> Allocator:
         """What there is for claims now; the same one until a claim, class or slice changes."""
-        if self._offer is None:
-            snapshot = snapshot_from([*self._classes, *self._slices])
-            self._offer = supply_of(snapshot.slices, snapshot.device_classes, (), self._gates)
         if self._allocator is None:
-            self._allocator = Allocator(self._offer.with_claims(self._read.values()))
+            self._allocator = Allocator(self._offered_now().with_claims(self._read.values()))
         return self._allocator
+
+    def concerns(self, pod: Pod) -> bool:
+        """Whether the pod has claims, or asks for extended resources that classes stand for."""
+        if pod.claims or not self._gates.extended:
+            return bool(pod.claims)
+        return bool(backed_by_classes(pod, self._offered_now()))
 
     def choose(self, pod: Pod, node: Node, view: ClusterView) -> tuple[ClaimGrant, ...]:
         """What the pod's claims get on a node that can meet them."""
         claims = claims_of(pod, view.supply.claims)
-        picked = view.allocator.devices_on(node, claims.waiting)
-        chosen = dict(zip((claim.key for claim in claims.waiting), picked, strict=True))
-        classes = {obj.metadata.name: obj.spec for obj in self._classes}
+        own = claim_on(pod, node, view.supply)
+        waiting = (*claims.waiting, own) if own is not None else claims.waiting
+        picked = view.allocator.devices_on(node, waiting)
+        chosen = dict(zip((claim.key for claim in waiting), picked, strict=True))
         grants: list[ClaimGrant] = []
         for pod_claim in claims.claims:
             claim, allocation = self._latest(pod_claim), None
             if claim is not None and pod_claim.key in chosen:
-                slices = (obj.spec for obj in self._slices)
-                allocation = allocation_of(claim.spec, chosen[pod_claim.key], classes, slices)
-                self._in_flight[pod_claim.uid] = allocation
-                self._reread(claim)
+                allocation = self._take(claim, chosen[pod_claim.key])
             grants.append(ClaimGrant(pod_claim, allocation))
+        if own is not None:
+            body = body_of(pod, own)
+            head = w.ObjectMeta(name=f"<{pod.uid}>", namespace=pod.namespace, uid=str(uuid4()))
+            unmade = ResourceClaim(metadata=head, spec=mapping(body, "spec"))
+            allocation = self._take(unmade, chosen[own.key])
+            grants.append(ClaimGrant(self._read[head.uid], allocation, body))
         return tuple(grants)
+
+    def _take(self, claim: ResourceClaim, picked: Sequence[Picked]) -> JsonObject:
+        """The allocation of devices that are the claim's from now on."""
+        classes = {obj.metadata.name: obj.spec for obj in self._classes}
+        allocation = allocation_of(claim.spec, picked, classes, (obj.spec for obj in self._slices))
+        self._in_flight[claim.metadata.uid] = allocation
+        self._reread(claim)
+        return allocation
 
     async def bind(self, grants: tuple[ClaimGrant, ...], pod: Pod) -> None:
         """Write what was chosen, and that the pod uses it. Raises ClusterError."""
         for grant in grants:
-            await self._reserve(grant, pod)
+            if grant.body is None:
+                await self._reserve(grant, pod)
+            else:
+                await self._bind_made(await self._make(grant, grant.body, pod), pod)
 
     async def release(self, grants: tuple[ClaimGrant, ...], pod: Pod) -> None:
-        """The pod is not bound after all: nothing is reserved for it. What was written stays given."""
+        """The pod is not bound after all: nothing is reserved for it. What was written stays given.
+
+        A claim that was made for what it asks by count goes.
+        """
+        every = {claim.metadata.uid: claim for claim in (*self._claims, *self._written.values())}
+        made = [claim for claim in every.values() if is_made_for(pod, claim)]
+        grants += tuple(ClaimGrant(claim_from(claim), {}) for claim in made)
         ended = [grant for grant in grants if self._end(grant)]
         if ended:
             self._offered()
@@ -133,6 +168,10 @@ class ClaimBinder:
                 _LOG.warning("claim still reserved: pod=%s/%s error=%s", *pod.key, error)
             else:
                 self._note(written)
+        for claim in made:
+            head = claim.metadata
+            with suppress(ClusterError):
+                await self._api.delete(RESOURCE_CLAIM, head.name, namespace=head.namespace, uid=head.uid)
 
     async def free(self, pod_claim: model.ResourceClaim) -> None:
         """Take the claim its devices. Raises ClusterError."""
@@ -140,6 +179,30 @@ class ClaimBinder:
         if claim is not None:
             nothing: JsonObject = {"allocation": None, "reservedFor": None, "devices": None}
             self._note(await patch_as_seen(self._api, RESOURCE_CLAIM, claim, {"status": nothing}, "status"))
+
+    async def _make(self, grant: ClaimGrant, body: JsonObject, pod: Pod) -> ClaimGrant:
+        """Make the claim for extended resources; what was chosen is in flight for it. Raises ClusterError."""
+        try:
+            made = await self._api.create(RESOURCE_CLAIM, body, namespace=pod.namespace)
+        except ApiError as error:
+            action = f"create claim for extended resources {pod.namespace}/{_UNMADE}"
+            raise failing(action, error) from None
+        assert grant.allocation is not None
+        self._in_flight[made.metadata.uid] = grant.allocation
+        if self._claims.get(made.metadata.name, pod.namespace) is None:
+            self._written[made.metadata.uid] = made
+        self._reread(made)
+        self._end(grant)
+        return ClaimGrant(claim_from(made), grant.allocation)
+
+    async def _bind_made(self, grant: ClaimGrant, pod: Pod) -> None:
+        """Write what a claim for extended resources gets, and tell the pod. Raises ClusterError."""
+        await self._reserve(grant, pod)
+        change: JsonObject = {"metadata": {"uid": pod.uid}, "status": pod_status(pod, grant.claim)}
+        try:
+            await self._api.patch(POD, pod.name, change, namespace=pod.namespace, subresource="status")
+        except ApiError as error:
+            raise failing(f"update pod {pod.namespace}/{pod.name} status", error) from None
 
     async def _reserve(self, grant: ClaimGrant, pod: Pod) -> None:
         """Write one claim, as it is by then when others write it, too."""
@@ -176,23 +239,26 @@ class ClaimBinder:
 
     def _latest(self, pod_claim: model.ResourceClaim) -> ResourceClaim | None:
         """The claim as it was last seen or written here; None: it is gone."""
-        claim = self._claims.get(pod_claim.name, pod_claim.namespace)
-        return (
-            self._written.get(pod_claim.uid, claim) if claim and claim.metadata.uid == pod_claim.uid else None
-        )
+        copy = self._claims.get(pod_claim.name, pod_claim.namespace)
+        claim = self._written.get(pod_claim.uid, copy)
+        return claim if claim is not None and claim.metadata.uid == pod_claim.uid else None
 
     def _end(self, grant: ClaimGrant) -> bool:
         """Let what was chosen be in flight no more; False where it was not."""
         if grant.allocation is None or self._in_flight.pop(grant.claim.uid, None) is None:
             return False
-        self._reread(self._latest(grant.claim))
+        claim = self._latest(grant.claim)
+        if claim is None:
+            self._read.pop(grant.claim.uid, None)
+        self._reread(claim)
         return True
 
     def _note(self, written: ResourceClaim) -> None:
         """Go by what was written until the copy shows it, or something newer."""
         head = written.metadata
         copy = self._claims.get(head.name, head.namespace)
-        if copy is not None and copy.metadata.uid == head.uid and _version(copy) < _version(written):
+        behind = copy is not None and copy.metadata.uid == head.uid and _version(copy) < _version(written)
+        if behind or head.uid in self._written:
             self._written[head.uid] = written
             self._reread(written)
 
@@ -222,6 +288,12 @@ class ClaimBinder:
             claim = msgspec.structs.replace(claim, status=status)
         [read] = snapshot_from([claim]).claims
         self._read[uid] = replace(read, in_flight=chosen is not None)
+
+    def _offered_now(self) -> Supply:
+        if self._offer is None:
+            snapshot = snapshot_from([*self._classes, *self._slices])
+            self._offer = supply_of(snapshot.slices, snapshot.device_classes, (), self._gates)
+        return self._offer
 
     def _offer_changed(self, delta: Delta[ResourceSlice] | Delta[DeviceClass]) -> None:
         self._offer = self._allocator = None

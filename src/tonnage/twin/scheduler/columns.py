@@ -50,10 +50,7 @@ class SchedulerColumns:
             self._fleet = fleet_of(view())
         fleet = self._fleet
         profile = fleet.view.profile
-        offered = profile.minor >= 36 and any(
-            device_class.extended_resource for device_class in fleet.view.supply.classes.values()
-        )
-        if offered or not fleet.view.snapshot.namespaces or conflicts(pod):
+        if not fleet.view.snapshot.namespaces or conflicts(pod):
             return None
         fleet.forget(_MOST_SHAPES)
         return fleet.place(as_kept(pod, profile))

@@ -66,7 +66,7 @@ def claim_helps(pod: Pod, before: ResourceClaim | None, after: ResourceClaim | N
     if after is None:
         return False
     if before is not None and before.status.get("allocation") and not after.status.get("allocation"):
-        return bool(pod.claims)
+        return True
     own = pod.namespace == after.metadata.namespace and any(
         after.metadata.name in (entry.claim, entry.made) for entry in pod.claims
     )

@@ -11,7 +11,7 @@ from typing import Any, Final
 from tonnage.decide.kubernetes.claims.supply import gates_of
 from tonnage.decide.kubernetes.requests import pod_requests
 from tonnage.decide.kubernetes.scheduler import messages
-from tonnage.decide.kubernetes.scheduler.filters import claims, volumes
+from tonnage.decide.kubernetes.scheduler.filters import claims, resources, volumes
 from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule_on
 from tonnage.decide.kubernetes.versions import profile_for
 from tonnage.loop.informer import Delta, Informer, Informers, Key, following, key_of
@@ -151,8 +151,12 @@ class Scheduler:
         self._wake(lambda pod, plugins: volume_helps(plugins, pod, delta))
 
     def _on_devices(self) -> None:
-        """Classes, slices and devices that are not taken after all bear on pods that have claims."""
-        self._wake(lambda _, plugins: claims.NAME in plugins)
+        """Classes, slices and devices that are free after all bear on pods with claims, or who get some."""
+        self._wake(
+            lambda pod, plugins: (
+                claims.NAME in plugins or (resources.NAME in plugins and self._claims.concerns(pod))
+            )
+        )
 
     def _on_claim(self, delta: Delta[ResourceClaim]) -> None:
         before, after = delta.before, delta.after
@@ -182,12 +186,13 @@ class Scheduler:
             self._queue.remove(key)
             await self._teller.passed_over(obj)
             return
-        placed = self._cache.place(pod, self._surroundings)
+        has_claims = self._claims.concerns(pod)
+        placed = None if has_claims else self._cache.place(pod, self._surroundings)
         if placed is not None:
             self._queue.remove(key)
             await self._begin_to_bind(pod, obj, placed)
             return
-        allocator = self._claims.allocator() if pod.claims else None
+        allocator = self._claims.allocator() if has_claims else None
         view = self._cache.view(self._surroundings(volumes=bool(pod.volumes)), allocator)
         decision = schedule_on(pod, view, binds=True)
         if decision.held:
@@ -200,7 +205,7 @@ class Scheduler:
             choices = self._volumes.choose(pod, node, view.snapshot) if pod.volumes else ()
             if choices is None:
                 await self._broke(pod, obj, "not enough volumes for its claims are left")
-            elif choices or pod.claims:
+            elif choices or has_claims:
                 grants = self._claims.choose(pod, node, view)
                 assert self._binding is not None
                 self._binding.create_task(self._bind_with(choices, grants, pod, obj, decision.chosen))

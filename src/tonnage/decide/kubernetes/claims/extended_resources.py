@@ -40,6 +40,13 @@ def claim_on(pod: Pod, node: Node, supply: Supply) -> ResourceClaim | None:
     return ResourceClaim(pod.namespace, f"{pod.name}-extended-resources", requests=requests, owner=pod.uid)
 
 
+def asked_by(pod: Pod, request: DeviceRequest) -> tuple[str, str]:
+    """The container, and the resource in it, that a request of such a claim is for."""
+    _, place, _, index = request.name.split("-")
+    container = (*pod.init_containers, *pod.containers)[int(place)]
+    return container.name, sorted(container.requests)[int(index)]
+
+
 def _requests(pod: Pod, resource: str, cls: str) -> Iterator[DeviceRequest]:
     """A request for each container that stays; of init containers that end, for the one that lacks most."""
     containers = (*pod.init_containers, *pod.containers)

@@ -9,9 +9,9 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import at, mapping, mappings, number, text
-from tonnage.model.kubernetes.feature_gates import DEFAULT_GATES, HEALTH, FeatureGates
+from tonnage.model.kubernetes.feature_gates import DEFAULT_GATES, EXTENDED, HEALTH, FeatureGates
 
-_GATED: Final = ("resources", "allocatedResources", "extendedResourceClaimStatus")
+_GATED: Final = ("resources", "allocatedResources")
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _OBSERVED: Final = "observedGeneration"
 
@@ -19,13 +19,15 @@ _OBSERVED: Final = "observedGeneration"
 def complete_status(pod: JsonObject, old: JsonObject, gates: FeatureGates = DEFAULT_GATES) -> None:
     """Keep the class of service and what generations were seen; drop what is behind gates that are off.
 
-    InPlacePodLevelResourcesVerticalScaling and DRAExtendedResource always are.
+    InPlacePodLevelResourcesVerticalScaling always is.
     """
     status, before = mapping(pod, "status"), mapping(old, "status")
     if not text(status, "qosClass"):
         _keep(status, before, "qosClass")
     for key in _GATED:
         status.pop(key, None)
+    if not gates.has(EXTENDED):
+        status.pop("extendedResourceClaimStatus", None)
     for key in () if gates.has(HEALTH) else _STATUSES:
         for entry in mappings(status, key):
             entry.pop("allocatedResourcesStatus", None)

@@ -184,11 +184,15 @@ class ClaimManager:
     def _of_container(self, pod: Pod, name: str) -> Iterator[tuple[str, ClaimInfo, str]]:
         """(name in the pod, claim, request) of every entry in a container's `resources.claims`.
 
-        An empty request: all.
+        An empty request: all. Devices for extended resources come by no name.
         """
-        if not pod.spec.resource_claims:
+        spec, by_class = pod.spec, pod.status.extended_resource_claim_status
+        made = self._claims.get((pod.metadata.namespace, text(by_class, "resourceClaimName")))
+        for mapped in mappings(by_class, "requestMappings"):
+            if made is not None and mapped.get("containerName") == name:
+                yield "", made, text(mapped, "requestName")
+        if not spec.resource_claims:
             return
-        spec = pod.spec
         container = next((c for c in (*spec.init_containers, *spec.containers) if c.name == name), None)
         names = {entry.get("name"): entry.get("resourceClaimName") for entry in spec.resource_claims}
         names |= {

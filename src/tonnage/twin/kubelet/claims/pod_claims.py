@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.decide.kubernetes.claims.pod_claims import foreign, unnamed
 from tonnage.model.errors import ClusterError
 from tonnage.model.kubernetes.cluster import Pod
-from tonnage.model.kubernetes.resource_claims import ResourceClaim
+from tonnage.model.kubernetes.resource_claims import PodClaim, ResourceClaim
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.reading.cluster import pod_from, snapshot_from
 from tonnage.wire import kinds
@@ -21,6 +21,11 @@ UNPREPARED: Final = "FailedPrepareDynamicResources"
 AGAIN_S: Final = 15.0
 """When the same is tried again."""
 PREFIX: Final = "Failed to prepare dynamic resources: prepare dynamic resources: "
+
+
+def has_claims(pod: w.Pod) -> bool:
+    """Whether the pod names claims, or has one for extended resources that a class stands for."""
+    return bool(pod.spec.resource_claims or pod.status.extended_resource_claim_status)
 
 
 async def unprepared(api: KubernetesApi, pod: w.Pod) -> str:
@@ -34,8 +39,9 @@ async def claims_to_prepare(
 ) -> Sequence[ResourceClaim] | str:
     """The pod's claims with devices, in its order; or what the kubelet says against preparing them."""
     owner = pod_from(pod)
+    made = str(pod.status.extended_resource_claim_status.get("resourceClaimName") or "")
     claims: list[ResourceClaim] = []
-    for entry in owner.claims:
+    for entry in (*owner.claims, *((PodClaim("", claim=made),) if made else ())):
         name = entry.claim or entry.made
         if entry.skipped and not name:
             continue

@@ -1,7 +1,5 @@
 """Fields about devices that a server takes only with a feature gate, and drops without.
 
-DRAExtendedResource is off in 1.35, and nobody can choose it here.
-
 Source: PrepareForCreate of pkg/registry/resource/*/strategy.go, pkg/api/resourceclaimspec.
 """
 
@@ -12,7 +10,14 @@ from typing import Final
 
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import drop, mapping, mappings
-from tonnage.model.kubernetes.feature_gates import CONDITIONS, PARTITIONS, SHARES, TAINTS, FeatureGates
+from tonnage.model.kubernetes.feature_gates import (
+    CONDITIONS,
+    EXTENDED,
+    PARTITIONS,
+    SHARES,
+    TAINTS,
+    FeatureGates,
+)
 
 _OF_SLICE: Final = {"sharedCounters": PARTITIONS, "perDeviceNodeSelection": PARTITIONS}
 _OF_DEVICE: Final = {
@@ -35,8 +40,9 @@ _OF_RESULT: Final = {
 }
 
 
-def _class(obj: JsonObject, _gates: FeatureGates) -> None:
-    drop(obj, "spec", "extendedResourceName")
+def _class(obj: JsonObject, gates: FeatureGates) -> None:
+    if not gates.has(EXTENDED):
+        drop(obj, "spec", "extendedResourceName")
 
 
 def _claim(obj: JsonObject, gates: FeatureGates) -> None:

@@ -178,11 +178,12 @@ def request_reference(name: str, path: str, requests: frozenset[str]) -> FieldEr
 
 
 def _constraint(constraint: JsonObject, path: str) -> FieldErrors:
-    name = constraint.get("matchAttribute")
-    if not isinstance(name, str):
-        yield required(f"{path}.matchAttribute")
-    else:
-        yield from full_attribute_name(name, f"{path}.matchAttribute")
+    """Of two attributes the first counts; `distinctAttribute` has been dropped where its gate is off."""
+    for key in ("matchAttribute", "distinctAttribute"):
+        if isinstance(name := constraint.get(key), str):
+            yield from full_attribute_name(name, f"{path}.{key}")
+            return
+    yield required(f"{path}.matchAttribute")
 
 
 def _selectors(owner: JsonObject, path: str) -> FieldErrors:
