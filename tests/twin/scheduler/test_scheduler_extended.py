@@ -54,7 +54,7 @@ class _SlowApi(Api):
         super().__init__(clock, gates=_GATES)
         self.told = asyncio.Event()
 
-    async def create(self, kind: Kind[T], body: JsonObject, **options: Any) -> T:
+    async def create(self, kind: Kind[T], body: JsonObject | T, **options: Any) -> T:
         made = await super().create(kind, body, **options)
         await asyncio.sleep(0)
         return made
