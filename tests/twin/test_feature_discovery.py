@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from tonnage.adapters.machine import MachineFiles
+from tonnage.adapters.machine import pcie_roots as root_complexes
+from tonnage.documents.hardware import Hardware, HardwareDevice
 from tonnage.documents.scenario import parse_scenario
 from tonnage.model.node.plugin_settings import FeatureSettings
-from tonnage.twin.feature_discovery import install_machine, pretended_machine
+from tonnage.twin.feature_discovery import install_machine, pcie_roots, pretended_machine
 from tonnage.twin.machines import light_nodes_of, machines_of
 
 FLEET = """
@@ -113,3 +115,18 @@ def test_the_agent_reads_the_machine_that_is_pretended(tmp_path: Path) -> None:
     machine = pretended_machine(node.hardware, node.spec.kernel_version)
     install_machine(tmp_path, machine)
     assert MachineFiles(tmp_path).now(FeatureSettings().machine_type_file) == machine
+
+
+def test_the_agent_reads_the_root_complexes_that_are_pretended(tmp_path: Path) -> None:
+    """One for each NUMA node: `matchAttribute: resource.kubernetes.io/pcieRoot` can be met."""
+    hardware = Hardware(
+        devices=tuple(
+            HardwareDevice(uuid=f"GPU-{index}", model="A100-80", numa=index // 2) for index in range(4)
+        )
+    )
+    machine = pretended_machine(hardware, "6.1")
+    install_machine(tmp_path, machine, pcie_roots(hardware))
+    addresses = [device.address for device in machine.pci or ()]
+    published = root_complexes(tmp_path, addresses)
+    assert [published[address] for address in addresses] == ["pci0000:00"] * 2 + ["pci0000:10"] * 2
+    assert MachineFiles(tmp_path).now(FeatureSettings().machine_type_file).pci == machine.pci

@@ -5,8 +5,10 @@ Source: the labels of NVIDIA's GPU feature discovery and of node feature discove
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from tonnage.decide.node.labels.node_labels import node_labels
@@ -49,6 +51,14 @@ def pretended_machine(hardware: Hardware, kernel: str) -> Machine:
     )
 
 
+def pcie_roots(hardware: Hardware) -> dict[str, str]:
+    """By address: GPUs near one NUMA node are below one root complex."""
+    devices = inventory_of(hardware, configured_layouts(hardware)).devices
+    return {
+        device.pci_bus_id[4:].lower(): f"pci0000:{16 * (device.numa_node or 0):02x}" for device in devices
+    }
+
+
 def feature_labels(hardware: Hardware, config: PluginConfig, machine: Machine) -> dict[str, str]:
     """The labels that the node's agent publishes under a configuration, but for the time of its start."""
     inventory, never = inventory_of(hardware, configured_layouts(hardware)), datetime.fromtimestamp(0, UTC)
@@ -56,8 +66,11 @@ def feature_labels(hardware: Hardware, config: PluginConfig, machine: Machine) -
     return {key: value for key, value in (labels or {}).items() if key != "nvidia.com/gfd.timestamp"}
 
 
-def install_machine(root: Path, machine: Machine) -> None:
-    """The files below a node's root out of which its agent reads the machine."""
+def install_machine(root: Path, machine: Machine, roots: Mapping[str, str] = MappingProxyType({})) -> None:
+    """The files below a node's root out of which its agent reads the machine.
+
+    `roots` are the PCIe root complexes of devices, by address.
+    """
     cpu = machine.cpu or _CPU
     texts: dict[str, str] = {
         "sys/class/dmi/id/product_name": machine.product,
@@ -66,15 +79,18 @@ def install_machine(root: Path, machine: Machine) -> None:
         f"model\t\t: {cpu.model}",
         "etc/os-release": "\n".join(f'{name}="{value}"' for name, value in machine.os_release.items()),
     }
+    (root / _DEVICES).mkdir(parents=True, exist_ok=True)
     for device in machine.pci or ():
         folder = f"{_DEVICES}/{device.address}"
+        if complex_name := roots.get(device.address):
+            (root / "sys/devices" / complex_name / device.address).mkdir(parents=True)
+            (root / folder).symlink_to(f"../../../devices/{complex_name}/{device.address}")
         for name, number in (
             ("class", device.class_code),
             ("vendor", device.vendor),
             ("device", device.device),
         ):
             texts[f"{folder}/{name}"] = f"0x{number}"
-    (root / _DEVICES).mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(f"{text}\n", encoding="ascii")

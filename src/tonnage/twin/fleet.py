@@ -19,7 +19,12 @@ from tonnage.twin.apiserver.server import LOOPBACK
 from tonnage.twin.certificate_authority import CertificateAuthority
 from tonnage.twin.devices.driver_files import install_driver
 from tonnage.twin.devices.scenario import ScenarioBackend
-from tonnage.twin.feature_discovery import install_kernel, install_machine, pretended_machine
+from tonnage.twin.feature_discovery import (
+    install_kernel,
+    install_machine,
+    pcie_roots,
+    pretended_machine,
+)
 from tonnage.twin.kubelet.containers.runtime import PretendedRuntime
 from tonnage.twin.kubelet.containers.runtime_port import Program
 from tonnage.twin.kubelet.kubelet import Kubelet
@@ -121,7 +126,7 @@ class TwinNodes:
         self._servers = KubeletServer(authority.certificate_pem, serving)
         for node in self.nodes.values():
             machine = pretended_machine(node.machine.hardware, node.machine.spec.kernel_version)
-            install_machine(node.root, machine)
+            install_machine(node.root, machine, pcie_roots(node.machine.hardware))
             (node.root / "etc/hostname").write_text(f"{node.machine.spec.name}\n", encoding="ascii")
             config = node.kubelet.paths.config
             config.parent.mkdir(parents=True)

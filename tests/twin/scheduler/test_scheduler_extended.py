@@ -54,11 +54,6 @@ class _SlowApi(Api):
         super().__init__(clock, gates=_GATES)
         self.told = asyncio.Event()
 
-    async def create(self, kind: Kind[T], body: JsonObject | T, **options: Any) -> T:
-        made = await super().create(kind, body, **options)
-        await asyncio.sleep(0)
-        return made
-
     async def patch(self, kind: Kind[T], name: str, patch: JsonValue, **options: Any) -> T:
         for _ in range(3):
             await asyncio.sleep(0)
