@@ -22,7 +22,8 @@ from tonnage.reading.gpu_policy import gpu_policy_from
 from tonnage.wire.nvidia import ClusterPolicy, NvidiaDriver
 
 UPGRADE = {"upgradePolicy": {"drain": {"enable": True}}}
-BASE: dict[str, Any] = {"driver": UPGRADE, "sandboxWorkloads": {"enabled": True}}
+MODULES = {"gds": {"enabled": True}, "gdrcopy": {"enabled": True}}
+BASE: dict[str, Any] = {"driver": UPGRADE, "sandboxWorkloads": {"enabled": True}, **MODULES}
 """With what switches a section on whose fields would mean nothing else."""
 
 
@@ -97,7 +98,7 @@ def test_every_honoured_field_of_a_cluster_policy_changes_what_is_read() -> None
 
 
 def test_every_honoured_field_of_an_nvidia_driver_changes_what_is_read() -> None:
-    assert ignored("nvidiadrivers", nvidia_driver_effects(), UPGRADE, read_driver) == []
+    assert ignored("nvidiadrivers", nvidia_driver_effects(), UPGRADE | MODULES, read_driver) == []
 
 
 @pytest.mark.parametrize(
