@@ -38,6 +38,9 @@ from tonnage.wire.kinds import (
 )
 from tonnage.wire.kinds import NAMESPACE as NAMESPACE_KIND
 
+pytestmark = pytest.mark.long
+
+
 CRD = f"{PLURAL}.{GROUP}"
 POLICIES = "clusterpolicies.nvidia.com"
 SHARED = "config: {map: {default: 'version: v1'}}\nimage: {tag: next}"
@@ -76,7 +79,12 @@ class Cluster:
         return [f"{release['name']} {release['status']}" for release in listed]
 
 
-@pytest.fixture(params=[pytest.param(3, id="helm 3", marks=pytest.mark.long), pytest.param(4, id="helm 4")])
+@pytest.fixture(
+    params=[
+        pytest.param(3, id="helm 3", marks=pytest.mark.sampled("what Helm 3 does as Helm 4 on the twin")),
+        pytest.param(4, id="helm 4"),
+    ]
+)
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
     clock = SystemClock()
     server = ApiServer(clock)
@@ -184,7 +192,6 @@ async def _run_jobs(api: KubernetesApi) -> None:
             )
 
 
-@pytest.mark.long
 async def test_a_values_file_of_nvidias_operator_from_installation_to_the_end(cluster: Cluster) -> None:
     api = cluster.api
     jobs = asyncio.create_task(_run_jobs(api))
@@ -233,7 +240,6 @@ def _nvidias_chart(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.long
 async def test_the_definitions_of_nvidias_chart_stay_as_they_are(cluster: Cluster, tmp_path: Path) -> None:
     """The policy of NVIDIA's chart, and its definition, which Tonnage's release does not take over."""
     chart = _nvidias_chart(tmp_path / "nvidia")

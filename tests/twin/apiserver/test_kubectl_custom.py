@@ -8,6 +8,9 @@ import pytest
 
 from tonnage.model.json import JsonObject
 
+pytestmark = pytest.mark.long
+
+
 DEFINITION: JsonObject = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",

@@ -11,6 +11,9 @@ import pytest
 from tonnage.wire.kinds import CONFIG_MAP, DEPLOYMENT, NAMESPACE, NODE, POD
 from tonnage.wire.objects import Taint
 
+pytestmark = pytest.mark.long
+
+
 DEPLOYMENT_YAML = """
 apiVersion: apps/v1
 kind: Deployment
