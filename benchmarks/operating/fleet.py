@@ -222,7 +222,8 @@ async def _seconds(waiting: Awaitable[None]) -> float:
     """How long it took; infinite where it did not end."""
     began = time.monotonic()
     try:
-        await asyncio.wait_for(waiting, _CHANGE_S)
+        async with asyncio.timeout(_CHANGE_S):
+            await waiting
     except TimeoutError:
         return math.inf
     return time.monotonic() - began

@@ -181,9 +181,8 @@ async def test_both_replicas_answer_and_one_keeps_the_certificate(cluster: Clust
     assert await trusted(cluster.api) == held["ca.crt"]
     context = ssl.create_default_context(cadata=held["ca.crt"].decode())
     for port in (each.getsockname()[1] for each in sockets):
-        _, writer = await asyncio.wait_for(
-            asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=HOST), LIMIT_S
-        )
+        async with asyncio.timeout(LIMIT_S):
+            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=HOST)
         writer.close()
 
 
@@ -251,7 +250,8 @@ async def _fill(api: KubernetesApi, certificate: bytes, key: bytes) -> None:
 async def _page(listening: socket.socket, path: str) -> str:
     reader, writer = await asyncio.open_connection(*listening.getsockname()[:2])
     writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
-    page = await asyncio.wait_for(reader.read(), LIMIT_S)
+    async with asyncio.timeout(LIMIT_S):
+        page = await reader.read()
     writer.close()
     return page.decode()
 

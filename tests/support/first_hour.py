@@ -181,7 +181,8 @@ class Player:
             stderr=asyncio.subprocess.PIPE,
         )
         try:
-            out, err = await asyncio.wait_for(process.communicate(stdin), _PATIENCE_S)
+            async with asyncio.timeout(_PATIENCE_S):
+                out, err = await process.communicate(stdin)
         except TimeoutError:
             process.kill()
             await process.wait()

@@ -104,7 +104,8 @@ class Fleet:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        out, error = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+        async with asyncio.timeout(PATIENCE_S):
+            out, error = await process.communicate()
         assert process.returncode == 0, error.decode()
         return out.decode()
 

@@ -52,7 +52,8 @@ class ChrootPrograms:
             raise HardwareError(Problem(f"{command} does not run", why=words_of(error))) from None
         output = asyncio.create_task(_tail(process))
         try:
-            await asyncio.wait_for(process.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await process.wait()
         except TimeoutError:
             problem = f"{command} has not ended within {timeout_s:.0f} s"
             raise HardwareError(Problem(problem)) from None
@@ -62,7 +63,8 @@ class ChrootPrograms:
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
             with suppress(TimeoutError):  # a child of its own may keep the pipe
-                await asyncio.wait_for(output, 1.0)
+                async with asyncio.timeout(1):
+                    await output
         text = output.result() if output.done() and not output.cancelled() else ""
         if process.returncode:
             why = " ".join(text.split())[-_LONGEST:] or "it printed nothing"

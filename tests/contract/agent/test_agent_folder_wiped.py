@@ -125,7 +125,8 @@ async def test_after_a_wipe_all_is_registered_again_and_nothing_is_forgotten(
         while not queue.empty():
             queue.get_nowait()
     await WIPES[wiped](bench)
-    names = {(await asyncio.wait_for(bench.kubelet.requests.get(), PATIENCE_S)).resource_name for _ in "12"}
+    async with asyncio.timeout(PATIENCE_S):
+        names = {(await bench.kubelet.requests.get()).resource_name for _ in "12"}
     assert names == {GPU, SHARED}
     assert healthy(await bench.kubelet.devices(GPU)) == {"GPU-2", "GPU-3"}
     assert (await bench.kubelet.allocate(SHARED, "GPU-0::1")).envs["NVIDIA_VISIBLE_DEVICES"] == "GPU-0"

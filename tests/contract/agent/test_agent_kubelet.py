@@ -40,7 +40,8 @@ class StoppableClock(FastClock):
 
     async def sleep(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.stopped.wait(), seconds / 20)
+            async with asyncio.timeout(seconds / 20):
+                await self.stopped.wait()
             await asyncio.Event().wait()
 
 

@@ -84,7 +84,8 @@ async def test_the_second_waits_and_takes_over_what_the_first_knew(
         assert identities(node.plugins) == before
         assert node.registered.empty()
         first.send_signal(number)
-        await asyncio.wait_for(first.wait(), PATIENCE_S)
+        async with asyncio.timeout(PATIENCE_S):
+            await first.wait()
     await until_registered(node, "nvidia.com/gpu.shared")
     async with grpc.aio.insecure_channel(f"unix:{node.plugins}/nvidia-gpu.shared.sock") as channel:
         _, ids = await first_list(channel)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
+from unittest.mock import AsyncMock
 
 import grpc
 import grpc.aio
@@ -14,9 +16,11 @@ import pytest
 
 from support.claim_driver import FakeDriver
 from support.kubelet_bench import KubeletBench
-from tonnage.twin.kubelet.node_spec import KubeletNode
+from tonnage.twin.kubelet.claims.drivers import Drivers
+from tonnage.twin.kubelet.node_spec import KubeletNode, NodePaths
 from tonnage.wire import kinds
-from tonnage.wire.kubelet import methods
+from tonnage.wire.kubelet import claim_methods, methods
+from tonnage.wire.kubelet import pluginregistration_pb2 as registration
 from tonnage.wire.kubelet import podresources_v1_pb2 as resources
 from tonnage.wire.kubelet.claim_methods import V1, V1BETA1
 
@@ -257,3 +261,23 @@ async def test_by_default_a_pod_says_nothing_of_its_devices_health(
     bind(bench, "web", "mine")
     await passes(bench, lambda: running(bench, "web"))
     assert "allocatedResourcesStatus" not in bench.api.pod("web")["status"]["containerStatuses"][0]
+
+
+async def test_a_kubelet_that_is_cancelled_as_an_answer_comes_ends(
+    bench: KubeletBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else neither its restart nor its end would ever come: it would go on beside its successor."""
+    paths = NodePaths(bench.root / "other")
+    paths.plugins_registry.mkdir(parents=True)
+
+    async def answer(*_: object) -> registration.PluginInfo:
+        looking.cancel()
+        return registration.PluginInfo(type=claim_methods.PLUGIN_TYPE, name="d", supported_versions=[V1])
+
+    monkeypatch.setattr("tonnage.twin.kubelet.claims.drivers.ask_plugin", answer)
+    drivers = Drivers(paths, AsyncMock())
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(paths.plugins_registry / "d-reg.sock"))
+        looking = asyncio.ensure_future(drivers.look())
+        with pytest.raises(asyncio.CancelledError):
+            await looking

@@ -74,7 +74,8 @@ class ClaimRelay:
 
     async def _soon(self, seconds: float) -> None:
         try:
-            await asyncio.wait_for(self.taken_over.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self.taken_over.wait()
         except TimeoutError:
             return
 

@@ -142,7 +142,8 @@ class ExecAuth(httpx2.Auth):
         except OSError as error:
             raise self._failed(words_of(error)) from None
         try:
-            out, complaint = await asyncio.wait_for(process.communicate(), _PATIENCE_S)
+            async with asyncio.timeout(_PATIENCE_S):
+                out, complaint = await process.communicate()
         except TimeoutError:
             process.kill()
             await process.wait()

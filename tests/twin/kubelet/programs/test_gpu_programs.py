@@ -40,7 +40,8 @@ async def test_files_that_were_mounted_with_a_device_are_there(node: Node) -> No
 async def test_the_vector_sample_needs_a_device(node: Node) -> None:
     image = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0"
     container = node.start(visible="GPU-6a1f", image=image)
-    await asyncio.wait_for(container.exited.wait(), 20)
+    async with asyncio.timeout(20):
+        await container.exited.wait()
     assert container.exit_code == 0
     assert container.log.since(0)[-2].text == b"Test PASSED\n"
     code, log = await node.main(image=image)
@@ -57,7 +58,8 @@ async def test_the_documents_look_around_in_a_container_ends(node: Node) -> None
         '  echo "=== NVIDIA libraries mounted ==="\n  ldconfig -p | grep nvidia | head -15\n'
     )
     container = node.start("bash", "-c", script, visible="GPU-77c2")
-    await asyncio.wait_for(container.exited.wait(), 20)
+    async with asyncio.timeout(20):
+        await container.exited.wait()
     log = b"".join(line.text for line in container.log.since(0)).decode()
     assert container.exit_code == 0
     assert "crw-rw-rw- 1 root root 195,   1 Jan  1 00:00 /dev/nvidia1\n" in log

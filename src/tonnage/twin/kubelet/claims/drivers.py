@@ -163,7 +163,8 @@ async def _ask(socket: Path, method: Any, request: Any, patience_s: float) -> An
     """The answer. Raises PluginError: in gRPC's words, or that none came."""
     async with grpc.aio.insecure_channel(f"unix:{socket}", options=CHANNEL_OPTIONS) as channel:
         try:
-            return await asyncio.wait_for(ask_plugin(channel, method, request), patience_s)
+            async with asyncio.timeout(patience_s):
+                return await ask_plugin(channel, method, request)
         except TimeoutError:
             text = "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
             raise PluginError(text) from None

@@ -53,7 +53,8 @@ class PluginEndpoint:
         """Dial the plugin's socket and ask its options. Raises PluginError after ten seconds in vain."""
         channel = grpc.aio.insecure_channel(f"unix:{socket}", options=CHANNEL_OPTIONS)
         try:
-            await asyncio.wait_for(channel.channel_ready(), _DIAL_S)
+            async with asyncio.timeout(_DIAL_S):
+                await channel.channel_ready()
             options = await ask_plugin(channel, methods.GET_OPTIONS, wire.Empty())
         except (PluginError, TimeoutError) as error:
             await channel.close(None)

@@ -140,7 +140,8 @@ class _SpdySession(asyncio.Protocol):
 
     async def _run(self, runtime: ContainerRuntime, container: RunningContainer) -> None:
         # The peer's patience, not the cluster's: a virtual clock must not cut a real connection.
-        await asyncio.wait_for(self._complete.wait(), _STREAM_WAIT_S)
+        async with asyncio.timeout(_STREAM_WAIT_S):
+            await self._complete.wait()
         session = asyncio.ensure_future(run_session(runtime, container, self._request, self._stdio))
         try:
             while (output := await self._stdio.next_output())[0]:
