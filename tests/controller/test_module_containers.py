@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from controller.driver_bench import DRIVERS, DriverBench
 from tonnage.wire.kinds import CLUSTER_POLICY
 
@@ -61,6 +63,33 @@ async def test_beside_precompiled_drivers_none_is_built(bench: DriverBench) -> N
     await bench.clock.advance(10)
     assert await bench.sets() == []
     assert "spec.gds.enabled: NVIDIA builds this module" in (await bench.condition("Error"))["message"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        pytest.param(
+            {"repository": None, "image": None, "version": "2.30"},
+            "spec.gds.image: :2.30 names no image; set image",
+            id="no image",
+        ),
+        pytest.param(
+            {"repository": "r.example.com", "image": "nvidia-fs", "version": ""},
+            "spec.gds.version: the image r.example.com/nvidia-fs has neither a tag nor a digest; set version",
+            id="no version",
+        ),
+    ],
+)
+async def test_an_image_that_no_node_could_pull_is_refused(
+    bench: DriverBench, settings: dict[str, Any], problem: str
+) -> None:
+    await bench.machine("a")
+    await bench.drivers("595.91.07")
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", {"spec": {"gds": {"enabled": True, **settings}}})
+    bench.start(DRIVERS)
+    await bench.clock.advance(10)
+    assert await bench.sets() == []
+    assert problem in (await bench.condition("Error"))["message"]
 
 
 async def test_an_nvidia_driver_has_sections_of_its_own_and_its_arguments_follow(bench: DriverBench) -> None:

@@ -40,7 +40,6 @@ from tonnage.wire.kinds import NAMESPACE as NAMESPACE_KIND
 
 pytestmark = pytest.mark.long
 
-
 CRD = f"{PLURAL}.{GROUP}"
 POLICIES = "clusterpolicies.nvidia.com"
 SHARED = "config: {map: {default: 'version: v1'}}\nimage: {tag: next}"

@@ -13,8 +13,10 @@ import yaml
 from scripts.generate_chart_schema import OUR_OWN
 from scripts.generate_chart_schema import main as generate_schema
 from support.helm import CHART, RELEASE, Helm
+from tonnage.decide.cluster.operate.drivers.images import MODULES
 from tonnage.model.catalog.cluster_policy import operator_values
 from tonnage.model.catalog.policy_effects import policy_effects
+from tonnage.model.drivers.policy import ImageFields
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 DOCUMENTS = (DATA / "documents/operator-values.yaml").read_text(encoding="utf-8")
@@ -229,3 +231,12 @@ def test_lint_knows_the_keys_that_may_stand_beside_nvidias() -> None:
 def test_the_schema_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["generate_chart_schema", "--check"])
     assert generate_schema() == 0
+
+
+def test_the_chart_and_the_controller_take_the_same_images_of_modules(helm4: Helm) -> None:
+    spec = spec_of(helm4, "driver: {enabled: true}\ngds: {enabled: true}\ngdrcopy: {enabled: true}")
+    images = {
+        section: ImageFields(*(spec[section][key] for key in ("repository", "image", "version")))
+        for section in MODULES
+    }
+    assert images == MODULES

@@ -10,7 +10,6 @@ from tonnage.model.json import JsonObject
 
 pytestmark = pytest.mark.long
 
-
 DEFINITION: JsonObject = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",

@@ -13,7 +13,6 @@ from tonnage.wire.objects import Taint
 
 pytestmark = pytest.mark.long
 
-
 DEPLOYMENT_YAML = """
 apiVersion: apps/v1
 kind: Deployment

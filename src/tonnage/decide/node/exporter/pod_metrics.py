@@ -32,8 +32,6 @@ _GAUGES: Final[tuple[tuple[str, str, _Use], ...]] = (
         lambda use: use.ratio,
     ),
 )
-
-
 _MOST_SERIES: Final = len(_COUNTERS) * len(Certainty) + len(_GAUGES)
 """Of a user."""
 

@@ -87,9 +87,8 @@ class NodeLifecycleController:
         else:
             return
         if was_lost and not self._zones.is_lost:
-            self._heartbeats_s = dict.fromkeys(
-                self._heartbeats_s, now_s
-            )  # it was not the nodes that were silent
+            # It was not the nodes that were silent.
+            self._heartbeats_s = dict.fromkeys(self._heartbeats_s, now_s)
         for node in self._nodes if changed else ():
             if eviction_key(node):
                 self._queue.add(key_of(node))

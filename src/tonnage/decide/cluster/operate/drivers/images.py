@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.model.catalog.gpu_operator import operator_releases
 from tonnage.model.drivers.node import DriverNode
 from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy, ImageFields
-from tonnage.model.json_access import mappings, text
+from tonnage.model.json_access import mapping, mappings, text
 from tonnage.model.reasons.cluster.drivers import DriverPolicyRefused
 
 _ID: Final = "feature.node.kubernetes.io/system-os_release.ID"
@@ -101,17 +101,36 @@ def driver_fields(policy: DriverPolicy) -> ImageFields:
 def policy_refusal(policy: DriverPolicy) -> DriverPolicyRefused | None:
     """What is wrong with a policy itself, such as an image that names no version."""
     message = policy.problem
-    path = image_path(driver_fields(policy))
     modules = [section for section in MODULES if section in policy.pod]
     if not message and policy.precompiled and modules:
         message = (
             f"spec.{modules[0]}.enabled: NVIDIA builds this module beside drivers that are built on the node,"
             " not beside precompiled ones; switch usePrecompiled or this off"
         )
-    if not message and "@" not in path and ":" not in path.rpartition("/")[2]:
-        where = "spec.driver" if policy.owner.kind is DriverOwnerKind.CLUSTER_POLICY else "spec"
-        message = f"{where}.version: the image {path} has neither a tag nor a digest; set version"
+    where = "spec.driver" if policy.owner.kind is DriverOwnerKind.CLUSTER_POLICY else "spec"
+    images = {
+        where: driver_fields(policy),
+        **{f"spec.{name}": module_fields(policy, name) for name in modules},
+    }
+    message = message or next(filter(None, (_unfit(at, fields) for at, fields in images.items())), "")
     return DriverPolicyRefused(subject=str(policy.owner), message=message) if message else None
+
+
+def _unfit(where: str, fields: ImageFields) -> str:
+    """Why nodes could not pull the image, with the field that is missing; empty: they can."""
+    path = image_path(fields)
+    if not fields.image:
+        return f"{where}.image: {path} names no image; set image"
+    if "@" not in path and ":" not in path.rpartition("/")[2]:
+        return f"{where}.version: the image {path} has neither a tag nor a digest; set version"
+    return ""
+
+
+def module_fields(policy: DriverPolicy, section: str) -> ImageFields:
+    """The fields of a module's image, NVIDIA's where the policy has none."""
+    settings = mapping(dict(policy.pod), section)
+    fields = ImageFields(*(text(settings, key) for key in ("repository", "image", "version")))
+    return fields if fields != ImageFields() else MODULES[section]
 
 
 def driver_image(policy: DriverPolicy, system: str, kernel: str) -> str:

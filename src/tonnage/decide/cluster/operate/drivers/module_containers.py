@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.decide.cluster.operate.drivers.groups import DriverGroup
-from tonnage.decide.cluster.operate.drivers.images import MODULES, for_system
-from tonnage.model.drivers.policy import ImageFields
+from tonnage.decide.cluster.operate.drivers.images import for_system, module_fields
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import flag, items, mapping, text
 
@@ -39,12 +38,10 @@ def module_containers(group: DriverGroup) -> Iterator[JsonObject]:
         if section not in pod:
             continue
         settings = mapping(pod, section)
-        fields = ImageFields(*(text(settings, key) for key in ("repository", "image", "version")))
-        image = fields if fields != ImageFields() else MODULES[section]
         loaded: JsonObject = {"exec": {"command": ["test", "-e", f"/sys/module/{module}"]}}
         container: JsonObject = {
             "name": name,
-            "image": for_system(image, group.os_tag),
+            "image": for_system(module_fields(group.policy, section), group.os_tag),
             "imagePullPolicy": text(settings, "imagePullPolicy") or "IfNotPresent",
             "command": ["sh", "-c", f"until {_DRIVER_IS_THERE}; do sleep 5; done; exec {program} install"],
             "env": items(settings, "env"),
