@@ -39,11 +39,11 @@ run: .venv/ready ## Start a GPU cluster in one process and run a lab on it (LAB=
 # Of each recording at least a fifth, which changes with the day. TONNAGE_SEED=2026-11-26 repeats that day's.
 test test-long test-kubernetes: export TONNAGE_SAMPLE ?= day
 
-# A test that takes 150 s says where it hangs, and has failed half a minute later (tests/support/workers.py).
+# A test that takes 300 s says where it hangs, and has failed half a minute later (tests/support/workers.py).
 # Compiled files are kept: to rewrite the assertions of all tests takes eight seconds. Tests have generators of
 # their own: nothing resets Python's three times for each of sixteen thousand tests, which takes as long.
 test test-long: export PYTHONDONTWRITEBYTECODE =
-test test-long: ALL_TESTS = -o faulthandler_timeout=150 --randomly-dont-reset-seed $(SECOND_TRIES)
+test test-long: ALL_TESTS = -o faulthandler_timeout=300 --randomly-dont-reset-seed $(SECOND_TRIES)
 test: .venv/ready ## Run every test that needs no GPU and no real cluster, but the longest
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest --workers $(WORKERS) -q --ignore=tests/kubernetes $(ALL_TESTS)
