@@ -152,6 +152,67 @@ async def test_operands_have_the_names_that_people_type(bench: Bench) -> None:
     assert "nvidia-device-plugin-daemonset" not in {found.metadata.name for found in sets}
 
 
+async def _has_dcgm(bench: Bench) -> bool:
+    sets = (await bench.api.list(DAEMON_SET, namespace="gpu-operator")).items
+    return "nvidia-dcgm" in {daemons.metadata.name for daemons in sets}
+
+
+async def test_dcgm_runs_while_the_policy_asks_for_it(bench: Bench) -> None:
+    await bench.policy()
+    bench.start(replace(OPTIONS, operand_image="registry.example.com/tonnage:1"))
+    await bench.clock.advance(5)
+    assert not await _has_dcgm(bench)
+    section: dict[str, Any] = {"enabled": True, "resources": {"limits": {"cpu": "0.5"}}}
+    on: Any = {"spec": {"dcgm": section}}
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", on)
+    await bench.clock.advance(5)
+    daemons = await bench.api.get(DAEMON_SET, "nvidia-dcgm", "gpu-operator")
+    assert daemons.metadata.owner_references[0].kind == "ClusterPolicy"
+    await bench.clock.advance(100)
+    again = await bench.api.get(DAEMON_SET, "nvidia-dcgm", "gpu-operator")
+    assert again.metadata.resource_version == daemons.metadata.resource_version, "at rest nothing is written"
+    off: Any = {"spec": {"dcgm": {"enabled": False}}}
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", off)
+    await bench.clock.advance(5)
+    assert not await _has_dcgm(bench)
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", on)
+    await bench.clock.advance(5)
+    assert await _has_dcgm(bench)
+    await bench.api.delete(CLUSTER_POLICY, "cluster-policy")
+    await bench.clock.advance(5)
+    assert not await _has_dcgm(bench)
+
+
+async def test_a_policy_waits_for_the_pods_of_dcgm(bench: Bench) -> None:
+    await bench.policy(dcgm={"enabled": True})
+    bench.start(replace(OPTIONS, operand_image="registry.example.com/tonnage:1"))
+    await bench.clock.advance(5)
+    assert (await bench.status())["state"] == "ready"
+    for ready, state in ((1, "notReady"), (2, "ready")):
+        status: Any = {"status": {"desiredNumberScheduled": 2, "numberReady": ready}}
+        await bench.api.patch(
+            DAEMON_SET, "nvidia-dcgm", status, namespace="gpu-operator", subresource="status"
+        )
+        await bench.clock.advance(5)
+        assert (await bench.status())["state"] == state
+        if state == "notReady":
+            error = await bench.condition("Error")
+            assert error["reason"] == "OperandNotReady"
+            assert error["message"] == (
+                "DaemonSet gpu-operator/nvidia-dcgm: 1 of 2 pods are not ready;"
+                " run: kubectl describe pods -l app=nvidia-dcgm -n gpu-operator"
+            )
+
+
+async def test_dcgm_asked_for_in_vain_is_said_in_the_status(bench: Bench) -> None:
+    """Without the names of NVIDIA's operands the controller makes no DaemonSets."""
+    await bench.policy(dcgm={"enabled": True})
+    bench.start()
+    await bench.clock.advance(5)
+    message = (await bench.condition("tonnage.dev/FieldsWithoutEffect"))["message"]
+    assert "dcgm: no DaemonSets are made under NVIDIA's names; set operands.nvidiaNames" in message
+
+
 async def test_a_name_that_is_taken_is_said_in_the_status(bench: Bench) -> None:
     """NVIDIA's operator is still there."""
     template: Any = {

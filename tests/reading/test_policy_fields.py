@@ -23,7 +23,8 @@ from tonnage.wire.nvidia import ClusterPolicy, NvidiaDriver
 
 UPGRADE = {"upgradePolicy": {"drain": {"enable": True}}}
 MODULES = {"gds": {"enabled": True}, "gdrcopy": {"enabled": True}}
-BASE: dict[str, Any] = {"driver": UPGRADE, "sandboxWorkloads": {"enabled": True}, **MODULES}
+ON = {"sandboxWorkloads": {"enabled": True}, "dcgm": {"enabled": True}}
+BASE: dict[str, Any] = {"driver": UPGRADE, **ON, **MODULES}
 """With what switches a section on whose fields would mean nothing else."""
 
 

@@ -52,7 +52,10 @@ class FieldWithoutEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperandSettings:
-    """What DaemonSets are to be: which `parts` have one, and what `daemonsets` says of all of them."""
+    """What DaemonSets are to be: which `parts` have one, and what `daemonsets` says of all of them.
+
+    `dcgm` is the section of that name as far as it counts; None: it is not asked for.
+    """
 
     parts: frozenset[str] = frozenset()
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -60,6 +63,7 @@ class OperandSettings:
     tolerations: tuple[JsonObject, ...] = ()
     priority_class: str = "system-node-critical"
     update_strategy: JsonObject = field(default_factory=dict)
+    dcgm: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,3 +117,5 @@ _ALL: Final = (
 )
 OPERANDS: Final[Mapping[str, Operand]] = MappingProxyType({operand.part: operand for operand in _ALL})
 """By part, in the order in which NVIDIA's operator makes them."""
+DCGM: Final = Operand("dcgm", "dcgm", "nvidia-dcgm", "nvidia-dcgm-ctr", ())
+"""Its pods run NVIDIA's own image, where a policy asks for it: no part of an agent is like it."""

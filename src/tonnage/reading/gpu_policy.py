@@ -38,6 +38,10 @@ _MOST_FIELDS: Final = 2000
 _DIGITS: Final = 6
 _DEVICES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
 _OFF_BY_DEFAULT: Final = frozenset({"nodeStatusExporter"})
+_DCGM_FIELDS: Final = (
+    *("repository", "image", "version", "imagePullPolicy", "imagePullSecrets"),
+    *("args", "env", "resources", "hostNetwork"),
+)
 _GPU_TAINT: Final[JsonObject] = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 """What DaemonSets bear unless the policy says otherwise."""
 
@@ -128,6 +132,16 @@ def pods_not_made(daemons: DaemonSet) -> str:
     return f"{missing} of {scheduled} pods have not been made" if missing > 0 else ""
 
 
+def pods_not_ready(daemons: DaemonSet) -> str:
+    """How many pods of a DaemonSet are not ready, and how to see why; empty: all are."""
+    scheduled, ready = daemons.status.desired_number_scheduled, daemons.status.number_ready
+    if ready >= scheduled:
+        return ""
+    name, namespace = daemons.metadata.name, daemons.metadata.namespace
+    words = f"DaemonSet {namespace}/{name}: {scheduled - ready} of {scheduled} pods are not ready"
+    return f"{words}; run: kubectl describe pods -l app={name} -n {namespace}"
+
+
 def rejected_pod_from(pod: Pod) -> RejectedPod:
     """A pod that has failed, with the devices that all its containers ask for together."""
     devices: dict[str, int] = {}
@@ -167,7 +181,15 @@ def _operands(spec: JsonObject) -> OperandSettings:
         tolerations=tuple(tolerations),
         priority_class=text(sets, "priorityClassName") or "system-node-critical",
         update_strategy=strategy,
+        dcgm=_dcgm(mapping(spec, "dcgm")),
     )
+
+
+def _dcgm(section: JsonObject) -> JsonObject | None:
+    """Only where it is said: NVIDIA's image is not run unasked."""
+    if not flag(section, "enabled"):
+        return None
+    return {key: section[key] for key in _DCGM_FIELDS if key in section}
 
 
 def _runtime_classes(spec: JsonObject) -> Iterator[str]:

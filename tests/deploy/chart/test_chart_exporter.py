@@ -182,8 +182,10 @@ def test_there_is_no_service_of_nvidia_s_name(helm4: Helm, values: str) -> None:
 @pytest.mark.parametrize("more", ["", "clusterMetrics: {enabled: true}"])
 def test_monitors_of_nvidia_s_node_status_exporter_find_the_controller(helm4: Helm, more: str) -> None:
     rendered = helm4.rendered(f"controller: {{enabled: true}}\n{more}")
-    service, deployment = rendered.one("Service"), rendered.one("Deployment")
-    assert service["metadata"]["name"] == "nvidia-node-status-exporter"
+    deployment = rendered.one("Deployment")
+    (service,) = (
+        each for each in rendered.of("Service") if each["metadata"]["name"] == "nvidia-node-status-exporter"
+    )
     assert service["metadata"]["labels"]["app"] == "nvidia-node-status-exporter"
     (port,) = service["spec"]["ports"]
     assert (port["name"], port["port"]) == ("node-status", 8000)
@@ -193,3 +195,13 @@ def test_monitors_of_nvidia_s_node_status_exporter_find_the_controller(helm4: He
     assert names == [port["targetPort"]]
     rendered = helm4.rendered(f"controller: {{enabled: true}}\noperands: {{nvidiaNames: false}}\n{more}")
     assert not rendered.of("Service")
+
+
+def test_dcgm_has_its_service_where_its_pods_are(helm4: Helm) -> None:
+    """A Service finds pods of its own namespace alone."""
+    rendered = helm4.rendered("controller: {enabled: true, operatorNamespace: gpu-operator}")
+    (service,) = (each for each in rendered.of("Service") if each["metadata"]["name"] == "nvidia-dcgm")
+    assert service["metadata"]["namespace"] == "gpu-operator"
+    spec = service["spec"]
+    assert (spec["selector"], spec["internalTrafficPolicy"]) == ({"app": "nvidia-dcgm"}, "Local")
+    assert [(port["name"], port["port"]) for port in spec["ports"]] == [("dcgm", 5555)]

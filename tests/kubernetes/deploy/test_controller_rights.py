@@ -196,7 +196,7 @@ async def _live(bench: GenuineBench, controller: Process) -> None:
 
     assert len(await bench.standing()) > 1
     off = {"enabled": False}
-    sections = ("toolkit", "devicePlugin", "dcgmExporter", "gfd", "migManager", "nodeStatusExporter")
+    sections = ("toolkit", "devicePlugin", "dcgmExporter", "gfd", "migManager", "nodeStatusExporter", "dcgm")
     spec: Any = {"spec": dict.fromkeys(sections, off)}
     await bench.api.patch(CLUSTER_POLICY, "cluster-policy", spec)
 
@@ -236,6 +236,7 @@ async def test_a_policy_s_life_is_refused_nothing_and_needs_what_the_roles_grant
             migManager={"config": {"name": "layouts"}},
             dcgmExporter={"config": {"name": "counters"}},
             nodeStatusExporter={"enabled": True},
+            dcgm={"enabled": True},
         )
         async with running(plane, api) as controller:
             await _live(bench, controller)

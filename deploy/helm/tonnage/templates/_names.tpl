@@ -352,6 +352,7 @@ spec:
 - gpu-feature-discovery
 - nvidia-mig-manager
 - nvidia-node-status-exporter
+- nvidia-dcgm
 {{- end }}
 
 {{- /* What metrics of the cluster are worked out of; the verbs are given. */}}

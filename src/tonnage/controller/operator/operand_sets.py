@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.unmade_pods import UnmadePods
@@ -17,12 +17,16 @@ from tonnage.decide.cluster.operate.operand_sets import (
 from tonnage.decide.cluster.operate.refusals import RefusedRequest
 from tonnage.loop.informer import Informer, Key
 from tonnage.model.errors import ApiError
-from tonnage.model.gpu_policy import GpuPolicy
-from tonnage.reading.gpu_policy import seen_object
+from tonnage.model.gpu_policy import FieldWithoutEffect, GpuPolicy
+from tonnage.model.operands import DCGM
+from tonnage.reading.gpu_policy import pods_not_ready, seen_object
 from tonnage.wire.kinds import DAEMON_SET, RUNTIME_CLASS, Kind
 from tonnage.wire.objects import Object
 
 T = TypeVar("T", bound=Object)
+_NO_DCGM: Final = FieldWithoutEffect(
+    "dcgm", "no DaemonSets are made under NVIDIA's names; set operands.nvidiaNames in Tonnage's chart"
+)
 
 
 class OperandLoop:
@@ -53,9 +57,19 @@ class OperandLoop:
         refused = await self._perform(sets, DAEMON_SET, f"DaemonSets in {namespace}")
         return problem or refused or (sets.refusal.message if sets.refusal else "")
 
+    def without_effect(self, policy: GpuPolicy) -> tuple[FieldWithoutEffect, ...]:
+        """What the policy asks for in vain, as no DaemonSets are made."""
+        in_vain = policy.operands.dcgm is not None and not self._context.operand_image
+        return (_NO_DCGM,) if in_vain else ()
+
     def without_pods(self) -> list[RefusedRequest]:
         """DaemonSets of ours whose pods have not been made for a minute: something forbids them."""
         return self._unmade.current(daemons for daemons in self._sets if seen_object(daemons).part)
+
+    def not_ready(self) -> str:
+        """Which pods with NVIDIA's image are not ready; of the agent's parts the nodes say it."""
+        daemons = self._sets.get(DCGM.daemon_set, self._context.operator_namespace)
+        return pods_not_ready(daemons) if daemons and seen_object(daemons).part else ""
 
     async def leave(self) -> None:
         """Without a policy: those that are still there go, as after a deletion that leaves orphans."""

@@ -104,10 +104,11 @@ class PolicyLoop:
             problem = await self._operands.follow(winner)
             problem = configs.problem or problem or self._driver_problem(winner.name)
             effects = (*winner.without_effect, *configs.without_effect)
+            effects = (*effects, *self._operands.without_effect(winner))
             read[winner.name] = winner = replace(winner, without_effect=effects)
             refused: ApiError | None = None
             for policy in read.values():
-                judgement = judged(policy, winner, nodes, problem)
+                judgement = judged(policy, winner, nodes, problem, self._operands.not_ready())
                 more = self._more_conditions(policy) if policy is winner else ()
                 status = status_of(policy, judgement, context.operator_namespace, context.clock.now(), more)
                 try:

@@ -56,6 +56,8 @@ def standing(spec: str = "") -> list[SeenObject]:
         pytest.param(
             "nodeStatusExporter: {enabled: true}", NAMES | {"nvidia-node-status-exporter"}, id="one on"
         ),
+        pytest.param("dcgm: {enabled: true}", NAMES | {"nvidia-dcgm"}, id="DCGM where it is asked for"),
+        pytest.param("dcgm: {version: '1'}", NAMES, id="DCGM is not run unasked"),
     ],
 )
 def test_which_there_are(spec: str, names: set[str]) -> None:
@@ -135,3 +137,51 @@ def test_another_s_of_that_name_stays_and_is_named() -> None:
     assert daemon_sets.refusal.message.startswith(
         "DaemonSets nvidia-dcgm-exporter in gpu-operator are another's"
     )
+
+
+def test_dcgm_is_nvidia_s_as_the_policy_says() -> None:
+    spec = """
+    operator: {runtimeClass: nvidia-own}
+    daemonsets:
+      labels: {team: gpu}
+      priorityClassName: high
+      tolerations: [{key: pool, operator: Exists}]
+      updateStrategy: OnDelete
+    dcgm:
+      enabled: true
+      repository: registry.example.com/nvidia
+      image: dcgm
+      version: "1.2"
+      imagePullPolicy: Always
+      imagePullSecrets: [own]
+      args: [--log-level, DEBUG]
+      env: [{name: A, value: b}]
+      resources: {limits: {memory: 1Gi}}
+      hostNetwork: true
+    """
+    body = made(spec)["nvidia-dcgm"]
+    assert at(body, "spec", "updateStrategy") == {"type": "OnDelete"}
+    assert at(body, "spec", "selector", "matchLabels") == {"app": "nvidia-dcgm"}
+    labels = at(body, "spec", "template", "metadata", "labels")
+    assert labels == {"team": "gpu", "app": "nvidia-dcgm", "tonnage.dev/operand": "dcgm"}
+    pod = at(body, "spec", "template", "spec")
+    assert at(pod, "nodeSelector") == {"nvidia.com/gpu.deploy.dcgm": "true"}
+    assert at(pod, "tolerations") == [{"key": "pool", "operator": "Exists"}]
+    assert (at(pod, "priorityClassName"), at(pod, "runtimeClassName")) == ("high", "nvidia-own")
+    assert (at(pod, "imagePullSecrets"), at(pod, "hostNetwork")) == ([{"name": "own"}], True)
+    [wait], [engine] = mappings(pod, "initContainers"), mappings(pod, "containers")
+    assert "/run/nvidia/validations/toolkit-ready" in str(wait["command"])
+    for container in (wait, engine):
+        assert container["image"] == "registry.example.com/nvidia/dcgm:1.2"
+        assert container["imagePullPolicy"] == "Always"
+    assert (engine["name"], mappings(engine, "ports")[0]["containerPort"]) == ("nvidia-dcgm-ctr", 5555)
+    assert (engine["args"], engine["env"]) == (["--log-level", "DEBUG"], [{"name": "A", "value": "b"}])
+    assert engine["resources"] == {"limits": {"memory": "1Gi"}}
+
+
+def test_dcgm_has_nvidia_s_image_where_the_policy_names_none() -> None:
+    spec = "{dcgm: {enabled: true}, toolkit: {enabled: false}}"
+    pod = at(made(spec)["nvidia-dcgm"], "spec", "template", "spec")
+    [engine] = mappings(pod, "containers")
+    assert engine["image"] == "nvcr.io/nvidia/cloud-native/dcgm:4.6.0-1-ubuntu24.04"
+    assert at(pod, "runtimeClassName") is None, "there is no RuntimeClass without the toolkit"

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.decide.cluster.operate.dcgm import dcgm_pod
 from tonnage.decide.cluster.operate.drift import has_kept
 from tonnage.decide.cluster.operate.node_pod import owner_reference
 from tonnage.model.actions.cluster import ApplyObject, DeleteObject
@@ -19,6 +20,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping
 from tonnage.model.operands import (
     APPLIED_HASH,
+    DCGM,
     DEPLOY,
     LOG_FILE,
     OPERAND_LABEL,
@@ -55,8 +57,8 @@ def operand_sets(
     changes = set_changes(policy, standing.values())
     bodies = {
         operand.daemon_set: _daemon_set(operand, policy, image, namespace)
-        for operand in OPERANDS.values()
-        if operand.part in policy.operands.parts and operand.daemon_set not in changes.others
+        for operand in _due(policy)
+        if operand.daemon_set not in changes.others
     }
     applied = tuple(
         ApplyObject.of(body)
@@ -66,6 +68,13 @@ def operand_sets(
     deleted = tuple(DeleteObject(KIND, name, standing[name].uid, namespace) for name in changes.delete)
     refusal = _names_taken(sorted(changes.others), namespace) if changes.others else None
     return OperandSets(applied, deleted, refusal)
+
+
+def _due(policy: GpuPolicy) -> Iterator[Operand]:
+    """The operands that have a DaemonSet."""
+    yield from (operand for operand in OPERANDS.values() if operand.part in policy.operands.parts)
+    if policy.operands.dcgm is not None:
+        yield DCGM
 
 
 def _names_taken(names: Sequence[str], namespace: str) -> OperandNamesTaken:
@@ -94,8 +103,7 @@ class ObjectChanges:
 
 def set_changes(policy: GpuPolicy, there: Iterable[SeenObject]) -> ObjectChanges:
     """What becomes of DaemonSets under NVIDIA's names, whatever their pods run."""
-    parts = policy.operands.parts
-    return _changes((operand.daemon_set for operand in OPERANDS.values() if operand.part in parts), there)
+    return _changes((operand.daemon_set for operand in _due(policy)), there)
 
 
 def class_changes(policy: GpuPolicy, there: Iterable[SeenObject]) -> ObjectChanges:
@@ -132,7 +140,7 @@ def _daemon_set(operand: Operand, policy: GpuPolicy, image: OperandImage, namesp
     selector: JsonObject = {"matchLabels": {"app": operand.daemon_set}}
     template: JsonObject = {
         "metadata": {"labels": labels, "annotations": dict(settings.annotations)},
-        "spec": _pod(operand, policy, image),
+        "spec": dcgm_pod(policy) if operand is DCGM else _pod(operand, policy, image),
     }
     spec: JsonObject = {
         "selector": selector,

@@ -47,9 +47,17 @@ def in_force(policies: Iterable[GpuPolicy]) -> GpuPolicy | None:
 
 
 def judged(
-    policy: GpuPolicy, winner: GpuPolicy, nodes: Sequence[NodeReadiness], config_problem: str = ""
+    policy: GpuPolicy,
+    winner: GpuPolicy,
+    nodes: Sequence[NodeReadiness],
+    config_problem: str = "",
+    pods_problem: str = "",
 ) -> PolicyJudgement:
-    """What is to be said of a policy. `config_problem` is why its ConfigMap cannot be used."""
+    """What is to be said of a policy.
+
+    `config_problem` is why its ConfigMap cannot be used, `pods_problem` which pods of no node's
+    part are not ready.
+    """
     if policy.name != winner.name:
         message = f"ClusterPolicy {winner.name} is older and in force; delete one of the two"
         return PolicyJudgement(PolicyState.IGNORED, "ReconcileFailed", message)
@@ -62,6 +70,8 @@ def judged(
         return PolicyJudgement(
             PolicyState.NOT_READY, _REASON_BY_PART[first.waits_for], _of_nodes(waiting, len(nodes))
         )
+    if pods_problem:
+        return PolicyJudgement(PolicyState.NOT_READY, "OperandNotReady", pods_problem)
     if not nodes:
         message = "no node has a GPU yet; the controller notices nodes that join"
         return PolicyJudgement(PolicyState.READY, "NoGPUNodes", message)

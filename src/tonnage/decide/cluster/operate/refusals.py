@@ -9,7 +9,7 @@ from typing import Final
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mappings, text
 from tonnage.model.names import AGENTS_CONFIG, AGENTS_COUNTERS, AGENTS_LAYOUTS
-from tonnage.model.operands import OPERANDS
+from tonnage.model.operands import DCGM, OPERANDS
 
 CONDITION: Final = "tonnage.dev/RequestsRefused"
 _MOST: Final = 5
@@ -20,7 +20,9 @@ _PASSING: Final = frozenset({404, 409, 429, 502, 503, 504})
 _MISSING: Final = "a ResourceQuota, a webhook or Pod Security may forbid them; see its events"
 _INVALID: Final = 422
 _SECTIONS: Final = {
-    **{f"DaemonSet {operand.daemon_set}": f"spec.{operand.section}" for operand in OPERANDS.values()},
+    **{
+        f"DaemonSet {operand.daemon_set}": f"spec.{operand.section}" for operand in (*OPERANDS.values(), DCGM)
+    },
     "RuntimeClass nvidia-cdi": "spec.cdi",
     "RuntimeClass nvidia-legacy": "spec.cdi",
     f"ConfigMap {AGENTS_CONFIG}": "spec.devicePlugin.config",
