@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,3 +106,39 @@ async def test_an_nvidia_driver_has_sections_of_its_own_and_its_arguments_follow
     await bench.clock.advance(10)
     assert list(await modules(bench)) == ["nvidia-fs-ctr"]
     assert (await pod_spec(bench))["containers"][0]["args"] == ["init", "--verbose"]
+
+
+async def test_each_keeps_the_status_file_of_nvidia_s_validator(bench: DriverBench, tmp_path: Path) -> None:
+    """The probes are run, with a folder in place of the node's: they write once the module is there."""
+    await bench.machine("a")
+    await bench.drivers("595.91.07", rdma={"enabled": True})
+    both: Any = {"spec": {"gds": STORAGE, "gdrcopy": {"enabled": True}}}
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", both)
+    bench.start(DRIVERS)
+    await bench.clock.advance(10)
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    files = {}
+    for container in (await pod_spec(bench))["containers"][1:]:
+        startup, liveness = container["startupProbe"], container["livenessProbe"]
+        assert startup["exec"] == liveness["exec"]
+        shell, _, words = startup["exec"]["command"]
+        look = [shell, "-c", words.replace("/run", f"{tmp_path}/run").replace("/sys", f"{tmp_path}/sys")]
+        environment = {"PATH": f"{bin_folder}:{os.environ['PATH']}"}
+        ready = tmp_path / container["lifecycle"]["preStop"]["exec"]["command"][-1].lstrip("/")
+        assert subprocess.run(look, env=environment, check=False).returncode != 0
+        assert not ready.exists()
+        for module in ("nvidia_fs", "gdrdrv"):
+            (tmp_path / "sys/module" / module).mkdir(parents=True, exist_ok=True)
+        (bin_folder / "nvidia-driver").write_text("#!/bin/sh\ntest $1 = probe_nvidia_peermem\n")
+        (bin_folder / "nvidia-driver").chmod(0o755)
+        assert subprocess.run(look, env=environment, check=False).returncode == 0
+        files[container["name"]] = ready.name
+        assert ready.exists()
+        shutil.rmtree(tmp_path / "sys")
+        (bin_folder / "nvidia-driver").unlink()
+    assert files == {
+        "nvidia-peermem-ctr": "nvidia-peermem-ready",
+        "nvidia-fs-ctr": "nvidia-fs-ready",
+        "nvidia-gdrcopy-ctr": "gdrcopy-ready",
+    }

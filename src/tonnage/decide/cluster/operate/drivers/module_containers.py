@@ -12,12 +12,13 @@ from tonnage.decide.cluster.operate.drivers.groups import DriverGroup
 from tonnage.decide.cluster.operate.drivers.images import for_system, module_fields
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import flag, items, mapping, text
+from tonnage.model.operands import VALIDATIONS
 
 _PROGRAMS: Final = {
-    "gds": ("nvidia-fs-ctr", "nvidia_fs", "nvidia-gds-driver"),
-    "gdrcopy": ("nvidia-gdrcopy-ctr", "gdrdrv", "nvidia-gdrcopy-driver"),
+    "gds": ("nvidia-fs-ctr", "nvidia_fs", "nvidia-gds-driver", "nvidia-fs-ready"),
+    "gdrcopy": ("nvidia-gdrcopy-ctr", "gdrdrv", "nvidia-gdrcopy-driver", "gdrcopy-ready"),
 }
-"""By section: the container's name, its kernel module, and the program that builds it."""
+"""By section: the container's name, its kernel module, the program that builds it, and the status file."""
 _DRIVER_IS_THERE: Final = "test -d /run/nvidia/driver/usr/src && test -e /sys/module/nvidia/refcnt"
 _PROBE_TIMES: Final[JsonObject] = {"initialDelaySeconds": 10, "periodSeconds": 10, "timeoutSeconds": 10}
 LAST_WORDS: Final[JsonObject] = {"terminationMessagePolicy": "FallbackToLogsOnError"}
@@ -30,15 +31,14 @@ _LOGS: Final[tuple[JsonValue, ...]] = (
 
 
 def module_containers(group: DriverGroup) -> Iterator[JsonObject]:
-    """Those that the policy asks for, each ready once its module is loaded."""
+    """Those that the policy asks for, each ready once its module is loaded, which a status file says then."""
     pod = dict(group.policy.pod)
     if flag(pod, "rdma", "enabled"):
         yield _peer_memory(group)
-    for section, (name, module, program) in _PROGRAMS.items():
+    for section, (name, module, program, ready) in _PROGRAMS.items():
         if section not in pod:
             continue
         settings = mapping(pod, section)
-        loaded: JsonObject = {"exec": {"command": ["test", "-e", f"/sys/module/{module}"]}}
         container: JsonObject = {
             "name": name,
             "image": for_system(module_fields(group.policy, section), group.os_tag),
@@ -51,10 +51,23 @@ def module_containers(group: DriverGroup) -> Iterator[JsonObject]:
                 {"name": "run-nvidia", "mountPath": "/run/nvidia", "mountPropagation": "HostToContainer"},
                 *_LOGS,
             ],
-            "startupProbe": {**loaded, **_PROBE_TIMES, "failureThreshold": 120},
-            "livenessProbe": {**loaded, **_PROBE_TIMES, "periodSeconds": 30, "failureThreshold": 1},
+            **_shown(f"test -e /sys/module/{module}", ready),
         }
         yield container
+
+
+def _shown(loaded: str, ready: str) -> JsonObject:
+    """Probes that look for the module by a command, and keep a status file of NVIDIA's validator meanwhile."""
+    file = f"{VALIDATIONS}/{ready}"
+    looks: JsonObject = {
+        "exec": {"command": ["sh", "-c", f"{loaded} && mkdir -p {VALIDATIONS} && touch {file}"]},
+        **_PROBE_TIMES,
+    }
+    return {
+        "startupProbe": {**looks, "failureThreshold": 120},
+        "livenessProbe": {**looks, "periodSeconds": 30, "failureThreshold": 1},
+        "lifecycle": {"preStop": {"exec": {"command": ["rm", "-f", file]}}},
+    }
 
 
 def module_variables(group: DriverGroup) -> dict[str, str]:
@@ -75,6 +88,7 @@ def _peer_memory(group: DriverGroup) -> JsonObject:
         "imagePullPolicy": text(dict(group.policy.pod), "imagePullPolicy") or "IfNotPresent",
         "command": ["nvidia-driver"],
         "args": ["reload_nvidia_peermem"],
+        **_shown("nvidia-driver probe_nvidia_peermem", "nvidia-peermem-ready"),
         **LAST_WORDS,
         "securityContext": _PRIVILEGED,
         "volumeMounts": [
