@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -108,37 +107,37 @@ async def test_an_nvidia_driver_has_sections_of_its_own_and_its_arguments_follow
     assert (await pod_spec(bench))["containers"][0]["args"] == ["init", "--verbose"]
 
 
+def looks(words: str, root: Path) -> bool:
+    """Whether a probe's command succeeds on a node whose folders lie below another."""
+    command = words.replace("/run", f"{root}/run").replace("/sys", f"{root}/sys")
+    environment = {"PATH": f"{root}/bin:{os.environ['PATH']}"}
+    return subprocess.run(["sh", "-c", command], env=environment, check=False).returncode == 0
+
+
+def load_modules(root: Path) -> None:
+    for module in ("nvidia_fs", "gdrdrv"):
+        (root / "sys/module" / module).mkdir(parents=True)
+    (root / "bin").mkdir()
+    (root / "bin/nvidia-driver").write_text("#!/bin/sh\ntest $1 = probe_nvidia_peermem\n")
+    (root / "bin/nvidia-driver").chmod(0o755)
+
+
 async def test_each_keeps_the_status_file_of_nvidia_s_validator(bench: DriverBench, tmp_path: Path) -> None:
-    """The probes are run, with a folder in place of the node's: they write once the module is there."""
+    """The probes are run: they write once the module is there."""
     await bench.machine("a")
     await bench.drivers("595.91.07", rdma={"enabled": True})
     both: Any = {"spec": {"gds": STORAGE, "gdrcopy": {"enabled": True}}}
     await bench.api.patch(CLUSTER_POLICY, "cluster-policy", both)
     bench.start(DRIVERS)
     await bench.clock.advance(10)
-    bin_folder = tmp_path / "bin"
-    bin_folder.mkdir()
-    files = {}
-    for container in (await pod_spec(bench))["containers"][1:]:
-        startup, liveness = container["startupProbe"], container["livenessProbe"]
-        assert startup["exec"] == liveness["exec"]
-        shell, _, words = startup["exec"]["command"]
-        look = [shell, "-c", words.replace("/run", f"{tmp_path}/run").replace("/sys", f"{tmp_path}/sys")]
-        environment = {"PATH": f"{bin_folder}:{os.environ['PATH']}"}
-        ready = tmp_path / container["lifecycle"]["preStop"]["exec"]["command"][-1].lstrip("/")
-        assert subprocess.run(look, env=environment, check=False).returncode != 0
-        assert not ready.exists()
-        for module in ("nvidia_fs", "gdrdrv"):
-            (tmp_path / "sys/module" / module).mkdir(parents=True, exist_ok=True)
-        (bin_folder / "nvidia-driver").write_text("#!/bin/sh\ntest $1 = probe_nvidia_peermem\n")
-        (bin_folder / "nvidia-driver").chmod(0o755)
-        assert subprocess.run(look, env=environment, check=False).returncode == 0
-        files[container["name"]] = ready.name
-        assert ready.exists()
-        shutil.rmtree(tmp_path / "sys")
-        (bin_folder / "nvidia-driver").unlink()
-    assert files == {
-        "nvidia-peermem-ctr": "nvidia-peermem-ready",
-        "nvidia-fs-ctr": "nvidia-fs-ready",
-        "nvidia-gdrcopy-ctr": "gdrcopy-ready",
-    }
+    containers = (await pod_spec(bench))["containers"][1:]
+    probes = [container["startupProbe"]["exec"]["command"] for container in containers]
+    assert probes == [container["livenessProbe"]["exec"]["command"] for container in containers]
+    assert [looks(words, tmp_path) for _, _, words in probes] == [False] * 3
+    assert not (tmp_path / "run").exists()
+    load_modules(tmp_path)
+    assert [looks(words, tmp_path) for _, _, words in probes] == [True] * 3
+    files = {str(file).removeprefix(str(tmp_path)) for file in (tmp_path / "run").rglob("*-ready")}
+    ready = ("nvidia-peermem-ready", "nvidia-fs-ready", "gdrcopy-ready")
+    assert files == {f"/run/nvidia/validations/{name}" for name in ready}
+    assert files == {container["lifecycle"]["preStop"]["exec"]["command"][-1] for container in containers}

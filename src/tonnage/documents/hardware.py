@@ -7,6 +7,7 @@ devices:
 - {uuid: GPU-77c2, model: A100-40, numa: 1, health: lost}
 - {uuid: GPU-01ab, model: A100-40, xids: [31, 48], rowRemap: pending, recoveryAction: gpu-reset}
 - {uuid: GPU-9c01, model: A100-40, mig: [3g.20gb, 1g.5gb, 1c.2g.10gb]}   # []: MIG enabled, nothing made
+fabric: in progress                        # of a board with NVSwitches
 links: [{gpus: [0, 1], nvlinks: 12, path: PIX}]   # left out: as on the boards that the models come on
 """
 
@@ -126,13 +127,15 @@ class HardwareLink(Document):
 class Hardware(Document):
     """A node's devices and the driver that they pretend to have.
 
-    `links` replace those that the models have on a board of their maker.
+    `links` replace those that the models have on a board of their maker. `fabric` is what Fabric Manager has
+    made of the NVSwitches of such a board; without it the driver does not say.
     """
 
     boot: Annotated[str, Field(max_length=100)] = "1"
 
     driver_version: str = "570.124.06"
     cuda_version: str = "12.8"
+    fabric: Literal["not started", "in progress", "completed", "failed"] | None = None
     devices: Annotated[tuple[HardwareDevice, ...], Field(max_length=MAX_DEVICES)] = ()
     links: Annotated[tuple[HardwareLink, ...], Field(max_length=MAX_LINKS)] = ()
 

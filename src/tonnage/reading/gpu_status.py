@@ -51,6 +51,7 @@ def gpu_status_from(status: w.NodeGPUStatus) -> GpuStatus:
         driver=_text(body.get("driverVersion")),
         cuda=_text(body.get("cudaVersion")),
         claims=claims_from(body.get("claims")),
+        fabric_waits_since=moment(_text(body.get("fabricWaitsSince"))),
     )
 
 

@@ -58,6 +58,7 @@ class _Body(w.Wire):
     driver_version: msgspec.Raw = _NULL
     cuda_version: msgspec.Raw = _NULL
     claims: msgspec.Raw = _NULL
+    fabric_waits_since: msgspec.Raw = _NULL
     heartbeat_at: str = ""
 
 

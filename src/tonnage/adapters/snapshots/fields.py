@@ -310,6 +310,7 @@ AGENT_STATUS: Final[Rules] = {
     },
     "resources": FieldMark.WHOLE,
     "devices": _AGENT_DEVICE,
+    "fabricWaitsSince": FieldMark.SCALAR,
     "claims": {
         "driver": FieldMark.SCALAR,
         "reason": FieldMark.TEXT,

@@ -11,7 +11,7 @@ from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentContext
 from tonnage.decide.node.offer import NodeOffer
 from tonnage.model.actions.cluster import CreateNodeGpuStatus, PatchNodeGpuStatus
-from tonnage.model.devices.inventory import MEMORY_IN_USE, Sample
+from tonnage.model.devices.inventory import FABRIC_COMPLETE, MEMORY_IN_USE, Sample
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import timestamp
@@ -59,6 +59,7 @@ class StatusPublisher:
         """What the object says, but for the time; None where that is not known, or to be written again."""
         self._heartbeat_at = 0.0
         """When the object was last written, by the monotonic clock."""
+        self._fabric_waits_since: str | None = None
         for topic in (board.offer, board.software, board.claims, board.parts_off):
             topic.subscribe(self._dirty.set)
 
@@ -115,6 +116,7 @@ class StatusPublisher:
         board = self._board
         sources = offer, board.samples.value, board.software.value, board.claims.value
         report = status_of(*sources, await self._others(), at="")
+        report = report.model_copy(update={"fabric_waits_since": self._fabric_since(offer)})
         body = report.to_json()
         heartbeat_due = self._clock.monotonic() - self._heartbeat_at >= _HEARTBEAT_S
         if body == self._written and not heartbeat_due:
@@ -132,6 +134,14 @@ class StatusPublisher:
         else:
             self._written, self._complaint = body, ""
             self._heartbeat_at = self._clock.monotonic()
+
+    def _fabric_since(self, offer: NodeOffer) -> str | None:
+        """Since when GPUs wait for Fabric Manager, as far as this agent has seen; None: none does."""
+        if all(device.fabric in ("", FABRIC_COMPLETE) for device in offer.inventory.devices):
+            self._fabric_waits_since = None
+        elif self._fabric_waits_since is None:
+            self._fabric_waits_since = timestamp(self._clock.now())
+        return self._fabric_waits_since
 
     def _server_ahead(self) -> timedelta:
         """Readers compare heartbeats with the API server's clock, since clocks of nodes may be wrong."""

@@ -253,6 +253,13 @@ class NodeGPUStatusBody(Document):
     config: ConfigStatus
     resources: list[ResourceStatus]
     devices: list[DeviceStatus]
+    fabric_waits_since: Annotated[
+        str | None,
+        Field(
+            json_schema_extra={"format": "date-time"},
+            description="since when this agent has seen GPUs wait for Fabric Manager; absent while none does",
+        ),
+    ] = None
     claims: Annotated[ClaimsStatus | None, Field(description="absent where no device is offered so")] = None
     runtime: RuntimeStatus
     kubelet: KubeletStatus

@@ -119,3 +119,5 @@ class GpuStatus:
     """The newest CUDA that the driver runs."""
     claims: ClaimReport | None = None
     """What it offers as claims; None: nothing."""
+    fabric_waits_since: datetime | None = None
+    """Since when its agent has seen GPUs wait for Fabric Manager; None: none does, or it does not say."""

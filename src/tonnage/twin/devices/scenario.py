@@ -219,8 +219,9 @@ class ScenarioBackend:
 
 def inventory_of(hardware: Hardware, layouts: Mapping[str, ScenarioLayout]) -> Inventory:
     """The devices of a file, divided as `layouts` say by uuid."""
+    fabric = hardware.fabric or ""
     return Inventory(
-        tuple(_device(entry, index, layouts.get(entry.uuid)) for entry, index in hardware.indexed()),
+        tuple(_device(entry, index, layouts.get(entry.uuid), fabric) for entry, index in hardware.indexed()),
         hardware.driver_version,
         hardware.cuda_version,
         links=tuple(_links(hardware)),
@@ -243,7 +244,7 @@ def _links(hardware: Hardware) -> Iterator[Link]:
                 yield Link(entry.uuid, NVSWITCH, count)
 
 
-def _device(entry: HardwareDevice, index: int, layout: ScenarioLayout | None) -> Device:
+def _device(entry: HardwareDevice, index: int, layout: ScenarioLayout | None, fabric: str = "") -> Device:
     model = gpu_models()[entry.model]
     reason = entry.reason or _REASONS[entry.health]
     return Device(
@@ -258,6 +259,7 @@ def _device(entry: HardwareDevice, index: int, layout: ScenarioLayout | None) ->
         healthy=entry.health == "healthy",
         reason=reason if entry.health != "healthy" else "",
         mig_enabled=None if layout is None else layout.enabled,
+        fabric=fabric if model.nvswitch_links else "",
         migs=() if layout is None else tuple(_parts(entry, model, layout)),
     )
 

@@ -12,6 +12,7 @@ from tonnage.decide.cluster.operate.claimed_devices import serves_claims
 from tonnage.decide.cluster.operate.operand_labels import PRESENT, has_gpu
 from tonnage.model.devices.inventory import FABRIC_COMPLETE
 from tonnage.model.gpu_policy import OperatedNode
+from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.model.node.gpu_status import SILENT_AFTER, GpuStatus
 from tonnage.model.validation import NodeStage, NodeValidation, Outcome
 
@@ -75,7 +76,7 @@ def readiness(node: OperatedNode, now: datetime, *, validated: bool = True) -> N
 
 
 def _unjoined(report: GpuStatus) -> str:
-    """Which GPUs Fabric Manager has not set up; MIG devices compute without it."""
+    """Which GPUs Fabric Manager has not set up, and since when; MIG devices compute without it."""
     waiting = {
         device.index: device.fabric
         for device in report.devices
@@ -85,7 +86,8 @@ def _unjoined(report: GpuStatus) -> str:
         return ""
     indices = ", ".join(map(str, waiting))
     state = "failed" if "failed" in waiting.values() else next(iter(waiting.values()))
-    return f"the NVLink fabric is not set up for GPUs {indices}: {state}"
+    since = f" since {timestamp(report.fabric_waits_since)}" if report.fabric_waits_since else ""
+    return f"the NVLink fabric is not set up for GPUs {indices}: {state}{since}"
 
 
 def _of_workload(node: str, validation: NodeValidation) -> NodeReadiness:

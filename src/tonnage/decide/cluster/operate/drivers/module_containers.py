@@ -57,7 +57,7 @@ def module_containers(group: DriverGroup) -> Iterator[JsonObject]:
 
 
 def _shown(loaded: str, ready: str) -> JsonObject:
-    """Probes that look for the module by a command, and keep a status file of NVIDIA's validator meanwhile."""
+    """Probes that look for a module by a command, and keep NVIDIA's status file of it."""
     file = f"{VALIDATIONS}/{ready}"
     looks: JsonObject = {
         "exec": {"command": ["sh", "-c", f"{loaded} && mkdir -p {VALIDATIONS} && touch {file}"]},
