@@ -230,3 +230,24 @@ async def test_a_name_that_is_taken_is_said_in_the_status(bench: Bench) -> None:
     error = await bench.condition("Error")
     assert error["status"] == "True"
     assert "DaemonSets nvidia-mig-manager in gpu-operator are another's" in error["message"]
+
+
+async def test_a_runtime_class_of_another_s_with_another_handler_is_named(bench: Bench) -> None:
+    """One with the handler of its name does what the controller's would."""
+    for name, handler in (("nvidia", "runc"), ("nvidia-cdi", "nvidia-cdi")):
+        body: Any = {"metadata": {"name": name}, "handler": handler}
+        await bench.api.create(RUNTIME_CLASS, body)
+    await bench.policy()
+    bench.start()
+    await bench.clock.advance(5)
+    error = await bench.condition("Error")
+    assert (error["status"], error["reason"]) == ("True", "PrerequisiteNotMet")
+    assert error["message"] == (
+        "RuntimeClass nvidia is another's and leads to handler runc, not nvidia; delete it, and the"
+        " controller makes its own, or name another in operator.runtimeClass"
+    )
+    await bench.api.delete(RUNTIME_CLASS, "nvidia")
+    await bench.clock.advance(5)
+    assert (await bench.api.get(RUNTIME_CLASS, "nvidia")).handler == "nvidia"
+    assert (await bench.condition("Error"))["status"] == "False"
+    assert (await bench.api.get(RUNTIME_CLASS, "nvidia-cdi")).metadata.labels == {}

@@ -50,6 +50,7 @@ class OperandLoop:
         context = self._context
         classes = runtime_classes(policy, map(seen_object, self._classes))
         problem = await self._perform(classes, RUNTIME_CLASS, "RuntimeClasses")
+        problem = problem or (classes.refusal.message if classes.refusal else "")
         if not context.operand_image:
             return problem
         namespace = context.operator_namespace

@@ -31,7 +31,7 @@ from tonnage.model.operands import (
     OperandImage,
     SeenObject,
 )
-from tonnage.model.reasons.cluster.operator import OperandNamesTaken
+from tonnage.model.reasons.cluster.operator import OperandNamesTaken, RuntimeClassTaken
 
 KIND: Final = "DaemonSet"
 _CLASS: Final = "RuntimeClass"
@@ -42,11 +42,11 @@ _LINES: Final = "1000"
 
 @dataclass(frozen=True, slots=True)
 class OperandSets:
-    """What to do, and why names cannot be had."""
+    """What to do, and why names cannot be had, or lead elsewhere."""
 
     applied: tuple[ApplyObject, ...] = ()
     deleted: tuple[DeleteObject, ...] = ()
-    refusal: OperandNamesTaken | None = None
+    refusal: OperandNamesTaken | RuntimeClassTaken | None = None
 
 
 def operand_sets(
@@ -208,7 +208,21 @@ def runtime_classes(policy: GpuPolicy, there: Iterable[SeenObject]) -> OperandSe
     applied = tuple(ApplyObject.of(_runtime_class(name, policy)) for name in changes.create)
     wrong = [owned.name for owned in standing.values() if owned.part and owned.handler != owned.name]
     gone = sorted({*changes.delete, *wrong})
-    return OperandSets(applied, tuple(DeleteObject(_CLASS, name, standing[name].uid) for name in gone))
+    deleted = tuple(DeleteObject(_CLASS, name, standing[name].uid) for name in gone)
+    return OperandSets(applied, deleted, _classes_taken([standing[name] for name in changes.others]))
+
+
+def _classes_taken(others: Iterable[SeenObject]) -> RuntimeClassTaken | None:
+    """Those of others whose handler is not the runtime's of that name."""
+    handlers = {owned.name: owned.handler for owned in others if owned.handler != owned.name}
+    if not handlers:
+        return None
+    words = "; ".join(
+        f"RuntimeClass {name} is another's and leads to handler {handler}, not {name}"
+        for name, handler in handlers.items()
+    )
+    message = f"{words}; {RuntimeClassTaken.advice}"
+    return RuntimeClassTaken(subject="RuntimeClasses", message=message, handlers=handlers)
 
 
 def _runtime_class(name: str, policy: GpuPolicy) -> JsonObject:

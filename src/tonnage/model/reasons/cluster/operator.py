@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from tonnage.model.layer import Layer
@@ -45,4 +46,20 @@ class OperandNamesTaken(OperatorReason):
     namespace: str
 
 
-REASONS: Final[tuple[type[Reason], ...]] = (ConfigMapNotFollowed, OperatorScaledUp, OperandNamesTaken)
+@reason
+class RuntimeClassTaken(OperatorReason):
+    """RuntimeClasses of others lead pods that ask for NVIDIA's to another handler of their node's runtime."""
+
+    code: ClassVar[str] = "runtime-class-taken"
+    advice: ClassVar[str] = (
+        "delete it, and the controller makes its own, or name another in operator.runtimeClass"
+    )
+    handlers: Mapping[str, str]
+
+
+REASONS: Final[tuple[type[Reason], ...]] = (
+    ConfigMapNotFollowed,
+    OperatorScaledUp,
+    OperandNamesTaken,
+    RuntimeClassTaken,
+)
