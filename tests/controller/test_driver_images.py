@@ -10,22 +10,23 @@ import pytest
 from controller.driver_bench import DRIVERS, DriverBench
 from tonnage.controller.main import ControllerHost
 from tonnage.model.drivers.images import ImageAnswer, RegistryRoute, TagState
-from tonnage.wire.kinds import CONFIG_MAP, SECRET
+from tonnage.wire.kinds import CLUSTER_POLICY, CONFIG_MAP, SECRET
 
 IMAGE = "nvcr.io/nvidia/driver:595.91.07-ubuntu22.04"
 LOGINS = '{"auths": {}}'
 
 
 class Registry:
-    """Says of every image what it is told to; `asked` has all questions."""
+    """Says of every image what it is told to, of those in `but` something else; `asked` has all questions."""
 
     def __init__(self, answer: ImageAnswer) -> None:
         self.answer = answer
+        self.but: dict[str, ImageAnswer] = {}
         self.asked: list[tuple[str, tuple[str, ...], RegistryRoute]] = []
 
     async def ask(self, image: str, pull_secrets: tuple[str, ...], route: RegistryRoute) -> ImageAnswer:
         self.asked.append((image, pull_secrets, route))
-        return self.answer
+        return self.but.get(image, self.answer)
 
 
 @pytest.fixture
@@ -49,6 +50,23 @@ async def test_an_image_that_is_missing_is_rolled_out_once_it_is_there(bench: Dr
     await bench.clock.advance(95)
     assert await bench.running() == {"a": IMAGE}
     assert len(registry.asked) == 2
+
+
+async def test_an_image_of_a_module_that_is_missing_holds_the_driver_up(bench: DriverBench) -> None:
+    """Its pod would never be ready: each node would lose its driver to an upgrade that fails."""
+    registry = Registry(ImageAnswer(TagState.EXISTS))
+    module = "nvcr.io/nvidia/cloud-native/nvidia-fs:2.29.4-ubuntu22.04"
+    registry.but[module] = ImageAnswer(TagState.MISSING)
+    await bench.drivers("595.91.07")
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", {"spec": {"gds": {"enabled": True}}})
+    bench.start(DRIVERS, host=ControllerHost(registry))
+    await bench.clock.advance(10)
+    assert {image for image, _, _ in registry.asked} == {IMAGE, module}
+    assert await bench.sets() == []
+    assert f"image {module} does not exist; name a version that is published" in await preflight(bench)
+    registry.but.clear()
+    await bench.clock.advance(95)
+    assert await bench.running() == {"a": IMAGE}
 
 
 async def test_what_nobody_knows_blocks_nothing(bench: DriverBench) -> None:

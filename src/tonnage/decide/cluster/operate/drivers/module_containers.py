@@ -41,7 +41,7 @@ def module_containers(group: DriverGroup) -> Iterator[JsonObject]:
         settings = mapping(pod, section)
         container: JsonObject = {
             "name": name,
-            "image": for_system(module_fields(group.policy, section), group.os_tag),
+            "image": _image(group, section),
             "imagePullPolicy": text(settings, "imagePullPolicy") or "IfNotPresent",
             "command": ["sh", "-c", f"until {_DRIVER_IS_THERE}; do sleep 5; done; exec {program} install"],
             "env": items(settings, "env"),
@@ -68,6 +68,15 @@ def _shown(loaded: str, ready: str) -> JsonObject:
         "livenessProbe": {**looks, "periodSeconds": 30, "failureThreshold": 1},
         "lifecycle": {"preStop": {"exec": {"command": ["rm", "-f", file]}}},
     }
+
+
+def _image(group: DriverGroup, section: str) -> str:
+    return for_system(module_fields(group.policy, section), group.os_tag)
+
+
+def driver_images(group: DriverGroup) -> tuple[str, ...]:
+    """Each image that is there for some systems alone: the driver's, then those of modules beside it."""
+    return group.image, *(_image(group, section) for section in _PROGRAMS if section in group.policy.pod)
 
 
 def module_variables(group: DriverGroup) -> dict[str, str]:

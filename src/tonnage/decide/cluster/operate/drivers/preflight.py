@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.decide.cluster.operate.drivers.groups import DriverGroup
+from tonnage.decide.cluster.operate.drivers.module_containers import driver_images
 from tonnage.model.catalog.gpu_operator import operator_releases
 from tonnage.model.drivers.images import ImageAnswer, TagState
 from tonnage.model.drivers.node import DriverNode, DriverPod, HostSystem
@@ -55,21 +56,27 @@ def problems_of(
         return
     if host is not None:
         yield from _of_the_host(node, host, group)
-    answer = images.get(group.image)
-    if answer is not None and answer.state is TagState.MISSING:
+    for image in driver_images(group):
+        if (answer := images.get(image)) is not None:
+            yield from _of_an_image(node, group, image, answer)
+
+
+def _of_an_image(
+    node: DriverNode, group: DriverGroup, image: str, answer: ImageAnswer
+) -> Iterator[PreflightReason]:
+    subject = f"Node {node.name}"
+    if answer.state is TagState.MISSING:
         remedy = "name a version that is published for this system, or install the driver on the host"
         if group.policy.precompiled:
             remedy = "name a branch that is built for this kernel, or set usePrecompiled=false"
-        message = f"image {group.image} does not exist"
-        yield DriverImageMissing(
-            subject=subject, node=node.name, message=message, remedy=remedy, image=group.image
-        )
-    elif answer is not None and answer.state is TagState.UNKNOWN:
-        message = f"whether image {group.image} exists is unknown: {answer.why}"
+        if image != group.image:
+            remedy = "name a version that is published for this system, or switch the module off"
+        message = f"image {image} does not exist"
+        yield DriverImageMissing(subject=subject, node=node.name, message=message, remedy=remedy, image=image)
+    elif answer.state is TagState.UNKNOWN:
+        message = f"whether image {image} exists is unknown: {answer.why}"
         remedy = DriverImageUnknown.advice
-        yield DriverImageUnknown(
-            subject=subject, node=node.name, message=message, remedy=remedy, image=group.image
-        )
+        yield DriverImageUnknown(subject=subject, node=node.name, message=message, remedy=remedy, image=image)
 
 
 def _of_the_host(node: DriverNode, host: HostSystem, group: DriverGroup) -> Iterator[PreflightReason]:

@@ -9,6 +9,7 @@ from tonnage.decide.cluster.operate.drift import has_kept
 from tonnage.decide.cluster.operate.drivers.config_files import unplaced
 from tonnage.decide.cluster.operate.drivers.daemon_set import daemon_set, group_digest, pull_secrets
 from tonnage.decide.cluster.operate.drivers.groups import DriverAssignment, DriverGroup, assignment
+from tonnage.decide.cluster.operate.drivers.module_containers import driver_images
 from tonnage.decide.cluster.operate.drivers.node_upgrade import UpgradingNode
 from tonnage.decide.cluster.operate.drivers.preflight import (
     problems_of,
@@ -65,7 +66,7 @@ class DriverRollout:
 
 
 def needed_images(cluster: DriverCluster) -> dict[str, DriverGroup]:
-    """The images that groups need, for a registry to be asked.
+    """The images that groups need, the driver's and those of modules beside it, for a registry to be asked.
 
     Each with a group that needs it; of several with the one that has the most pull secrets, since a registry
     tells nobody else of a private image.
@@ -73,11 +74,11 @@ def needed_images(cluster: DriverCluster) -> dict[str, DriverGroup]:
     assigned = assignment(cluster.policies, cluster.nodes)
     by_name = {group.name: group for group in assigned.groups.values()}
     groups = sorted(by_name.values(), key=lambda group: len(pull_secrets(group)))
-    return {group.image: group for group in groups}
+    return {image: group for group in groups for image in driver_images(group)}
 
 
 def rollout(cluster: DriverCluster) -> DriverRollout:
-    """DaemonSets and labels. A group whose image does not exist keeps the DaemonSet that it has."""
+    """DaemonSets and labels. A group of which an image does not exist keeps the DaemonSet that it has."""
     assigned = assignment(cluster.policies, cluster.nodes)
     problems: dict[str, tuple[PreflightReason, ...]] = {}
     for node in cluster.nodes:
@@ -93,8 +94,8 @@ def rollout(cluster: DriverCluster) -> DriverRollout:
     needed = _needed_groups(cluster, plan)
     apply = []
     for name, group in sorted(needed.items()):
-        answer = cluster.images.get(group.image)
-        if answer is not None and answer.state is TagState.MISSING:
+        answers = (cluster.images.get(image) for image in driver_images(group))
+        if any(answer is not None and answer.state is TagState.MISSING for answer in answers):
             continue
         standing = cluster.standing.get(name)
         body = daemon_set(group, cluster.namespace, standing)
