@@ -268,6 +268,26 @@ def test_a_release_ends_where_every_node_is_cordoned(helm4: Helm) -> None:
     assert [toleration["key"] for toleration in tolerations] == ["node.kubernetes.io/unschedulable", "infra"]
 
 
+@pytest.mark.parametrize(
+    ("values", "cleans"),
+    [
+        pytest.param("", False, id="agents that write no label"),
+        pytest.param("features: {publish: nodefeature}", False, id="NodeFeatures go with the DaemonSet"),
+        pytest.param("features: {publish: direct}", True, id="labels"),
+        pytest.param("migManager: {enabled: true}", True, id="the state of layouts"),
+        pytest.param("controller: {enabled: true}", True, id="the controller's"),
+        pytest.param(
+            "{controller: {enabled: true}, rbac: {create: false}}", False, id="rights are given elsewhere"
+        ),
+    ],
+)
+def test_a_release_whose_parts_write_labels_ends_with_a_job_that_takes_them_away(
+    helm4: Helm, values: str, cleans: bool
+) -> None:
+    jobs = {job["metadata"]["name"] for job in helm4.rendered(values).of("Job")}
+    assert ("tonnage-uninstall" in jobs) == cleans
+
+
 def test_a_drain_for_a_driver_leaves_the_controller(helm4: Helm) -> None:
     [deployment] = helm4.rendered("controller: {enabled: true}").of("Deployment")
     assert deployment["spec"]["template"]["metadata"]["labels"][SKIP_DRAIN_LABEL] == "true"

@@ -75,6 +75,9 @@ def test_install_upgrade_rollback_uninstall(
     for kind in ("daemonset", "clusterrole", "role", "rolebinding", "validatingadmissionpolicy"):
         assert cluster.get(kind, *ours) == {}
     until(lambda: cluster.allocatable(GPU) == 0)
+    node = cluster.get("node", NODE_NAME)["metadata"]
+    assert not [key for key in (*node["labels"], *node["annotations"]) if key.startswith("tonnage.dev/")]
+    assert "finalizers" not in node
     report = cluster.get("nodegpustatus", NODE_NAME)
     assert report["status"]["deviceCount"] == 2, "reports outlive the release"
 
