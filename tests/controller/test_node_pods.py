@@ -7,9 +7,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
+import pytest
+
 from controller.test_operator import OPTIONS, Bench, bench
 from tonnage.controller.counters import ControllerCounters
-from tonnage.controller.operator.node_pods import MOST_PODS, PodPlaces
+from tonnage.controller.operator.node_pods import MOST_PODS, PodPlaces, seen_pod
+from tonnage.decide.cluster.operate.node_pod import USERS
+from tonnage.model.validation import FAILED, INJECTED
 from tonnage.ports.kubernetes import KubernetesApi, PatchType
 from tonnage.wire.kinds import NODE, NODE_GPU_STATUS, POD, PRIORITY_CLASS
 from tonnage.wire.objects import Pod
@@ -170,3 +175,18 @@ async def test_a_node_that_has_passed_is_left_alone_until_its_agent_falls_silent
 async def _stage(bench: Bench, name: str) -> dict[str, Any]:
     status: Any = (await bench.api.get(NODE_GPU_STATUS, "a")).status
     return next(stage for stage in status["validation"]["stages"] if stage["stage"] == name)
+
+
+@pytest.mark.parametrize(
+    ("container", "code"),
+    [
+        pytest.param("workload", INJECTED, id="of ours it says: injection only"),
+        pytest.param(USERS, FAILED, id="of a user's it says that it failed"),
+    ],
+)
+def test_what_a_number_says_depends_on_whose_program_it_is(container: str, code: int) -> None:
+    terminated = {"name": container, "state": {"terminated": {"exitCode": INJECTED}}}
+    status = {"phase": "Failed", "containerStatuses": [terminated]}
+    pod = seen_pod(msgspec.convert({"metadata": {"name": "p"}, "status": status}, Pod))
+    assert pod is not None
+    assert pod.code == code

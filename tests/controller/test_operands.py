@@ -133,6 +133,22 @@ async def test_a_pod_tries_the_devices_of_a_node(bench: Bench) -> None:
     assert [stage["outcome"] for stage in report["validation"]["stages"]] == ["passed"] * 4
 
 
+async def test_a_users_image_tries_the_devices(bench: Bench) -> None:
+    await bench.node("a")
+    gpu = {"name": "nvidia.com/gpu", "devices": 1, "replicas": 1, "capacity": 1, "allocatable": 1}
+    await bench.report("a", resources=[{**gpu, "allocated": 0}])
+    await bench.api.create(PRIORITY_CLASS, {"metadata": {"name": "tonnage-validation"}, "value": -1})
+    await bench.policy()
+    image = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0"
+    bench.start(replace(OPTIONS, operand_image="registry.example.com/tonnage:1", workload_image=image))
+    await bench.clock.advance(10)
+    pods = (await bench.api.list(POD, namespace="gpu-operator")).items
+    [tries] = [pod for pod in pods if pod.metadata.labels["app"] == "nvidia-cuda-validator"]
+    [container] = tries.spec.containers
+    assert (container.image, container.command) == (image, [])
+    assert container.resources.limits["nvidia.com/gpu"] == "1"
+
+
 async def test_operands_have_the_names_that_people_type(bench: Bench) -> None:
     """OPR-4."""
     await bench.policy()

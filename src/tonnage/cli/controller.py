@@ -106,6 +106,13 @@ _END: Final = (
     help="A Secret of the operator's namespace with which that image is pulled; repeatable [default: none].",
 )
 @click.option(
+    "--workload-image",
+    default="",
+    metavar="IMAGE",
+    help="Validate nodes with this image's own program, which ends with 0 once it has used its device"
+    " [default: a workload of Tonnage's].",
+)
+@click.option(
     "--drivers",
     is_flag=True,
     help="Install and upgrade the drivers that a ClusterPolicy or NVIDIADrivers ask for, by privileged pods.",
@@ -207,6 +214,7 @@ def controller_options(context: click.Context) -> ControllerOptions:
         metrics_address=values["metrics_address"],
         operand_image=values["operand_image"],
         operand_pull_secrets=tuple(values["operand_pull_secret"]),
+        workload_image=values["workload_image"],
         drivers=values["drivers"],
         registries=tuple(values["registry"]),
         rejected_pods=values["evict_rejected_pods"],

@@ -32,3 +32,4 @@ class ControllerContext:
     namespace: str
     operator_namespace: str
     operand_image: OperandImage | None = None
+    workload_image: str = ""

@@ -365,6 +365,7 @@ class _Controller:
                 if options.operand_image
                 else None
             ),
+            workload_image=options.workload_image,
         )
 
     def _stuck(self) -> tuple[str, ...]:

@@ -36,6 +36,8 @@ class ControllerOptions:
     operand_image: str = ""
     operand_pull_secrets: tuple[str, ...] = ()
     """Secrets of the operator's namespace with which it is pulled."""
+    workload_image: str = ""
+    """A user's, whose own program validates nodes; empty: ours does."""
     drivers: bool = False
     """Whether it installs and upgrades drivers."""
     registries: tuple[str, ...] = ()

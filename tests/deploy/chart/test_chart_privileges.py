@@ -13,6 +13,7 @@ from support.helm import CHART, Helm, Manifest
 from support.rights import granted
 from tonnage.adapters.mps import shared_memory
 from tonnage.adapters.node_facts import kubelet_policies
+from tonnage.cli.controller import controller_options_in_a_pod
 from tonnage.decide.cluster.operate.drivers.states import SKIP_DRAIN_LABEL
 from tonnage.model.json_access import text
 from tonnage.twin.platform import agent_daemon_set, platform_objects
@@ -286,6 +287,25 @@ def test_a_release_whose_parts_write_labels_ends_with_a_job_that_takes_them_away
 ) -> None:
     jobs = {job["metadata"]["name"] for job in helm4.rendered(values).of("Job")}
     assert ("tonnage-uninstall" in jobs) == cleans
+
+
+def test_one_of_two_controllers_stays_while_nodes_are_drained(helm4: Helm) -> None:
+    rendered = helm4.rendered("controller: {enabled: true}")
+    [deployment], [budget] = rendered.of("Deployment"), rendered.of("PodDisruptionBudget")
+    assert deployment["spec"]["replicas"] == 2
+    assert budget["spec"]["maxUnavailable"] == 1
+    chosen = budget["spec"]["selector"]["matchLabels"]
+    assert chosen == deployment["spec"]["selector"]["matchLabels"]
+    assert chosen.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_the_controller_is_told_with_what_image_nodes_are_validated(helm4: Helm) -> None:
+    image = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0"
+    [deployment] = helm4.rendered(f"controller: {{enabled: true, workloadImage: '{image}'}}").of("Deployment")
+    options = controller_options_in_a_pod(
+        deployment["spec"]["template"]["spec"]["containers"][0]["args"], {"NAMESPACE": "tonnage-system"}
+    )
+    assert options.workload_image == image
 
 
 def test_a_drain_for_a_driver_leaves_the_controller(helm4: Helm) -> None:

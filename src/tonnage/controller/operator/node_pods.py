@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from tonnage.controller.context import ControllerContext
-from tonnage.decide.cluster.operate.node_pod import OF_NODE, OF_SUBJECT, SeenPod, pod_name
+from tonnage.decide.cluster.operate.node_pod import OF_NODE, OF_SUBJECT, USERS, SeenPod, pod_name
 from tonnage.loop.informer import Delta, Informer
 from tonnage.loop.refusals import passing_over
 from tonnage.model.actions.cluster import ApplyObject, DeleteObject
 from tonnage.model.json import JsonObject
+from tonnage.model.validation import FAILED
 from tonnage.reading.object_parts import moment
 from tonnage.wire.kinds import POD
 from tonnage.wire.objects import Pod
@@ -109,6 +110,8 @@ def seen_pod(pod: Pod | None) -> SeenPod | None:
     states: list[dict[str, Any]] = [status.get("state") or {} for status in pod.status.container_statuses]
     ended: dict[str, Any] = next((state["terminated"] for state in states if "terminated" in state), {})
     waiting: dict[str, Any] = next((state["waiting"] for state in states if "waiting" in state), {})
+    users = any(status.get("name") == USERS for status in pod.status.container_statuses)
+    code = int(ended.get("exitCode", FAILED)) if ended else None
     message = str(ended.get("message") or "").strip() or pod.status.message
     if not pod.spec.node_name:
         message = message or next((c.message for c in pod.status.conditions if c.type == "PodScheduled"), "")
@@ -116,7 +119,7 @@ def seen_pod(pod: Pod | None) -> SeenPod | None:
         name=pod.metadata.name,
         uid=pod.metadata.uid,
         created=moment(pod.metadata.creation_timestamp),
-        code=int(ended.get("exitCode", 1)) if ended else None,
+        code=FAILED if users and code else code,  # what else it may say by a number is not ours
         ended=pod.status.phase in ("Succeeded", "Failed"),
         scheduled=bool(pod.spec.node_name),
         message=message or str(waiting.get("message") or waiting.get("reason") or ""),

@@ -77,7 +77,8 @@ class ValidationLoop(NodeLoop):
         self._context.counters.turned("validations")
         pod = self._pods.pod_of(name)
         last = operated.report.validation
-        step = validation_step(operated, last, pod, self._context.clock.now())
+        now = self._context.clock.now()
+        step = validation_step(operated, last, pod, now, self._context.workload_image)
         if step.make_pod:
             if not self._pods.has_place(name):
                 return _AGAIN_S
@@ -94,7 +95,8 @@ class ValidationLoop(NodeLoop):
         context = self._context
         assert node.report is not None
         assert context.operand_image is not None
-        plan, namespace = workload_plan(node.report, step.validation.subject), context.operator_namespace
+        plan = workload_plan(node.report, step.validation.subject, context.workload_image)
+        namespace = context.operator_namespace
         body = node_pod(plan, node.name, policy, context.operand_image, namespace)
         try:
             if plan.template:

@@ -205,6 +205,22 @@ def test_the_pod_asks_for_one_device_and_takes_nobody_s_place() -> None:
     assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
 
 
+def test_a_users_image_runs_its_own_program_and_validates_anew() -> None:
+    image = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0"
+    plan = workload_plan(REPORT, "3f2a", image)
+    body: Any = node_pod(
+        plan, "a", GpuPolicy("p", "u"), OperandImage("registry.example.com/tonnage:1"), "gpu-operator"
+    )
+    [container] = body["spec"]["containers"]
+    assert container["image"] == image
+    assert "command" not in container
+    assert container["resources"]["limits"][GPU] == "1"
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    ours = result(Outcome.PASSED)
+    assert validation_step(NODE, ours, None, NOW).make_pod is False
+    assert validation_step(NODE, ours, None, NOW, image).make_pod
+
+
 def test_where_devices_are_claimed_the_pod_claims_one_of_either_kind() -> None:
     assert CLAIMED.report is not None
     policy = GpuPolicy("p", "u")

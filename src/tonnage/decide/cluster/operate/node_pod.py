@@ -16,6 +16,8 @@ OF_SUBJECT: Final = "tonnage.dev/validation-subject"
 """Annotation of the pod: the node that it is for."""
 PRIORITY_CLASS: Final = "tonnage-validation"
 """Below all others, and it preempts nobody."""
+USERS: Final = "users-workload"
+"""The container with an image that a user gave."""
 _ANYBODY: Final = 65532
 _CLAIM: Final = "device"
 
@@ -46,6 +48,8 @@ class NodePodPlan:
     """The ResourceClaimTemplate by which it claims a device; empty: it asks by `resources`."""
     subject: str = ""
     """What of the node it validates; empty: it does not."""
+    image: str = ""
+    """A user's, of which the own program is run; empty: `module` of ours."""
 
 
 def pod_name(app: str, node: str) -> str:
@@ -74,10 +78,18 @@ def node_pod(
     amounts = plan.resources
     if plan.template:
         amounts = {**amounts, "claims": [{"name": _CLAIM}]}
-    container: JsonObject = {
+    ours: JsonObject = {
         "name": "workload",
         "image": image.path,
         "command": ["/usr/bin/python3", "-sPm", f"tonnage.{plan.module}"],
+    }
+    users: JsonObject = {
+        "name": USERS,
+        "image": plan.image,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+    container: JsonObject = {
+        **(users if plan.image else ours),
         "resources": amounts,
         "securityContext": {
             "readOnlyRootFilesystem": True,

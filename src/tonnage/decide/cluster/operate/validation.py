@@ -46,21 +46,24 @@ class ValidationStep:
     delete_pod: bool = False
 
 
-def subject_of(node: OperatedNode) -> str:
-    """What a validation holds for: this boot, driver and set of resources."""
+def subject_of(node: OperatedNode, image: str = "") -> str:
+    """What a validation holds for: this boot, driver and set of resources, and a user's image."""
     report = node.report
     offered = sorted(report.offered if report else ())
     if report is not None and serves_claims(report):
         offered.append("claims")
-    facts = (node.boot, report.driver if report else "", ",".join(offered))
+    facts = (node.boot, report.driver if report else "", ",".join(offered), *([image] if image else ()))
     return hashlib.sha256("|".join(facts).encode()).hexdigest()[:12]
 
 
 def validation_step(
-    node: OperatedNode, last: NodeValidation, pod: SeenPod | None, now: datetime
+    node: OperatedNode, last: NodeValidation, pod: SeenPod | None, now: datetime, image: str = ""
 ) -> ValidationStep:
-    """The next step of a node's validation. What was workload stands until the node is another one."""
-    subject = subject_of(node)
+    """The next step of a node's validation, with a user's `image` or our own workload.
+
+    What was workload stands until the node or the image is another one.
+    """
+    subject = subject_of(node, image)
     waiting = readiness(node, now, validated=False)
     if waiting.waits_for is not None:
         stages = tuple(_stages(_STAGE_OF[waiting.waits_for], waiting.why))
@@ -149,14 +152,14 @@ def validation_json(validation: NodeValidation) -> JsonObject:
     return body
 
 
-def workload_plan(report: GpuStatus, subject: str) -> NodePodPlan:
+def workload_plan(report: GpuStatus, subject: str, image: str = "") -> NodePodPlan:
     """A pod that asks for one device of the node; where none is free it waits, and takes nobody's place.
 
-    What a node offers as claims alone is claimed.
+    What a node offers as claims alone is claimed. `image` is a user's, to be run in place of our workload.
     """
     limits: JsonObject = {"memory": "1Gi"}
     resource = _resource(report)
     if resource:
         limits[resource] = "1"
     resources: JsonObject = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": limits}
-    return NodePodPlan(APP, "adapters.workload", resources, "" if resource else TEMPLATE, subject)
+    return NodePodPlan(APP, "adapters.workload", resources, "" if resource else TEMPLATE, subject, image)
