@@ -171,7 +171,8 @@ async def test_a_users_cordon_stays(bench: DriverBench) -> None:
     assert (await bench.states())["a"] == "upgrade-done"
     assert "595.91.07" in (await bench.running())["a"]
     assert node.spec.unschedulable
-    assert not [key for key in node.metadata.annotations if "driver-upgrade" in key and "target" not in key]
+    kept = {key for key in node.metadata.annotations if "driver-upgrade" in key}
+    assert kept <= {"tonnage.dev/driver-upgrade-target", "nvidia.com/gpu-driver-upgrade-enabled"}
 
 
 @pytest.mark.parametrize(
@@ -278,6 +279,35 @@ async def test_each_nvidiadriver_has_its_nodes_and_the_default_has_the_others(be
     conditions = {c["type"]: c for c in status["conditions"]}
     assert "again and special both select node b" in conditions["Error"]["message"]
     assert "595.91.07" in (await bench.running())["b"], "the last good state stays"
+
+
+async def test_nvidias_driver_manager_leaves_cordons_and_pods_to_the_controller(bench: DriverBench) -> None:
+    """It lifts every cordon at its end, a user's too, unless the node has this annotation."""
+    told = "nvidia.com/gpu-driver-upgrade-enabled"
+
+    async def value() -> str | None:
+        return (await bench.api.get(NODE, "a")).metadata.annotations.get(told)
+
+    await bench.machine("a")
+    await bench.drivers("580.95.05")
+    bench.start(DRIVERS)
+    await bench.until_at_rest()
+    assert await value() == "true"
+    await bench.drivers("580.95.05", upgradePolicy={"autoUpgrade": False})
+    await bench.clock.advance(30)
+    assert await value() is None, "who deletes the driver's pod by hand has the manager evict"
+    await bench.drivers("595.91.07", upgradePolicy={"autoUpgrade": False})
+    bench.bad = {"a": {"595.91.07"}}
+    await bench.clock.advance(10)
+    ask: Any = {"metadata": {"annotations": {"nvidia.com/gpu-driver-upgrade-requested": "true"}}}
+    await bench.api.patch(NODE, "a", ask)
+    await bench.clock.advance(20)
+    await bench.until_at_rest()
+    assert (await bench.states())["a"] == "upgrade-failed"
+    assert await value() == "true", "the cordon is the controller's"
+    await bench.api.delete(CLUSTER_POLICY, "cluster-policy")
+    await bench.clock.advance(60)
+    assert await value() is None
 
 
 async def test_without_the_policy_nothing_of_ours_stays(bench: DriverBench) -> None:

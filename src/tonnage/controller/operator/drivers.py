@@ -188,6 +188,7 @@ class DriverLoop:
             if node is not None and change.labels.get(GROUP_LABEL) not in refused:
                 metadata: JsonObject = {
                     "labels": dict(change.labels),
+                    "annotations": dict(change.annotations),
                     "resourceVersion": node.metadata.resource_version,
                 }
                 await self._on_node(change.node, PatchNode(change.node, {"metadata": metadata}))

@@ -17,7 +17,13 @@ from tonnage.decide.cluster.operate.drivers.preflight import (
     unplaced_files,
     version_problems,
 )
-from tonnage.decide.cluster.operate.drivers.states import STATE_LABEL, UNDER_WAY, state_of
+from tonnage.decide.cluster.operate.drivers.states import (
+    AUTO_UPGRADE,
+    STATE_LABEL,
+    UNDER_WAY,
+    UpgradeState,
+    state_of,
+)
 from tonnage.model.actions.cluster import ApplyObject, DeleteObject
 from tonnage.model.drivers.daemon_set import StandingDaemonSet
 from tonnage.model.drivers.images import ImageAnswer, TagState
@@ -44,10 +50,11 @@ class DriverCluster:
 
 @dataclass(frozen=True, slots=True)
 class LabelChange:
-    """Labels of one node to set, or with None to remove."""
+    """Labels and annotations of one node to set, or with None to remove."""
 
     node: str
     labels: Mapping[str, str | None]
+    annotations: Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +147,24 @@ def _label_changes(cluster: DriverCluster, plan: DriverRollout) -> Iterator[Labe
             owner = group.policy.owner.name
         if owner != node.labels.get(OWNER_LABEL, "") and node.name not in plan.assigned.undecided:
             changes[OWNER_LABEL] = owner or None
-        if changes:
-            yield LabelChange(node.name, changes)
+        notes = _notes(node, group, changes.get(GROUP_LABEL, node.group))
+        if changes or notes:
+            yield LabelChange(node.name, changes, notes)
+
+
+def _notes(node: DriverNode, group: DriverGroup | None, carried: str | None) -> dict[str, str | None]:
+    """Whether NVIDIA's driver manager leaves cordon and eviction to the controller, where the driver is ours.
+
+    Else it cordons the node and lifts the cordon at its end, whosever that is.
+    """
+    now = node.annotations.get(AUTO_UPGRADE)
+    wanted = None
+    if carried and group is not None:
+        automatic = group.policy.upgrades.automatic and not group.policy.upgrades_disabled
+        state = state_of(node.labels.get(STATE_LABEL, ""))
+        wanted = "true" if automatic or state in (*UNDER_WAY, UpgradeState.FAILED) else None
+    ours = carried or node.group
+    return {AUTO_UPGRADE: wanted} if ours and wanted != now else {}
 
 
 def _target_label(
