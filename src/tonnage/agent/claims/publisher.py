@@ -27,13 +27,14 @@ from tonnage.model.actions.subjects import SLICES
 from tonnage.model.devices.claims import DRIVER
 from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.json import JsonObject
-from tonnage.model.json_access import items
+from tonnage.model.json_access import items, text
 from tonnage.wire.claims import ResourceSlice
 from tonnage.wire.kinds import RESOURCE_SLICE
 
 _LOG: Final = logging.getLogger(__name__)
 _BACK_OFF_S: Final = (0.2, 1.0, 5.0, 15.0)
 _COUNTERS: Final = "sharedCounters"
+_TAINTS: Final = "taints"
 _SHARES: Final = "allowMultipleAllocations"
 _TOO_OLD: Final = "this server does not have resource.k8s.io/v1"
 _SINCE: Final = "Kubernetes 1.34 was the first with it; the beta versions before are not published"
@@ -63,8 +64,10 @@ class SlicePublisher:
         self._complaint = ""
         self.dropped: tuple[str, ...] = ()
         """Fields that this server dropped of what was written last."""
-        self.keeps_taints = True
-        """False once the server dropped taints: the feature is off there."""
+        self._keeps_taints: bool | None = None
+        """Whether the server keeps taints; None: none were written yet."""
+        self._standing_devices: frozenset[str] | None = None
+        """The devices of the slices as they were seen last; None: not yet."""
         self.keeps_counters: bool | None = None
         """Whether the server keeps shared counters; None: none were written yet."""
         self.splits_counters = False
@@ -72,6 +75,16 @@ class SlicePublisher:
         self.foreign = ""
         """The slice of another driver of our name on this node."""
         self._selector = f"spec.nodeName={self._node},spec.driver={DRIVER}"
+
+    def offers_unhealthy(self, device: str) -> bool:
+        """Whether an unhealthy device may be published with a taint.
+
+        While nobody knows whether the server keeps taints, only what is published anyway: another one would
+        be offered as a healthy device until it is seen that the taint was dropped.
+        """
+        if self._keeps_taints is None:
+            return device in (self._standing_devices or ())
+        return self._keeps_taints
 
     def show(self, specs: Sequence[JsonObject]) -> None:
         """Publish these."""
@@ -117,9 +130,8 @@ class SlicePublisher:
         owner = NodeOwner(self._node, node.metadata.uid)
         for _ in range(_MOST_STEPS):
             standing, sight = await self._performer.look(SLICES, self._standing())
-            if self.keeps_counters is None and any(items(body, "spec", _COUNTERS) for body in standing):
-                # The agent before saw that it does; its devices stay published until others are shown.
-                self.keeps_counters, self._specs = True, None
+            if self._learns_of(standing):
+                self._specs = None  # what is published stays until others are shown
                 self._on_news()
                 return
             specs = () if self.foreign else self._specs
@@ -139,6 +151,18 @@ class SlicePublisher:
         why = f"after {_MOST_STEPS} writes they still differ from what was written"
         raise ClusterError(Problem("the server does not keep ResourceSlices", self._node, why))
 
+    def _learns_of(self, standing: Sequence[JsonObject]) -> bool:
+        """Whether it is news what is published, or what the server kept of it: the agent before saw that."""
+        devices = [device for body in standing for device in items(body, "spec", "devices")]
+        known = self.keeps_counters, self._keeps_taints
+        if self.keeps_counters is None and any(items(body, "spec", _COUNTERS) for body in standing):
+            self.keeps_counters = True
+        if self._keeps_taints is None and any(items(device, "taints") for device in devices):
+            self._keeps_taints = True
+        first = self._standing_devices is None and bool(devices)
+        self._standing_devices = frozenset(text(device, "name") for device in devices)
+        return first or known != (self.keeps_counters, self._keeps_taints)
+
     def _learns_to_split(self, specs: Sequence[JsonObject]) -> bool:
         """Whether the refused have counters beside devices; then counters get slices of their own."""
         together = any(_COUNTERS in spec and "devices" in spec for spec in specs)
@@ -150,7 +174,8 @@ class SlicePublisher:
 
     def ask_again(self) -> None:
         """Forget what the server drops: with another release it may keep more. What it kept it still may."""
-        self.keeps_taints, self.keeps_counters, self.dropped = True, self.keeps_counters or None, ()
+        self._keeps_taints, self.keeps_counters = self._keeps_taints or None, self.keeps_counters or None
+        self.dropped = ()
 
     async def _standing(self) -> list[JsonObject]:
         """Our slices as they are; notes whether another driver has some. Raises ClusterError."""
@@ -185,7 +210,8 @@ class SlicePublisher:
                 self._events.post("Warning", "ClaimsWithoutShares", text)
             fields = ",".join(dropped)
             _LOG.warning("the server drops fields of slices: node=%s fields=%s", self._node, fields)
-            self.keeps_taints &= "taints" not in dropped
+            if _TAINTS in dropped:
+                self._keeps_taints = False
             self._on_news()
         self.dropped = dropped
 

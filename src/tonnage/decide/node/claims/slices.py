@@ -99,19 +99,15 @@ def is_ours(obj: JsonObject) -> bool:
 
 
 def desired_specs(
-    devices: Iterable[PublishedDevice],
-    node: str,
-    *,
-    taints: bool = True,
-    counters: CounterShape = CounterShape.NONE,
+    devices: Iterable[PublishedDevice], node: str, *, counters: CounterShape = CounterShape.NONE
 ) -> tuple[JsonObject, ...]:
     """The specs of the pool's slices in order, without pool generation; none where nothing can be claimed.
 
-    An unhealthy device is tainted, so that no new claim gets it; where the server keeps no `taints` it is
-    left out. Healthy again, it is as before. Devices that share counters are published in their `counters`'
-    shape alone: without them the scheduler would give out all of a GPU's at once.
+    An unhealthy device is tainted, so that no new claim gets it. Healthy again, it is as before. Devices
+    that share counters are published in their `counters`' shape alone: without them the scheduler would give
+    out all of a GPU's at once.
     """
-    fit = [device for device in devices if not device.unfit and (taints or device.healthy)]
+    fit = [device for device in devices if not device.unfit]
     sets = tuple(dict.fromkeys(device.counters for device in fit if device.counters is not None))
     if counters in (CounterShape.NONE, CounterShape.PROBE):
         fit = [device for device in fit if device.counters is None]
