@@ -93,6 +93,11 @@ class KubernetesReader(Protocol):
         ...
 
 
+    async def tried(self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None) -> T:
+        """The object as the server would store it, which it does not. Raises ApiError as `create` does."""
+        ...
+
+
 class KubernetesApi(KubernetesReader, Protocol):
     """The same, with what changes objects."""
 

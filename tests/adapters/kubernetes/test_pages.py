@@ -97,7 +97,7 @@ async def _streamed(text: bytes) -> AsyncIterator[bytes]:
 
 
 DEEP = b'{"a":' * 5000 + b"[" * 3000 + b'"}]"' + b"]" * 3000 + b"}" * 5000
-"""Deeper than anything is read, and a server takes it: in the parameters of a claim 5,000 levels have room."""
+"""Deeper than anything is read. A server takes it: the parameters of a claim have room for 5,000 levels."""
 DEEP_CLAIM = b'{"metadata":{"name":"deep"},"spec":{"parameters":%s,"after":"}"}}' % DEEP
 DEEP_LIST = b'{"metadata":{},"items":[%s,{"metadata":{"name":"flat"}}]}' % DEEP_CLAIM
 DEEP_EVENT = b'{"type":"ADDED","object":%s}\n' % DEEP_CLAIM

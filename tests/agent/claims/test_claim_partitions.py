@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from support.api_stores import new_store
 from support.claim_kubelet import eventually
 from support.claim_node import NODE, ClaimNode, names

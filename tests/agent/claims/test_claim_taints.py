@@ -1,4 +1,4 @@
-"""A GPU that is unhealthy, in slices: tainted where the server keeps taints, else left out, and never as healthy."""
+"""An unhealthy GPU in slices: tainted where the server keeps taints, else left out, and never as healthy."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from support.claim_node import ALL, HARDWARE, NODE, ClaimNode, names
 from support.told_slices import ToldSlices
+from tonnage.model.errors import ApiError
 from tonnage.wire import kinds
 
 SICK = HARDWARE.replace("{uuid: GPU-1,", "{uuid: GPU-1, health: unhealthy, reason: smoke,")
@@ -85,6 +86,31 @@ async def test_an_agent_that_starts_again_leaves_the_taint_that_it_finds(
     assert api.published
     assert all(len(names(pool)) == 3 for pool in api.published), api.published
     assert all("gpu-1" not in offered(pool) for pool in api.published), api.published
+
+
+async def test_a_gpu_that_is_ill_from_the_beginning_is_tainted_and_never_offered(gated: ClaimNode) -> None:
+    node, api = await begin(gated)
+    become(node, SICK)
+    async with node.agent():
+        await node.kubelet.register()
+        await node.slices(lambda listing: len(names(listing)) == 3)
+    assert all("gpu-1" not in offered(pool) for pool in api.published), api.published
+
+
+async def test_where_nobody_may_try_a_taint_an_unhealthy_gpu_is_left_out(
+    gated: ClaimNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A webhook that has side effects is not asked for a trial, and refuses it."""
+
+    async def refused(*_: object, **__: object) -> None:
+        raise ApiError(400, "BadRequest", "admission webhook does not support dry run")
+
+    monkeypatch.setattr(gated.api, "tried", refused)
+    await gated.begin(ALL)
+    become(gated, SICK)
+    async with gated.agent():
+        await gated.kubelet.register()
+        await gated.slices(lambda listing: names(listing) == ["gpu-0", "gpu-2"])
 
 
 async def test_a_gpu_that_falls_ill_while_no_agent_runs_is_tainted_by_the_next(gated: ClaimNode) -> None:

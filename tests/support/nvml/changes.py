@@ -15,7 +15,7 @@ def reset_gpu(state_file: Path, slot: int) -> None:
 
 
 def forget_instances(state_file: Path, slot: int) -> None:
-    """Instances that were made and removed are no matter any more: whoever divides the GPU numbers them anew."""
+    """Forget which instances were made and removed: whoever divides the GPU numbers them anew."""
     words = ("gi", "-gi", "ci", "-ci")
     kept = [line for line in _lines(state_file) if not (line[0] in words and line[1] == str(slot))]
     file = _file(state_file)

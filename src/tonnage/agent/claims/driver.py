@@ -134,7 +134,7 @@ class ClaimDriver:
             self._kubelet = kubelet
         keeps, splits = slices.keeps_counters, slices.splits_counters
         shape = counter_shape(kubelet, keeps=keeps, splits=splits) if shared else CounterShape.NONE
-        offered = [device for device in devices if device.healthy or slices.offers_unhealthy(device.name)]
+        offered = [device for device in devices if device.healthy or slices.keeps_taints]
         return desired_specs(offered, self._node, counters=shape)
 
     def _complain(self, text: str) -> None:

@@ -20,6 +20,7 @@ from tonnage.decide.node.claims.slices import (
     dropped_fields,
     is_ours,
     next_step,
+    tainted_slice,
 )
 from tonnage.loop.informer import Informer
 from tonnage.model.actions.cluster import CreateSlice, DeleteSlice, ReplaceSlice, SliceAction
@@ -27,7 +28,7 @@ from tonnage.model.actions.subjects import SLICES
 from tonnage.model.devices.claims import DRIVER
 from tonnage.model.errors import ApiError, ClusterError, Problem
 from tonnage.model.json import JsonObject
-from tonnage.model.json_access import items, text
+from tonnage.model.json_access import items
 from tonnage.wire.claims import ResourceSlice
 from tonnage.wire.kinds import RESOURCE_SLICE
 
@@ -64,10 +65,9 @@ class SlicePublisher:
         self._complaint = ""
         self.dropped: tuple[str, ...] = ()
         """Fields that this server dropped of what was written last."""
-        self._keeps_taints: bool | None = None
-        """Whether the server keeps taints; None: none were written yet."""
-        self._standing_devices: frozenset[str] | None = None
-        """The devices of the slices as they were seen last; None: not yet."""
+        self.keeps_taints = False
+        """Whether the server keeps taints, as it said when it was asked last."""
+        self._asked_of_taints = False
         self.keeps_counters: bool | None = None
         """Whether the server keeps shared counters; None: none were written yet."""
         self.splits_counters = False
@@ -75,16 +75,6 @@ class SlicePublisher:
         self.foreign = ""
         """The slice of another driver of our name on this node."""
         self._selector = f"spec.nodeName={self._node},spec.driver={DRIVER}"
-
-    def offers_unhealthy(self, device: str) -> bool:
-        """Whether an unhealthy device may be published with a taint.
-
-        While nobody knows whether the server keeps taints, only what is published anyway: another one would
-        be offered as a healthy device until it is seen that the taint was dropped.
-        """
-        if self._keeps_taints is None:
-            return device in (self._standing_devices or ())
-        return self._keeps_taints
 
     def show(self, specs: Sequence[JsonObject]) -> None:
         """Publish these."""
@@ -130,7 +120,7 @@ class SlicePublisher:
         owner = NodeOwner(self._node, node.metadata.uid)
         for _ in range(_MOST_STEPS):
             standing, sight = await self._performer.look(SLICES, self._standing())
-            if self._learns_of(standing):
+            if await self._learns(standing):
                 self._specs = None  # what is published stays until others are shown
                 self._on_news()
                 return
@@ -151,17 +141,29 @@ class SlicePublisher:
         why = f"after {_MOST_STEPS} writes they still differ from what was written"
         raise ClusterError(Problem("the server does not keep ResourceSlices", self._node, why))
 
-    def _learns_of(self, standing: Sequence[JsonObject]) -> bool:
-        """Whether it is news what is published, or what the server kept of it: the agent before saw that."""
-        devices = [device for body in standing for device in items(body, "spec", "devices")]
-        known = self.keeps_counters, self._keeps_taints
+    async def _learns(self, standing: Sequence[JsonObject]) -> bool:
+        """Whether it is news what the server keeps. Raises ClusterError.
+
+        What stands tells of counters, which the agent before saw kept. Of taints the server is asked without
+        writing any: where it drops them, an unhealthy device would be offered until that is seen.
+        """
+        known = self.keeps_counters, self.keeps_taints
         if self.keeps_counters is None and any(items(body, "spec", _COUNTERS) for body in standing):
             self.keeps_counters = True
-        if self._keeps_taints is None and any(items(device, "taints") for device in devices):
-            self._keeps_taints = True
-        first = self._standing_devices is None and bool(devices)
-        self._standing_devices = frozenset(text(device, "name") for device in devices)
-        return first or known != (self.keeps_counters, self._keeps_taints)
+        if not self._asked_of_taints:
+            self.keeps_taints = await self._would_keep_taints()
+            self._asked_of_taints = True
+        return known != (self.keeps_counters, self.keeps_taints)
+
+    async def _would_keep_taints(self) -> bool:
+        """Raises ClusterError."""
+        try:
+            shown = await self._api.tried(RESOURCE_SLICE, tainted_slice(self._node))
+        except ApiError as error:
+            if error.code >= 500 or error.code == 429:
+                raise
+            return False  # a webhook, perhaps, that cannot be asked so
+        return any(items(device, _TAINTS) for device in items(shown.spec, "devices"))
 
     def _learns_to_split(self, specs: Sequence[JsonObject]) -> bool:
         """Whether the refused have counters beside devices; then counters get slices of their own."""
@@ -174,8 +176,8 @@ class SlicePublisher:
 
     def ask_again(self) -> None:
         """Forget what the server drops: with another release it may keep more. What it kept it still may."""
-        self._keeps_taints, self.keeps_counters = self._keeps_taints or None, self.keeps_counters or None
-        self.dropped = ()
+        self._asked_of_taints, self.keeps_counters, self.dropped = False, self.keeps_counters or None, ()
+        self._wake.set()
 
     async def _standing(self) -> list[JsonObject]:
         """Our slices as they are; notes whether another driver has some. Raises ClusterError."""
@@ -211,7 +213,7 @@ class SlicePublisher:
             fields = ",".join(dropped)
             _LOG.warning("the server drops fields of slices: node=%s fields=%s", self._node, fields)
             if _TAINTS in dropped:
-                self._keeps_taints = False
+                self.keeps_taints = False
             self._on_news()
         self.dropped = dropped
 

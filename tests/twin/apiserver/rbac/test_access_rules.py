@@ -10,8 +10,8 @@ from tonnage.adapters.clock import SystemClock
 from tonnage.model.kubernetes.feature_gates import EXTENDED, TAINTS, FeatureGates
 from tonnage.twin.apiserver.rbac.rules import Attributes, RoleRule, uncovered
 from tonnage.twin.apiserver.requests import User
-from tonnage.twin.apiserver.serving.parameters import address_of
 from tonnage.twin.apiserver.server import ApiServer
+from tonnage.twin.apiserver.serving.parameters import address_of
 from tonnage.twin.apiserver.serving.request_access import asked_by
 from tonnage.wire.kinds import CLUSTER_ROLE
 

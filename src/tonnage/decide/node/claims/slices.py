@@ -178,6 +178,17 @@ def next_step(
     )
 
 
+def tainted_slice(node: str) -> JsonObject:
+    """A slice of the node's to ask with what a server keeps of a taint; it is never stored."""
+    (spec,) = desired_specs((PublishedDevice("gpu-0", "", healthy=False),), node)
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"generateName": f"{DRIVER}-", "labels": {MARK: "true"}},
+        "spec": {**spec, "pool": {"name": node, "generation": 1, "resourceSliceCount": 1}},
+    }
+
+
 def dropped_fields(specs: Sequence[JsonObject], standing: Iterable[JsonObject], node: str) -> tuple[str, ...]:
     """Fields that were published and that the server did not keep: their feature is off there."""
     by_name = {text(obj, "metadata", "name"): obj for obj in standing}
