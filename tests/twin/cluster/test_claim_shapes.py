@@ -25,6 +25,7 @@ from support.claim_manifests import (
     template,
 )
 from support.fleet import Fleet, running_fleet
+from tonnage.decide.node.claims.nvlink_groups import NVLINK_GROUP
 from tonnage.wire import kinds
 
 SCENARIO: Final = """
@@ -140,6 +141,11 @@ SHAPES: Final[Mapping[str, Shape]] = {
         [template("one", request("x"), request("y"), constraints=[alike(ROOT, "x", "y")])],
         [claiming("a", of="one", containers=("x", "y"))],
         {"a/main": "x", "a/main-1": "y"},
+    ),
+    "two that NVLink joins": Shape(
+        [template("one", request(count=2), constraints=[alike(NVLINK_GROUP)])],
+        [claiming("a", of="one")],
+        {"a/main": "xy"},
     ),
     "two near different NUMA nodes": Shape(
         [template("one", request(count=2), constraints=[{"distinctAttribute": NUMA}])],

@@ -14,6 +14,7 @@ from typing import Final
 
 from tonnage.decide.node.advertise import describe
 from tonnage.decide.node.claims.claimed import claimed_devices
+from tonnage.decide.node.claims.nvlink_groups import NVLINK_GROUP, nvlink_groups
 from tonnage.decide.node.claims.partitions import part_name, partitions_of
 from tonnage.decide.node.claims.quantities import quantity_of
 from tonnage.decide.node.device_holds import DeviceHolds
@@ -42,9 +43,12 @@ def published_devices(
     `roots` has PCIe roots by PCI address; `made` are MIG devices that were made for claims.
     """
     published: list[PublishedDevice] = []
+    groups = nvlink_groups(inventory)
     for device in sorted(claimed_devices(inventory, config), key=_order):
         gpu = _published(device, inventory, roots)
         if gpu.unfit or not device.mig_enabled:
+            if group := groups.get(device.uuid):
+                gpu = replace(gpu, texts={**gpu.texts, NVLINK_GROUP: group})
             published.append(_shared(gpu, device.memory_mib, config.claim_shares))
         elif config.partitioned:
             parts = [_part(device, mig, gpu) for mig in device.migs]
