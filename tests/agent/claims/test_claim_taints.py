@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
+from support.api_stores import new_store
 from support.claim_node import ALL, HARDWARE, NODE, ClaimNode, names
 from support.told_slices import ToldSlices
+from tonnage.adapters.clock import SystemClock
 from tonnage.model.errors import ApiError
+from tonnage.model.kubernetes.feature_gates import TAINTS, FeatureGates
+from tonnage.twin.apiserver.server import ApiServer
 from tonnage.wire import kinds
 
 SICK = HARDWARE.replace("{uuid: GPU-1,", "{uuid: GPU-1, health: unhealthy, reason: smoke,")
@@ -95,6 +99,21 @@ async def test_a_gpu_that_is_ill_from_the_beginning_is_tainted_and_never_offered
         await node.kubelet.register()
         await node.slices(lambda listing: len(names(listing)) == 3)
     assert all("gpu-1" not in offered(pool) for pool in api.published), api.published
+
+
+async def test_a_server_that_keeps_taints_by_now_is_asked_when_a_gpu_falls_ill(scene: ClaimNode) -> None:
+    """It was started again with the feature on, which nobody tells."""
+    gates = FeatureGates()
+    scene = ClaimNode(scene.root, api=ApiServer(SystemClock(), gates=gates, store=new_store()).local())
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: len(names(listing)) == 3)
+        become(scene, SICK)
+        await scene.slices(lambda listing: names(listing) == ["gpu-0", "gpu-2"])
+        object.__setattr__(gates, "chosen", ((TAINTS, True),))
+        become(scene, BOTH)
+        await scene.slices(lambda listing: len(names(listing)) == 3 and offered(listing) == ["gpu-0"])
 
 
 async def test_where_nobody_may_try_a_taint_an_unhealthy_gpu_is_left_out(

@@ -176,7 +176,12 @@ class SlicePublisher:
 
     def ask_again(self) -> None:
         """Forget what the server drops: with another release it may keep more. What it kept it still may."""
-        self._asked_of_taints, self.keeps_counters, self.dropped = False, self.keeps_counters or None, ()
+        self.keeps_counters, self.dropped = self.keeps_counters or None, ()
+        self.ask_of_taints()
+
+    def ask_of_taints(self) -> None:
+        """Have the server say once more whether it keeps taints."""
+        self._asked_of_taints = False
         self._wake.set()
 
     async def _standing(self) -> list[JsonObject]:

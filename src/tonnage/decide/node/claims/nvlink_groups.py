@@ -16,7 +16,7 @@ _SWITCHES: Final = "switches"
 
 
 def nvlink_groups(inventory: Inventory) -> Mapping[str, str]:
-    """By uuid of each whole GPU that has active NVLinks to others, the group: straight, or by what is between.
+    """By uuid the group of each whole GPU that has active NVLinks to others, straight or by what is between.
 
     A group is named after the first of it, so that the name is the same at every look.
     """
