@@ -35,8 +35,10 @@ from support.access_requests import (
 from support.first_hour import Player
 from support.genuine import GenuinePlane, control_plane
 from tonnage.cli.locations.kubectl import kubectl_binary
+from tonnage.model.kubernetes.feature_gates import SIMULATED
 
 ROLES: Final = Path(__file__).parents[1] / "src/tonnage/twin/apiserver/rbac/default_roles.json"
+GATED: Final = ROLES.with_name("gated_roles.json")
 _KINDS: Final = {
     "clusterroles": "ClusterRole",
     "clusterrolebindings": "ClusterRoleBinding",
@@ -92,6 +94,18 @@ async def default_roles(plane: GenuinePlane) -> dict[str, list[dict[str, Any]]]:
     return result
 
 
+def gated_roles(usual: dict[str, list[Any]]) -> dict[str, dict[str, list[Any]]]:
+    """By feature gate, the roles and bindings that are not as `usual` with it on."""
+    gated = {}
+    for gate in SIMULATED:
+        [roles] = _recorded(lambda plane: (default_roles(plane),), f"--feature-gates={gate}=true")
+        others = {
+            plural: [obj for obj in objects if obj not in usual[plural]] for plural, objects in roles.items()
+        }
+        gated[gate] = {plural: objects for plural, objects in others.items() if objects}
+    return {gate: others for gate, others in gated.items() if others}
+
+
 def _without_own(obj: dict[str, Any]) -> dict[str, Any]:
     metadata = {key: value for key, value in obj["metadata"].items() if key not in _OWN}
     return {**obj, "metadata": metadata}
@@ -127,24 +141,31 @@ def main() -> None:
         minor: _recorded(lambda plane, minor=minor: (record_kubectl(plane, minor),))[0]  # type: ignore[misc]
         for minor in KUBECTLS
     }
-    ROLES.write_text(json.dumps(roles, separators=(",", ":"), sort_keys=True) + "\n")
+    _write_roles(ROLES, roles)
+    _write_roles(GATED, gated_roles(roles))
     _write(ANSWERS, answers)
     _write(AUDIT, events)
     _write(KUBECTL_ANSWERS, said)
 
 
-def _recorded(parts: Callable[[GenuinePlane], tuple[Coroutine[None, None, Any], ...]]) -> list[Any]:
-    """What the parts record on a fresh control plane."""
+def _recorded(
+    parts: Callable[[GenuinePlane], tuple[Coroutine[None, None, Any], ...]], *more: str
+) -> list[Any]:
+    """What the parts record on a fresh control plane, with `more` flags."""
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     try:
         policy, log = folder / "audit-policy.json", folder / "audit.log"
         policy.write_text(json.dumps(_POLICY))
         flags = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
-        with control_plane(folder, *_FLAGS, *flags) as plane:
+        with control_plane(folder, *_FLAGS, *flags, *more) as plane:
             time.sleep(2)
             return [asyncio.run(part) for part in parts(plane)]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_roles(path: Path, roles: object) -> None:
+    path.write_text(json.dumps(roles, separators=(",", ":"), sort_keys=True) + "\n")
 
 
 def _write(path: Path, content: object) -> None:

@@ -183,3 +183,13 @@ def test_a_lab_is_shown_without_being_run(capsys: pytest.CaptureFixture[str]) ->
     assert run(["lab", "show", "restricted-user", "-o", "json"], "tonnage") == 0
     steps = json.loads(capsys.readouterr().out)["steps"]
     assert {step.get("as") for step in steps} == {None, "jane"}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in lab_names() if load_scenario(load_lab(name).lab.scenario).gates]
+)
+def test_a_lab_whose_scenario_turns_feature_gates_on_names_those_that_it_needs(name: str) -> None:
+    lab = load_lab(name).lab
+    named = set(re.findall(r"\bDRA[A-Za-z]+\b", lab.description))
+    assert named, "it says which gate it needs"
+    assert named <= {gate for gate, on in load_scenario(lab.scenario).gates if on}

@@ -12,17 +12,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from support.accounts import nodes_of, visible_devices
-from support.agent_additions import agent_with_programs
+from support.agent_additions import CHANGES, agent_with_programs
 from support.container_view import DENIED, NO_DRIVER, look
 from support.genuine_cluster import GenuineCluster
 from support.genuine_node import until
 from support.installed_agent import (
     CONTROL,
+    GPU,
     MAJOR,
     InstalledAgent,
     make_device_nodes,
     make_node,
 )
+from support.nvml.changes import forget_instances
 from support.nvml.state import DriverState, FakeGpu, FakeMig
 from tonnage.adapters.checkpoints import peek
 from tonnage.agent.holds.claim_file import claims_in
@@ -66,9 +68,12 @@ class ClaimNode:
         assert self.agent.configure(json.dumps({"version": "v1", "claims": claims, **sections})) == ""
 
     def offer(self, *devices: str) -> None:
-        """Have the node offer all GPUs as claims, and wait until slices have just these devices."""
+        """Have the node offer all GPUs as claims, and wait until slices have just these devices.
+
+        Kubelet says a while longer that it has them as a resource, and the scheduler believes it.
+        """
         self.configure({"devices": "all"})
-        until(lambda: self.devices() == [*devices])
+        until(lambda: self.devices() == [*devices] and self.cluster.allocatable(GPU) <= 0)
 
     def devices(self) -> list[str]:
         """What the slices have."""
@@ -199,6 +204,7 @@ class ClaimNode:
     def divide(self, slot: int, *migs: FakeMig, enabled: bool = True) -> None:
         """Have a GPU these MIG devices; the driver has numbers for the capabilities of all that may be."""
         driver = self.agent.driver
+        forget_instances(self.cluster.node.root.at(CHANGES), slot)
         driver.divide(slot, *migs, enabled=enabled)
         folder = driver.root / "dev/nvidia-caps"
         shutil.rmtree(folder, ignore_errors=True)

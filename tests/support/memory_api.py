@@ -98,6 +98,10 @@ class MemoryApi(Changed):
                     yield WatchEvent(change, self._typed(kind, body))
             await self._event.wait()
 
+    async def tried(self, kind: Kind[Any], body: Any, *, namespace: str | None = None) -> Any:
+        self._reach()
+        return self._typed(kind, {**body})
+
     async def create(self, kind: Kind[Any], body: Any, *, namespace: str | None = None) -> Any:
         self._reach()
         plain: Body = dict(body)

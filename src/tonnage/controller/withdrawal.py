@@ -22,6 +22,7 @@ from tonnage.loop.performer import ActionRecord, Phase
 from tonnage.loop.refusals import passing_over
 from tonnage.model.actions.cluster import CreateEvent, DeleteObject, PatchNode, PatchNodeStatus
 from tonnage.model.errors import ApiError, ClusterError, Problem
+from tonnage.model.json import JsonObject
 from tonnage.model.operands import OPERAND_LABEL
 from tonnage.ports.kubernetes import KubernetesReader, Listing, WatchEvent
 from tonnage.wire.kinds import (
@@ -210,6 +211,10 @@ class PolicylessReader:
             if error.code != 404:
                 raise
             return Listing([], _NOWHERE)
+
+    async def tried(self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None) -> T:
+        """The object as the server would store it. Raises ApiError."""
+        return await self._api.tried(kind, body, namespace=namespace)
 
     async def watch(
         self, kind: Kind[T], *, resource_version: str, **options: Any

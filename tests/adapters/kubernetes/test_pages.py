@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
@@ -11,7 +12,7 @@ import pytest
 
 from tonnage.adapters.kubernetes.http import HttpKubernetes
 from tonnage.model.errors import ApiError, ClusterError
-from tonnage.wire.kinds import POD
+from tonnage.wire.kinds import POD, RESOURCE_CLAIM
 from tonnage.wire.objects import Pod
 
 PAGES = {
@@ -89,3 +90,35 @@ async def test_where_a_list_could_go_on_is_told_with_the_expiry() -> None:
     with pytest.raises(ApiError) as caught:
         await client({"whole": EXPIRED}, []).get_raw("/api/v1/pods")
     assert getattr(caught.value, "resume", "") == "x"
+
+
+async def _streamed(text: bytes) -> AsyncIterator[bytes]:
+    yield text
+
+
+DEEP = b'{"a":' * 5000 + b"[" * 3000 + b'"}]"' + b"]" * 3000 + b"}" * 5000
+"""Deeper than anything is read. A server takes it: the parameters of a claim have room for 5,000 levels."""
+DEEP_CLAIM = b'{"metadata":{"name":"deep"},"spec":{"parameters":%s,"after":"}"}}' % DEEP
+DEEP_LIST = b'{"metadata":{},"items":[%s,{"metadata":{"name":"flat"}}]}' % DEEP_CLAIM
+DEEP_EVENT = b'{"type":"ADDED","object":%s}\n' % DEEP_CLAIM
+
+
+async def test_an_object_that_is_nested_too_deeply_hides_no_other_and_loses_only_its_depths() -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if "watch" in dict(request.url.params):
+            return httpx2.Response(200, content=_streamed(DEEP_EVENT))
+        whole = request.url.path.endswith("/resourceclaims")
+        return httpx2.Response(200, content=DEEP_LIST if whole else DEEP_CLAIM)
+
+    transport = httpx2.MockTransport(answer)
+    server = HttpKubernetes(httpx2.AsyncClient(transport=transport, base_url="https://c"))
+    listing = (await server.list(RESOURCE_CLAIM)).items
+    assert [(claim.metadata.name, claim.spec.get("after")) for claim in listing] == [
+        ("deep", "}"),
+        ("flat", None),
+    ]
+    assert [*await server.read_all(RESOURCE_CLAIM, name_of)] == ["deep", "flat"]
+    claim = await server.get(RESOURCE_CLAIM, "deep", "ml")
+    assert claim.spec["parameters"]["a"]["a"]["a"]
+    [event] = [event async for event in server.watch(RESOURCE_CLAIM, resource_version="1")]
+    assert (event.object.metadata.name, event.object.spec["after"]) == ("deep", "}")

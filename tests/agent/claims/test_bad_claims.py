@@ -6,11 +6,13 @@ import asyncio
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 
 from support.claim_kubelet import eventually
 from support.claim_node import ALL, NODE, ClaimNode, names
 from support.deadlines import LIMIT_S
+from tonnage.adapters.kubernetes.answers import decoded
 from tonnage.model.devices.claims import DRIVER, ClaimRef
 from tonnage.model.errors import ApiError
 from tonnage.model.json import JsonObject
@@ -110,6 +112,30 @@ async def test_a_bad_claim_is_refused_with_the_reason_and_disturbs_nobody(
                     kinds.RESOURCE_CLAIM, "bad", patch, namespace="ml", subresource="status"
                 )
             assert not (await scene.kubelet.prepare(bad))[bad.uid].error
+
+
+async def test_parameters_of_10_kib_that_are_nothing_but_depth_are_refused_by_their_field(
+    scene: ClaimNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a client of a genuine server reads them; the embedded one takes less depth."""
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: len(names(listing)) == 3)
+        claim = await scene.claim("bad", "gpu-0", config=[opaque(a=None)])
+        depth = (10 << 10) // 2 - 100
+        get = scene.api.get
+
+        async def read(kind: Any, *arguments: Any, **options: Any) -> Any:
+            obj = await get(kind, *arguments, **options)
+            if kind is not kinds.RESOURCE_CLAIM:
+                return obj
+            text = msgspec.json.encode(obj).replace(b'"a":null', b'"a":' + b"[" * depth + b"]" * depth)
+            return decoded(msgspec.json.Decoder(kind.type), text)
+
+        monkeypatch.setattr(scene.api, "get", read)
+        refusal = (await scene.kubelet.prepare(claim))[claim.uid].error
+        assert f'{WHERE}[0]: unknown field "a"' in refusal
 
 
 async def test_a_field_that_the_server_drops_is_told_once_and_the_rest_is_published(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import Any
 
 from support.api_stores import new_store
 from support.claim_kubelet import eventually
 from support.claim_node import NODE, ClaimNode, names
+from support.told_slices import ToldSlices
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.kubernetes.feature_gates import PARTITIONS, TAINTS, FeatureGates
 from tonnage.twin.apiserver.server import ApiServer
@@ -88,41 +88,11 @@ async def test_a_server_that_is_newer_than_kubelet_gets_counters_in_slices_of_th
         assert "ClaimsNotPublished" not in {event.reason for event in await gated.events()}
 
 
-class ToldWrites:
-    """An API server that keeps the names of all devices after each write of a slice that completes a pool."""
-
-    def __init__(self, api: Any) -> None:
-        self._api = api
-        self.published: list[list[str]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._api, name)
-
-    async def create(self, kind: Any, *arguments: Any, **options: Any) -> Any:
-        return await self._told(kind, self._api.create(kind, *arguments, **options))
-
-    async def replace(self, kind: Any, *arguments: Any, **options: Any) -> Any:
-        return await self._told(kind, self._api.replace(kind, *arguments, **options))
-
-    async def delete(self, kind: Any, *arguments: Any, **options: Any) -> Any:
-        return await self._told(kind, self._api.delete(kind, *arguments, **options))
-
-    async def _told(self, kind: Any, write: Awaitable[Any]) -> Any:
-        answer = await write
-        if kind is kinds.RESOURCE_SLICE:
-            listing = (await self._api.list(kinds.RESOURCE_SLICE)).items
-            newest = max(obj.spec["pool"]["generation"] for obj in listing)
-            pool = [obj for obj in listing if obj.spec["pool"]["generation"] == newest]
-            if len(pool) == pool[0].spec["pool"]["resourceSliceCount"]:
-                self.published.append(names(pool))
-        return answer
-
-
 async def test_after_an_upgrade_the_server_is_asked_again_what_it_keeps_and_no_device_vanishes(
     scene: ClaimNode,
 ) -> None:
     gates = FeatureGates()
-    api = ToldWrites(ApiServer(SystemClock(), gates=gates, store=new_store()).local())
+    api = ToldSlices(ApiServer(SystemClock(), gates=gates, store=new_store()).local())
     node = ClaimNode(scene.root, api=api)
     await node.begin(PARTITIONED, HARDWARE)
     async with node.agent():
@@ -139,11 +109,11 @@ async def test_after_an_upgrade_the_server_is_asked_again_what_it_keeps_and_no_d
         await node.api.patch(kinds.NODE, NODE, software, subresource="status")
         await smoke_is_seen(node, "gpu-1")
     assert api.published
-    assert all("gpu-1" in seen for seen in api.published), api.published
+    assert all("gpu-1" in names(pool) for pool in api.published), api.published
 
 
 async def test_an_agent_that_starts_again_leaves_published_what_it_finds(gated: ClaimNode) -> None:
-    api = ToldWrites(gated.api)
+    api = ToldSlices(gated.api)
     node = ClaimNode(gated.root, api=api)
     await node.begin(PARTITIONED, HARDWARE)
     async with node.agent():
@@ -154,7 +124,7 @@ async def test_an_agent_that_starts_again_leaves_published_what_it_finds(gated: 
         await node.kubelet.register()
         await smoke_is_seen(node, "gpu-1")
     assert api.published
-    assert all(len(seen) == 26 for seen in api.published), api.published
+    assert all(len(names(pool)) == 26 for pool in api.published), api.published
 
 
 async def smoke_is_seen(node: ClaimNode, device: str) -> None:

@@ -153,6 +153,19 @@ class Watching:
             await self._task
 
 
+async def test_a_trial_is_answered_as_a_write_and_stores_nothing(port: Port) -> None:
+    body: JsonObject = {"metadata": {"name": "a"}, "data": {"key": "value"}}
+    tried = await port.api.tried(CONFIG_MAP, body, namespace="default")
+    assert (tried.metadata.name, tried.metadata.namespace, tried.data) == ("a", "default", {"key": "value"})
+    with pytest.raises(ApiError) as missing:
+        await port.api.get(CONFIG_MAP, "a", "default")
+    assert missing.value.code == 404
+    await port.api.create(CONFIG_MAP, body, namespace="default")
+    with pytest.raises(ApiError) as there:
+        await port.api.tried(CONFIG_MAP, body, namespace="default")
+    assert (there.value.code, there.value.reason) == (409, "AlreadyExists")
+
+
 async def test_a_created_object_comes_back_as_it_is_stored(port: Port) -> None:
     made = await _put(port, "a", key="value")
     assert made.metadata.uid

@@ -36,6 +36,15 @@ async def labels(driver: Driver, config: PluginConfig) -> dict[str, str]:
     return gpu_labels(inventory, config, share(inventory, config), machine)
 
 
+@pytest.mark.parametrize("mig_enabled", [False, True])
+async def test_a_gpu_says_what_its_largest_mig_device_would_have(tmp_path: Path, mig_enabled: bool) -> None:
+    driver = Driver(tmp_path, DriverState((FakeGpu(0, "A100-80", mig_enabled=mig_enabled), FakeGpu(1, "T4"))))
+    divisible, other = (await scanned(driver)).devices
+    assert divisible.engines is not None
+    assert (divisible.engines.multiprocessors, divisible.engines.copy_engines) == (98, 7)
+    assert other.engines is None
+
+
 async def test_a_divided_gpu_beside_a_whole_one(tmp_path: Path) -> None:
     divided = FakeGpu(0, "A100-80", mig_enabled=True, migs=(FakeMig("3g", 4, gi=1), FakeMig("1g", 0, gi=7)))
     driver = Driver(tmp_path, DriverState((divided, FakeGpu(1, "A100-80"))))

@@ -138,6 +138,7 @@ async def test_whole_gpus_with_all_that_is_said_of_them(server: Server) -> None:
         assert attributes["productName"]["string"].startswith("NVIDIA H100")
         assert attributes["cudaComputeCapability"] == {"version": "9.0.0"}
         assert attributes["resource.kubernetes.io/numaNode"] == {"int": 0}
+        assert attributes["tonnage.dev/nvlinkGroup"] == {"string": "gpu-0"}
         assert first["capacity"]["memory"]["value"].endswith("i")
         assert not {"ClaimsNotPublished", "ClaimsWithoutPartitions"} & await reasons(node)
 

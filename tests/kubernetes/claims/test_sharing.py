@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -117,8 +118,11 @@ def test_what_is_not_understood_keeps_its_pod_waiting_with_the_reason(
         claim("vfio", config=[opaque("VfioDeviceConfig")]),
         claiming("a", by="odd"),
         claiming("b", by="vfio"),
+        claiming("c", by="deep"),
     )
-    for pod, why in (("a", "speed"), ("b", "VfioDeviceConfig")):
+    deep = json.dumps(claim("deep", config=[opaque(depths=None)])).replace("null", "[" * 4900 + "]" * 4900)
+    claims.cluster.kubectl("create", "-f", "-", standard_input=deep)
+    for pod, why in (("a", "speed"), ("b", "VfioDeviceConfig"), ("c", 'unknown field "sharing.depths"')):
         until(lambda pod=pod, why=why: why in claims.refusals(pod))  # type: ignore[misc]
         assert claims.cluster.get("pod", pod)["spec"]["nodeName"] == NODE_NAME
     assert claims.noted() == {}

@@ -14,6 +14,15 @@ def reset_gpu(state_file: Path, slot: int) -> None:
         changes.writelines(f"gpu {slot} mig-mode {mode}\n" for mode in waiting[-1:])
 
 
+def forget_instances(state_file: Path, slot: int) -> None:
+    """Forget which instances were made and removed: whoever divides the GPU numbers them anew."""
+    words = ("gi", "-gi", "ci", "-ci")
+    kept = [line for line in _lines(state_file) if not (line[0] in words and line[1] == str(slot))]
+    file = _file(state_file)
+    if file.exists():
+        file.write_text("".join(f"{' '.join(line)}\n" for line in kept), encoding="ascii")
+
+
 def compute_modes(state_file: Path, slots: int) -> list[int]:
     """NVML's number of each GPU's compute mode."""
     said = {line[1]: int(line[3]) for line in _lines(state_file) if line[2:3] == ["compute-mode"]}

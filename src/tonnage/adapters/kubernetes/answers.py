@@ -9,7 +9,7 @@ import msgspec
 
 from tonnage.model.errors import ApiError, ClusterError, GoneError, Problem
 from tonnage.reading.null_fields import without_nulls
-from tonnage.wire.decode import UNDECODABLE
+from tonnage.wire.decode import UNDECODABLE, without_depths
 from tonnage.wire.objects import Object
 
 T = TypeVar("T", bound=Object)
@@ -74,14 +74,24 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def decoded(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:
-    """What the decoder makes of an answer. Raises ClusterError when it is no such thing."""
+    """What the decoder makes of an answer, without what is nested too deeply to be read.
+
+    Raises ClusterError when it is no such thing.
+    """
     try:
         try:
-            return decoder.decode(content)
-        except msgspec.ValidationError:
-            return msgspec.convert(without_nulls(msgspec.json.decode(content)), decoder.type)
+            return _decoded(decoder, content)
+        except RecursionError:
+            return _decoded(decoder, without_depths(content))
     except UNDECODABLE as error:
         raise unreadable(error) from None
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:
+    try:
+        return decoder.decode(content)
+    except msgspec.ValidationError:
+        return msgspec.convert(without_nulls(msgspec.json.decode(content)), decoder.type)
 
 
 def unreadable(error: Exception) -> ClusterError:

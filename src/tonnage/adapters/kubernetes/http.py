@@ -193,6 +193,12 @@ class HttpKubernetes:
         except httpx2.HTTPError as error:
             raise unreachable(error, self._client) from None
 
+    async def tried(self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None) -> T:
+        """The object as the server would store it, which it does not. Raises ApiError as `create` does."""
+        parameters = {**_MANAGER, "dryRun": "All"}
+        path = _path(kind, namespace or _metadata(body, "namespace"))
+        return self._read(kind, await self._send("POST", path, parameters, _whole(kind, body)))
+
     async def create(self, kind: Kind[T], body: JsonObject | T, *, namespace: str | None = None) -> T:
         """The object as stored. Raises ApiError 409 AlreadyExists, 422 Invalid."""
         plain = _whole(kind, body)

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from tonnage.model.devices.inventory import FABRIC_COMPLETE, Device, GpuProcess, MigDevice
+from tonnage.model.devices.inventory import FABRIC_COMPLETE, Device, Engines, GpuProcess, MigDevice
 
 T = TypeVar("T")
 
@@ -73,6 +73,7 @@ def read_device(nvml: ModuleType, index: int, root: Path) -> tuple[Device, tuple
         clique=clique,
         fabric=fabric,
         addressing_mode=optional(nvml, lambda: _addressing_mode(nvml, handle)) or "",
+        engines=_engines(nvml, handle) if mode is not None else None,
     ), tuple(f"device {index}: {problem}" for problem in problems)
 
 
@@ -84,6 +85,18 @@ def _addressing_mode(nvml: ModuleType, handle: Any) -> str:
         nvml.NVML_DEVICE_ADDRESSING_MODE_ATS: "ATS",
     }
     return words.get(nvml.nvmlDeviceGetAddressingMode(handle), "")
+
+
+def _engines(nvml: ModuleType, handle: Any) -> Engines | None:
+    """What the largest profile has, which is all but on boards that keep some of it from MIG."""
+    for number in (nvml.NVML_GPU_INSTANCE_PROFILE_7_SLICE, nvml.NVML_GPU_INSTANCE_PROFILE_4_SLICE):
+        facts = optional(nvml, lambda number=number: nvml.nvmlDeviceGetGpuInstanceProfileInfo(handle, number))
+        if facts is not None:
+            return Engines(
+                *(int(facts.multiprocessorCount), int(facts.copyEngineCount), int(facts.decoderCount)),
+                *(int(facts.encoderCount), int(facts.jpegCount), int(facts.ofaCount)),
+            )
+    return None
 
 
 def _fabric(nvml: ModuleType, handle: Any) -> tuple[str, str]:

@@ -59,6 +59,8 @@ class ClaimDriver:
         self._complaint = ""
         self._kubelet = ""
         """The release of the node's kubelet when slices were made last."""
+        self._unhealthy = frozenset[str]()
+        """The unhealthy devices of then."""
         for topic in (board.inventory, board.configuration, board.config_confirmed, board.node):
             topic.subscribe(self._wake.set)
         board.holds.subscribe(self._look_at_holds)
@@ -134,8 +136,12 @@ class ClaimDriver:
             self._kubelet = kubelet
         keeps, splits = slices.keeps_counters, slices.splits_counters
         shape = counter_shape(kubelet, keeps=keeps, splits=splits) if shared else CounterShape.NONE
-        taints = slices.keeps_taints
-        return desired_specs(devices, self._node, taints=taints, counters=shape)
+        unhealthy = frozenset(device.name for device in devices if not device.healthy)
+        if unhealthy - self._unhealthy and not slices.keeps_taints:
+            slices.ask_of_taints()  # the feature may be on by now
+        self._unhealthy = unhealthy
+        offered = [device for device in devices if device.healthy or slices.keeps_taints]
+        return desired_specs(offered, self._node, counters=shape)
 
     def _complain(self, text: str) -> None:
         if text and text != self._complaint:

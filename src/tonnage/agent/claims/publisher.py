@@ -20,6 +20,7 @@ from tonnage.decide.node.claims.slices import (
     dropped_fields,
     is_ours,
     next_step,
+    tainted_slice,
 )
 from tonnage.loop.informer import Informer
 from tonnage.model.actions.cluster import CreateSlice, DeleteSlice, ReplaceSlice, SliceAction
@@ -34,6 +35,7 @@ from tonnage.wire.kinds import RESOURCE_SLICE
 _LOG: Final = logging.getLogger(__name__)
 _BACK_OFF_S: Final = (0.2, 1.0, 5.0, 15.0)
 _COUNTERS: Final = "sharedCounters"
+_TAINTS: Final = "taints"
 _SHARES: Final = "allowMultipleAllocations"
 _TOO_OLD: Final = "this server does not have resource.k8s.io/v1"
 _SINCE: Final = "Kubernetes 1.34 was the first with it; the beta versions before are not published"
@@ -63,8 +65,9 @@ class SlicePublisher:
         self._complaint = ""
         self.dropped: tuple[str, ...] = ()
         """Fields that this server dropped of what was written last."""
-        self.keeps_taints = True
-        """False once the server dropped taints: the feature is off there."""
+        self.keeps_taints = False
+        """Whether the server keeps taints, as it said when it was asked last."""
+        self._asked_of_taints = False
         self.keeps_counters: bool | None = None
         """Whether the server keeps shared counters; None: none were written yet."""
         self.splits_counters = False
@@ -117,9 +120,8 @@ class SlicePublisher:
         owner = NodeOwner(self._node, node.metadata.uid)
         for _ in range(_MOST_STEPS):
             standing, sight = await self._performer.look(SLICES, self._standing())
-            if self.keeps_counters is None and any(items(body, "spec", _COUNTERS) for body in standing):
-                # The agent before saw that it does; its devices stay published until others are shown.
-                self.keeps_counters, self._specs = True, None
+            if await self._learns(standing):
+                self._specs = None  # what is published stays until others are shown
                 self._on_news()
                 return
             specs = () if self.foreign else self._specs
@@ -139,6 +141,30 @@ class SlicePublisher:
         why = f"after {_MOST_STEPS} writes they still differ from what was written"
         raise ClusterError(Problem("the server does not keep ResourceSlices", self._node, why))
 
+    async def _learns(self, standing: Sequence[JsonObject]) -> bool:
+        """Whether it is news what the server keeps. Raises ClusterError.
+
+        What stands tells of counters, which the agent before saw kept. Of taints the server is asked without
+        writing any: where it drops them, an unhealthy device would be offered until that is seen.
+        """
+        known = self.keeps_counters, self.keeps_taints
+        if self.keeps_counters is None and any(items(body, "spec", _COUNTERS) for body in standing):
+            self.keeps_counters = True
+        if not self._asked_of_taints:
+            self.keeps_taints = await self._would_keep_taints()
+            self._asked_of_taints = True
+        return known != (self.keeps_counters, self.keeps_taints)
+
+    async def _would_keep_taints(self) -> bool:
+        """Raises ClusterError."""
+        try:
+            shown = await self._api.tried(RESOURCE_SLICE, tainted_slice(self._node))
+        except ApiError as error:
+            if error.code >= 500 or error.code == 429:
+                raise
+            return False  # a webhook, perhaps, that cannot be asked so
+        return any(items(device, _TAINTS) for device in items(shown.spec, "devices"))
+
     def _learns_to_split(self, specs: Sequence[JsonObject]) -> bool:
         """Whether the refused have counters beside devices; then counters get slices of their own."""
         together = any(_COUNTERS in spec and "devices" in spec for spec in specs)
@@ -150,7 +176,13 @@ class SlicePublisher:
 
     def ask_again(self) -> None:
         """Forget what the server drops: with another release it may keep more. What it kept it still may."""
-        self.keeps_taints, self.keeps_counters, self.dropped = True, self.keeps_counters or None, ()
+        self.keeps_counters, self.dropped = self.keeps_counters or None, ()
+        self.ask_of_taints()
+
+    def ask_of_taints(self) -> None:
+        """Have the server say once more whether it keeps taints."""
+        self._asked_of_taints = False
+        self._wake.set()
 
     async def _standing(self) -> list[JsonObject]:
         """Our slices as they are; notes whether another driver has some. Raises ClusterError."""
@@ -185,7 +217,8 @@ class SlicePublisher:
                 self._events.post("Warning", "ClaimsWithoutShares", text)
             fields = ",".join(dropped)
             _LOG.warning("the server drops fields of slices: node=%s fields=%s", self._node, fields)
-            self.keeps_taints &= "taints" not in dropped
+            if _TAINTS in dropped:
+                self.keeps_taints = False
             self._on_news()
         self.dropped = dropped
 

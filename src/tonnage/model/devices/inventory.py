@@ -40,6 +40,18 @@ class MigDevice:
     profile_number: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """What a device that MIG can divide has to give to its largest part, under the names of `MigDevice`."""
+
+    multiprocessors: int
+    copy_engines: int = 0
+    decoders: int = 0
+    encoders: int = 0
+    jpeg_engines: int = 0
+    optical_flow_engines: int = 0
+
+
 FABRIC_COMPLETE: Final = "completed"
 FABRIC_STATES: Final = ("not started", "in progress", FABRIC_COMPLETE, "failed")
 """States of the NVLink fabric of a board with NVSwitches: until it is complete no CUDA context is made."""
@@ -52,7 +64,7 @@ class Device:
     `mig_enabled` is None for a device that cannot be divided. `clique` is `<cluster's uuid>.<id>` of those
     that its NVLink fabric joins it with, once the fabric is complete. `fabric` is what Fabric Manager has
     made of it, in a word of `FABRIC_STATES`; empty without NVSwitches. `addressing_mode` is how it reaches
-    the host's memory (`HMM`, `ATS`, `None`), where its driver tells.
+    the host's memory (`HMM`, `ATS`, `None`), where its driver tells; so `engines`.
     """
 
     uuid: str
@@ -70,6 +82,7 @@ class Device:
     clique: str = ""
     fabric: str = ""
     addressing_mode: str = ""
+    engines: Engines | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ SHARES: Final = "DRAConsumableCapacity"
 CONDITIONS: Final = "DRADeviceBindingConditions"
 HEALTH: Final = "ResourceHealthStatus"
 EXTENDED: Final = "DRAExtendedResource"
-_SIMULATED: Final = (PARTITIONS, TAINTS, SHARES, CONDITIONS, HEALTH, EXTENDED)
-_ON_SINCE: Final[Mapping[str, int]] = dict.fromkeys(_SIMULATED, 36)
+SIMULATED: Final = (PARTITIONS, TAINTS, SHARES, CONDITIONS, HEALTH, EXTENDED)
+_ON_SINCE: Final[Mapping[str, int]] = dict.fromkeys(SIMULATED, 36)
 """The first minor release of Kubernetes 1 that has a gate on by default."""
 _FLAG: Final = "--feature-gates"
 
@@ -84,14 +84,14 @@ def parse_feature_gates(text: str) -> tuple[tuple[str, bool], ...]:
 
 def check_simulated(chosen: tuple[tuple[str, bool], ...]) -> None:
     """Raises ConfigError: the embedded cluster does not simulate one of these gates."""
-    unknown = [name for name, _ in chosen if name not in _SIMULATED]
+    unknown = [name for name, _ in chosen if name not in SIMULATED]
     if not unknown:
         return
-    near = get_close_matches(unknown[0], _SIMULATED, n=1)
+    near = get_close_matches(unknown[0], SIMULATED, n=1)
     remedy = (
         f"use {near[0]} if you meant that" if near else "use --engine kubernetes, which passes on every gate"
     )
-    why = f"it simulates {', '.join(_SIMULATED)}"
+    why = f"it simulates {', '.join(SIMULATED)}"
     raise ConfigError(
         Problem(f"the embedded cluster does not know the gate {unknown[0][:80]}", _FLAG, why, remedy)
     )

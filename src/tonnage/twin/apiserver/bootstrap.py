@@ -10,6 +10,7 @@ import msgspec
 
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, copied, mapping, mappings, put, text
+from tonnage.model.kubernetes.feature_gates import FeatureGates
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.model.kubernetes.well_known import KUBERNETES_SERVICE, NAMESPACE_NAME, SYSTEM_NAMESPACES
 from tonnage.model.names import SYSTEM_PRIORITIES
@@ -29,10 +30,12 @@ _CLASSES: Final = {
 }
 
 
-def bootstrap(store: ObjectStore, clock: Clock, uid: Callable[[], str], bring: Bring) -> None:
+def bootstrap(
+    store: ObjectStore, clock: Clock, uid: Callable[[], str], bring: Bring, gates: FeatureGates
+) -> None:
     """Create what is missing; `bring` says whose it is."""
     now = timestamp(clock.now())
-    for resource, obj, extra in (*_objects(), *_roles(), *_recorded(now), *_own(now)):
+    for resource, obj, extra in (*_objects(), *_roles(gates), *_recorded(now), *_own(now)):
         born: JsonObject = {} if resource == COMPONENTS else {"uid": uid(), "creationTimestamp": now}
         _create_missing(store, resource, obj, {**extra, **born}, bring)
 
@@ -129,8 +132,8 @@ def _own(now: str) -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
     )
 
 
-def _roles() -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
-    for resource, obj in default_roles():
+def _roles(gates: FeatureGates) -> Iterator[tuple[Resource, JsonObject, JsonObject]]:
+    for resource, obj in default_roles(gates):
         yield resource, obj, mapping(obj, "metadata")
 
 

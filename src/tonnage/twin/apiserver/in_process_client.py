@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
@@ -115,12 +116,20 @@ class LocalKubernetes:
                     obj = event.stored.as_type(kind.type)
                 yield WatchEvent(event.type, obj)
 
+    async def tried(self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None) -> T:
+        """The object as it would be stored, which it is not. Raises ApiError as `create` does."""
+        return await self._create(kind, body, namespace, replace(self._options, dry_run=True))
+
     async def create(self, kind: Kind[T], body: JsonObject | T, *, namespace: str | None = None) -> T:
         """The object as stored. Raises ApiError 409 AlreadyExists, 422 Invalid."""
+        return await self._create(kind, body, namespace, self._options)
+
+    async def _create(
+        self, kind: Kind[T], body: JsonObject | T, namespace: str | None, options: Options
+    ) -> T:
         plain = _plain(body)
-        request = self._verbs.request(
-            "create", _address(kind, namespace or _namespace(plain)), options=self._options, user=self._user
-        )
+        address = _address(kind, namespace or _namespace(plain))
+        request = self._verbs.request("create", address, options=options, user=self._user)
         return _read(
             kind, (await self._audited(request, self._verbs.create(request, plain), 201, plain)).object
         )

@@ -91,7 +91,7 @@ class ApiServer:
         tokens = TokenRequests(self.store, clock, pipeline, key)
         self._security = security(pipeline, clock, rights, key, audit)
         self.verbs = Verbs(self.store, self.registry, clock, pipeline, tokens, self._security.reviews)
-        bootstrap(self.store, clock, self._uid, self.verbs.bring)
+        bootstrap(self.store, clock, self._uid, self.verbs.bring, gates)
         self.verbs.definitions.settle_all()
         self._listener: HttpsListener | None = None
 

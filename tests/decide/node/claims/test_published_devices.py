@@ -24,7 +24,7 @@ from tonnage.decide.node.share import share
 from tonnage.model.devices.claims import (
     PublishedDevice,
 )
-from tonnage.model.devices.inventory import Device, Inventory, MigDevice
+from tonnage.model.devices.inventory import Device, Engines, Inventory, MigDevice
 from tonnage.model.devices.sharing import Hold, HoldKind, PluginConfig
 from tonnage.model.json_access import at, copied, flag, items
 
@@ -82,13 +82,11 @@ def test_what_a_server_drops_is_told_and_not_written_again() -> None:
     assert isinstance(next_step(specs, standing, OWNER), ChangedSlice), "somebody changed it"
 
 
-def test_an_unhealthy_device_is_tainted_where_that_is_kept_and_else_left_out() -> None:
+def test_an_unhealthy_device_is_tainted() -> None:
     devices = (*published(1), PublishedDevice("gpu-1", "GPU-1", healthy=False))
     specs: Any = desired_specs(devices, "n")
     taint = [{"key": "tonnage.dev/unhealthy", "effect": "NoSchedule"}]
     assert [device.get("taints") for device in specs[0]["devices"]] == [None, taint]
-    specs = desired_specs(devices, "n", taints=False)
-    assert [device["name"] for device in specs[0]["devices"]] == ["gpu-0"]
 
 
 def test_names_of_slices_fit_any_node() -> None:
@@ -141,6 +139,16 @@ def test_mig_devices_that_exist_are_published_in_the_place_of_their_gpu(
     devices = published_devices(inventory, PluginConfig(claimed=("all",)))
     assert [device.name for device in devices] == names
     assert devices[0].unfit == unfit
+
+
+def test_a_gpu_that_can_be_divided_has_the_capacities_of_its_largest_mig_device() -> None:
+    engines = Engines(98, copy_engines=7, decoders=5, jpeg_engines=1, optical_flow_engines=1)
+    gpu = Device(
+        "GPU-0", 0, "NVIDIA A100-SXM4-40GB", 40960, "8.0", minor=0, mig_enabled=False, engines=engines
+    )
+    [device] = published_devices(Inventory((gpu,)), PluginConfig(claimed=("all",)))
+    counted = {"copyEngines": "7", "decoders": "5", "encoders": "0", "jpegEngines": "1", "ofaEngines": "1"}
+    assert device.capacity == {"memory": "40Gi", "multiprocessors": "98", **counted}
 
 
 def test_a_mig_device_has_the_attributes_of_its_gpu_and_its_own_memory_slices() -> None:

@@ -6,10 +6,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tonnage.adapters.clock import SystemClock
+from tonnage.model.kubernetes.feature_gates import EXTENDED, TAINTS, FeatureGates
 from tonnage.twin.apiserver.rbac.rules import Attributes, RoleRule, uncovered
 from tonnage.twin.apiserver.requests import User
+from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.apiserver.serving.parameters import address_of
 from tonnage.twin.apiserver.serving.request_access import asked_by
+from tonnage.wire.kinds import CLUSTER_ROLE
 
 BOB = User("bob")
 VERBS, GROUPS = ("get", "list", "*"), ("", "apps", "*")
@@ -124,3 +128,25 @@ def test_a_right_is_asked_for_the_object_that_is_served(segments: list[str], met
     assert (asked.group, asked.resource, asked.subresource) == (group, plural, address.subresource)
     assert asked.name == address.name
     assert asked.namespace == address.namespace or (plural == "namespaces" and asked.namespace == asked.name)
+
+
+@pytest.mark.parametrize(
+    ("gates", "makes"),
+    [
+        pytest.param(FeatureGates(), False, id="default"),
+        pytest.param(FeatureGates(35, ((EXTENDED, True),)), True, id="on"),
+        pytest.param(FeatureGates(36), True, id="a-release-that-has-it-on"),
+        pytest.param(FeatureGates(36, ((EXTENDED, False),)), False, id="off"),
+    ],
+)
+async def test_the_scheduler_may_make_claims_where_it_makes_some_for_extended_resources(
+    gates: FeatureGates, makes: bool
+) -> None:
+    api = ApiServer(SystemClock(), gates=gates).local()
+    role = await api.get(CLUSTER_ROLE, "system:kube-scheduler")
+    verbs = {
+        verb for rule in role.rules or () if "resourceclaims" in rule["resources"] for verb in rule["verbs"]
+    }
+    assert ("create" in verbs, "delete" in verbs) == (makes, makes)
+    names = {each.metadata.name for each in (await api.list(CLUSTER_ROLE)).items}
+    assert ("system:controller:device-taint-eviction-controller" in names) == gates.has(TAINTS)

@@ -99,19 +99,15 @@ def is_ours(obj: JsonObject) -> bool:
 
 
 def desired_specs(
-    devices: Iterable[PublishedDevice],
-    node: str,
-    *,
-    taints: bool = True,
-    counters: CounterShape = CounterShape.NONE,
+    devices: Iterable[PublishedDevice], node: str, *, counters: CounterShape = CounterShape.NONE
 ) -> tuple[JsonObject, ...]:
     """The specs of the pool's slices in order, without pool generation; none where nothing can be claimed.
 
-    An unhealthy device is tainted, so that no new claim gets it; where the server keeps no `taints` it is
-    left out. Healthy again, it is as before. Devices that share counters are published in their `counters`'
-    shape alone: without them the scheduler would give out all of a GPU's at once.
+    An unhealthy device is tainted, so that no new claim gets it. Healthy again, it is as before. Devices
+    that share counters are published in their `counters`' shape alone: without them the scheduler would give
+    out all of a GPU's at once.
     """
-    fit = [device for device in devices if not device.unfit and (taints or device.healthy)]
+    fit = [device for device in devices if not device.unfit]
     sets = tuple(dict.fromkeys(device.counters for device in fit if device.counters is not None))
     if counters in (CounterShape.NONE, CounterShape.PROBE):
         fit = [device for device in fit if device.counters is None]
@@ -180,6 +176,17 @@ def next_step(
     return next(
         (SurplusSlice(text(o, "metadata", "name"), text(o, "metadata", "uid")) for o in surplus), None
     )
+
+
+def tainted_slice(node: str) -> JsonObject:
+    """A slice of the node's to ask with what a server keeps of a taint; it is never stored."""
+    (spec,) = desired_specs((PublishedDevice("gpu-0", "", healthy=False),), node)
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"generateName": f"{DRIVER}-", "labels": {MARK: "true"}},
+        "spec": {**spec, "pool": {"name": node, "generation": 1, "resourceSliceCount": 1}},
+    }
 
 
 def dropped_fields(specs: Sequence[JsonObject], standing: Iterable[JsonObject], node: str) -> tuple[str, ...]:
