@@ -190,11 +190,13 @@ async def test_a_cancelled_save_never_hides_what_was_added_later(
 ) -> None:
     store = FolderCheckpoints(tmp_path)
     await store.save("x", b"one")
-    with store._lock:  # no thread gets on
-        cancelled = asyncio.create_task(store.save("x", b"two"))
-        adding = asyncio.create_task(store.add("x", b"row"))
-        await asyncio.sleep(0)
-        cancelled.cancel()
+    go = threading.Event()
+    store._thread.submit(go.wait, 20)  # nothing gets on
+    cancelled = asyncio.create_task(store.save("x", b"two"))
+    adding = asyncio.create_task(store.add("x", b"row"))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    go.set()
     await adding
     await asyncio.gather(cancelled, return_exceptions=True)
     await store.save("y", b"")
@@ -232,6 +234,31 @@ async def test_a_disk_that_hangs_is_an_error_until_it_answers(
     store._deadline_s = 20
     await store.save("x", b"third")
     assert await patient.load("x") == b"third"
+
+
+async def test_others_go_on_while_a_row_waits_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FolderCheckpoints(tmp_path)
+    await store.save("x", b"one")
+    go = threading.Event()
+    write = os.write
+
+    def slow(handle: int, data: bytes) -> int:
+        assert go.wait(20)
+        return write(handle, data)
+
+    monkeypatch.setattr(os, "write", slow)
+    adding = asyncio.create_task(store.add("x", b"row"))
+    await asyncio.sleep(0)
+    assert not adding.done()
+    store._deadline_s = 0.01
+    late = asyncio.create_task(store.add("x", b"late"))
+    with pytest.raises(HardwareError, match="x was not written"):
+        await late
+    go.set()
+    assert await adding
+    assert (await store.load_added("x"))[0] == b"row"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
+from tonnage.adapters import checkpoints
+
 _TEMPORARY: Final = re.compile(r"^\.(.+)\.[a-z0-9_]{8}$")
 """A file that is to replace another."""
 _PLACES: Final = ("var/lib/tonnage", "var/run/cdi", "etc/kubernetes", "run/nvidia")
@@ -132,7 +134,10 @@ class OneThread(ThreadPoolExecutor):
 def in_one_thread() -> Iterator[None]:
     """Have the running loop do so, and wait for no disk: what a process wrote outlives it."""
     asyncio.get_running_loop().set_default_executor(OneThread())
-    with patch.object(os, "fsync", lambda _: None):
+    with (
+        patch.object(os, "fsync", lambda _: None),
+        patch.object(checkpoints, "ThreadPoolExecutor", OneThread),
+    ):
         yield
 
 

@@ -15,8 +15,8 @@ import hashlib
 import os
 import re
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
@@ -29,6 +29,8 @@ MAX_BYTES: Final = 16 << 20
 MOST_ADDED_BYTES: Final = 1 << 20
 """Then a checkpoint is to be saved whole again."""
 _DEADLINE_S: Final = 10.0
+_AT_ONCE_S: Final = 0.002
+"""So long all else waits for a row: it is mostly there in less time than it takes to come back for it."""
 _HEADER: Final = re.compile(rb"tonnage-checkpoint v1 ([0-9a-f]{64})\n")
 
 _PERMISSION: Final = "give this process write permission, or run it as another user"
@@ -44,43 +46,46 @@ _REMEDIES: Final = {
 class FolderCheckpoints:
     """Checkpoints as files of one folder, which is made when first needed.
 
-    A save whose caller was cancelled goes on in its thread; it never replaces what was saved after it. One
-    that a disk holds up for longer than `deadline_s` is an error, and so is every other until it ends:
-    kubelet waits for the agent's answers without a limit, and admits no pod meanwhile.
+    One thread reads and writes them, in the order in which it was asked to; a save whose caller was cancelled
+    goes on there. One that a disk holds up for longer than `deadline_s` is an error, and so is every other
+    until it ends: kubelet waits for the agent's answers without a limit, and admits no pod meanwhile.
     """
 
     def __init__(self, folder: Path, *, deadline_s: float = _DEADLINE_S) -> None:
         self._folder = folder
         self._deadline_s = deadline_s
-        self._lock = threading.Lock()
-        self._requested = 0
-        self._written: dict[str, int] = {}
+        self._thread = ThreadPoolExecutor(1, "checkpoints")
         self._added: dict[str, _Added] = {}
         self._overdue: asyncio.Future[Any] | None = None
 
     async def load(self, name: str) -> bytes | None:
-        return await asyncio.to_thread(self._load, name)
+        return await asyncio.wrap_future(self._thread.submit(self._load, name))
 
     async def load_added(self, name: str) -> tuple[bytes, ...]:
         """The rows that were added to what `load` gives."""
-        return await asyncio.to_thread(self._load_added, name)
+        return await asyncio.wrap_future(self._thread.submit(self._load_added, name))
 
     async def save(self, name: str, payload: bytes, *, lasting: bool = True) -> None:
         digest = hashlib.sha256(payload).hexdigest().encode()
         content = b"tonnage-checkpoint v1 " + digest + b"\n" + payload
-        await self._in_time(name, lambda order: self._save(name, content, digest, order, lasting))
+        await self._in_time(name, self._writing(name, self._save, content, digest, lasting))
 
     async def add(self, name: str, row: bytes) -> bool:
         if name not in self._added:
             return False
-        return await self._in_time(name, lambda order: self._add(name, row, order))
+        adding = self._writing(name, self._add, row)
+        with suppress(TimeoutError):
+            return adding.result(_AT_ONCE_S)
+        return await self._in_time(name, adding)
 
-    async def _in_time(self, name: str, write: Callable[[int], T]) -> T:
-        """Let a thread write; the number that it gets says what was asked for before what."""
+    def _writing(self, name: str, write: Callable[..., T], *content: Any) -> Future[T]:
+        """What the thread will have written. Raises HardwareError: it waits for the disk too long already."""
         if self._overdue is not None and not self._overdue.done():
             raise HardwareError(self._late(name))
-        self._requested += 1
-        writing = asyncio.get_running_loop().run_in_executor(None, write, self._requested)
+        return self._thread.submit(write, name, *content)
+
+    async def _in_time(self, name: str, write: Future[T]) -> T:
+        writing = asyncio.wrap_future(write)
         writing.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be nobody's
         await asyncio.wait({writing}, timeout=self._deadline_s)
         if not writing.done():
@@ -94,54 +99,46 @@ class FolderCheckpoints:
         return Problem(f"{name} was not written", str(self._folder / name), why, remedy)
 
     def _load(self, name: str) -> bytes | None:
-        with self._lock:
-            remove_unfinished(self._folder / name)
-            return _load(self._folder / name)
+        remove_unfinished(self._folder / name)
+        return _load(self._folder / name)
 
     def _load_added(self, name: str) -> tuple[bytes, ...]:
-        with self._lock:
-            header = _HEADER.match(_read(self._folder / name) or b"")
-            raw = _read(_added_to(self._folder / name)) if header else None
-            return tuple(_rows(raw, header[1])) if raw and header else ()
+        header = _HEADER.match(_read(self._folder / name) or b"")
+        raw = _read(_added_to(self._folder / name)) if header else None
+        return tuple(_rows(raw, header[1])) if raw and header else ()
 
-    def _save(self, name: str, content: bytes, digest: bytes, order: int, lasting: bool) -> None:
-        with self._lock:
-            if self._written.get(name, 0) > order:
-                return
-            write_atomic(self._folder / name, content, lasting=lasting)
-            self._written[name] = order
-            if (before := self._added.pop(name, None)) is not None:
-                before.close()
-            with suppress(OSError):  # then nothing can be added, until all is saved again
-                self._added[name] = _Added(digest, self._folder / name)
-            with suppress(OSError):  # sums of earlier rows fit no more, whether their file goes or not
-                _added_to(self._folder / name).unlink(missing_ok=True)
+    def _save(self, name: str, content: bytes, digest: bytes, lasting: bool) -> None:
+        write_atomic(self._folder / name, content, lasting=lasting)
+        if (before := self._added.pop(name, None)) is not None:
+            before.close()
+        with suppress(OSError):  # then nothing can be added, until all is saved again
+            self._added[name] = _Added(digest, self._folder / name)
+        with suppress(OSError):  # sums of earlier rows fit no more, whether their file goes or not
+            _added_to(self._folder / name).unlink(missing_ok=True)
 
-    def _add(self, name: str, row: bytes, order: int) -> bool:
-        with self._lock:
-            added = self._added.get(name)
-            if added is None or added.size + len(row) > MOST_ADDED_BYTES or not added.counts:
-                return False
-            self._written[name] = order  # a save that was asked for earlier knows nothing of this row
-            try:
-                added.write(row)
-            except OSError as error:
-                del self._added[name]  # half a row may stand there: what follows it could not be read
-                added.close()
-                raise HardwareError(file_problem("cannot be written", added.file, error)) from None
-            return True
+    def _add(self, name: str, row: bytes) -> bool:
+        added = self._added.get(name)
+        if added is None or added.size + len(row) > MOST_ADDED_BYTES or not added.counts:
+            return False
+        try:
+            added.write(row)
+        except OSError as error:
+            del self._added[name]  # half a row may stand there: what follows it could not be read
+            added.close()
+            raise HardwareError(file_problem("cannot be written", added.file, error)) from None
+        return True
 
 
 class _Added:
     """The rows that this process added to one checkpoint, whose sum is `digest`."""
 
     def __init__(self, digest: bytes, checkpoint: Path) -> None:
+        self._handle = -1
         self.file = _added_to(checkpoint)
         self.size = 0
         self._checkpoint = checkpoint
         self._inode = checkpoint.stat().st_ino
         self._digest = digest
-        self._handle = -1
 
     @property
     def counts(self) -> bool:

@@ -66,10 +66,11 @@ class Note:
 
 def log_record(record: ActionRecord) -> None:
     """The record as a line for whoever looks for mistakes."""
-    _LOG.debug(
-        "action %s: action=%r retry=%s why=%s",
-        *(record.phase.value, record.action, record.action.retry.value, record.why),
-    )
+    if _LOG.isEnabledFor(logging.DEBUG):
+        _LOG.debug(
+            "action %s: action=%r retry=%s why=%s",
+            *(record.phase.value, record.action, record.action.retry.value, record.why),
+        )
 
 
 class Performer:

@@ -74,7 +74,9 @@ class Site:
         (self.folder / "web.yml").write_text(text)
         await self.clock.pass_by()
 
-    async def ask(self, login: str = "", context: ssl.SSLContext | None = None) -> tuple[int, str]:
+    async def ask(
+        self, login: str = "", context: ssl.SSLContext | None = None, path: str = "/metrics"
+    ) -> tuple[int, str]:
         """As `user:password`. Status and the whole answer; -1 when the connection ends without one."""
         async with asyncio.timeout(PATIENCE_S):
             try:
@@ -83,7 +85,7 @@ class Site:
                 return -1, ""
             encoded = base64.b64encode(login.encode()).decode()
             header = f"Authorization: Basic {encoded}\r\n" if login else ""
-            writer.write(f"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}\r\n".encode())
+            writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}\r\n".encode())
             try:
                 answer = (await reader.read()).decode()
             except (ssl.SSLError, ConnectionError):
@@ -122,6 +124,8 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 async def test_without_users_everybody_may_ask(site: Site) -> None:
     status, answer = await site.ask()
     assert (status, answer.endswith("up 1\n")) == (200, True)
+    status, answer = await site.ask(path="/health")
+    assert (status, answer.endswith("\r\n\r\nOK\n")) == (200, True)
 
 
 async def test_users_are_told_by_their_passwords(site: Site) -> None:

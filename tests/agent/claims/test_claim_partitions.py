@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from support.api_stores import new_store
 from support.claim_kubelet import eventually
@@ -10,6 +13,7 @@ from support.claim_node import NODE, ClaimNode, names
 from support.told_slices import ToldSlices
 from tonnage.adapters.clock import SystemClock
 from tonnage.model.kubernetes.feature_gates import PARTITIONS, TAINTS, FeatureGates
+from tonnage.model.mig.layouts import DividedGpu
 from tonnage.twin.apiserver.server import ApiServer
 from tonnage.twin.devices.scenario import ScenarioBackend
 from tonnage.wire import kinds
@@ -60,6 +64,28 @@ async def test_a_mig_device_is_made_for_a_claim_at_its_place_and_removed_with_it
         assert await instances() == []
         assert not (await gated.kubelet.prepare(other))[other.uid].error
         assert await instances() == [("2g.10gb", 4)]
+
+
+async def test_a_gpu_whose_mig_was_turned_off_meanwhile_is_an_error_with_a_remedy(
+    gated: ClaimNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await gated.begin(PARTITIONED)
+    (gated.root / "hardware.yaml").write_text("devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n")
+    divided = ScenarioBackend.divided
+
+    async def turned_off(backend: ScenarioBackend) -> tuple[DividedGpu, ...]:
+        return tuple(replace(gpu, enabled=False) for gpu in await divided(backend))
+
+    async with gated.agent():
+        await gated.kubelet.register()
+        await gated.slices(lambda listing: len(listing) == 2)
+        monkeypatch.setattr(ScenarioBackend, "divided", turned_off)
+        claim = await gated.claim("part", "gpu-0-mig-3g20gb-9-4")
+        error = (await gated.kubelet.prepare(claim))[claim.uid].error
+        remedy = "turn MIG on, or take dynamicMig out of the node's configuration"
+        assert error == f"MIG is off on GPU-0\n  remedy: {remedy}"
+        monkeypatch.undo()
+        assert not (await gated.kubelet.prepare(claim))[claim.uid].error
 
 
 async def test_without_counters_on_the_server_no_mig_device_is_offered_that_does_not_exist(

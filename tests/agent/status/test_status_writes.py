@@ -92,7 +92,7 @@ class Publishing:
             while due := [each for each in self.clock.sleepers if each[0] < 1]:
                 await self.wake(due)
             self.clock.passed_s += 60
-            await self.wake([each for each in self.clock.sleepers if each[0] == 60.0])
+            await self.wake([each for each in self.clock.sleepers if each[0] >= 1])
 
     async def wake(self, due: list[tuple[float, asyncio.Event]]) -> None:
         """Let these sleepers go, and what follows happen."""

@@ -254,19 +254,21 @@ def test_what_would_have_no_effect_is_refused_with_what_to_do(refused: RefusedFl
         assert told(**{refused.variable: value})
 
 
-def test_dcgm_exporters_short_flags_are_its_long_ones() -> None:
+def test_dcgm_exporters_short_flags_and_variables_are_its_long_ones() -> None:
     pairs = {
-        "-a": ("--exporter-address", ":9401"),
-        "-f": ("--collectors", "/counters.csv"),
-        "-c": ("--collect-interval", "5000"),
-        "-d": ("--exporter-devices", "g:0"),
-        "-k": ("--kubernetes", "false"),
-        "-x": ("--xid-count-window-size", "60000"),
+        "-a": ("--exporter-address", "LISTEN", ":9401"),
+        "-f": ("--collectors", "COLLECTORS", "/counters.csv"),
+        "-c": ("--collect-interval", "INTERVAL", "5000"),
+        "-d": ("--exporter-devices", "DEVICES_STR", "g:0"),
+        "-k": ("--kubernetes", "KUBERNETES", "false"),
+        "-x": ("--xid-count-window-size", "XID_COUNT_WINDOW_SIZE", "60000"),
     }
-    short = [word for flag, (_, value) in pairs.items() for word in (flag, value)]
-    named = [f"{name}={value}" for name, value in pairs.values()]
+    short = [word for flag, (*_, value) in pairs.items() for word in (flag, value)]
+    named = [f"{name}={value}" for name, _, value in pairs.values()]
+    variables = {f"DCGM_EXPORTER_{name}": value for _, name, value in pairs.values()}
     exporter = told(*short, "-n")["exporter"]
     assert exporter == told(*named, "--no-hostname")["exporter"]
+    assert exporter == told(**variables, DCGM_EXPORTER_NO_HOSTNAME="true")["exporter"]
     assert (exporter.address, exporter.interval_s, exporter.hostname) == (":9401", 5.0, "")
 
 

@@ -173,18 +173,13 @@ def _list_message(advertisement: Advertisement) -> wire.ListAndWatchResponse:
 
 
 def _response(injection: Injection) -> wire.ContainerAllocateResponse:
-    return wire.ContainerAllocateResponse(
-        envs=injection.env,
-        mounts=[
-            wire.Mount(
-                container_path=mount.container_path, host_path=mount.host_path, read_only=mount.read_only
-            )
-            for mount in injection.mounts
-        ],
-        annotations=injection.annotations,
-        devices=[
-            wire.DeviceSpec(container_path=node.container_path, host_path=node.host_path, permissions="rw")
-            for node in injection.nodes
-        ],
-        cdi_devices=[wire.CDIDevice(name=name) for name in injection.cdi_devices],
-    )
+    response = wire.ContainerAllocateResponse(envs=injection.env, annotations=injection.annotations)
+    for mount in injection.mounts:
+        response.mounts.add(
+            container_path=mount.container_path, host_path=mount.host_path, read_only=mount.read_only
+        )
+    for node in injection.nodes:
+        response.devices.add(container_path=node.container_path, host_path=node.host_path, permissions="rw")
+    for name in injection.cdi_devices:
+        response.cdi_devices.add(name=name)
+    return response

@@ -21,15 +21,16 @@ from tonnage.loop.informer import Informer
 from tonnage.loop.ticks import next_beat
 from tonnage.model.actions.checkpoints import SaveCheckpoint
 from tonnage.model.devices.sharing import PluginConfig
-from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError, Problem
+from tonnage.model.errors import ConfigError, HardwareError, Problem
 from tonnage.model.json import parsed_json
 from tonnage.ports.node import AgentConfigFile
-from tonnage.wire.kinds import CONFIG_MAP, NODE, Kind
+from tonnage.wire.kinds import CONFIG_MAP, NODE
 from tonnage.wire.objects import ConfigMap
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "device-plugin-config"
-_PATIENCE_S: Final = 1.0
+_PATIENCE_S: Final = 2.0
+"""Roles and agents are installed together, in any order: by then an informer has been refused three times."""
 _MOST_PATIENCE_S: Final = 30.0
 _MOST_REMARKS: Final = 5
 _FORBIDDEN: Final = (401, 403)
@@ -118,8 +119,8 @@ class NodeConfig:
         )
         for informer in (nodes, maps):
             group.create_task(informer.run())
-        await _either(nodes.synced(), self._forbidden(NODE, f"metadata.name={self._node}"))
-        if await _either(maps.synced(), self._forbidden(CONFIG_MAP, f"metadata.name={name}", namespace)):
+        await _either(nodes.synced(), self._forbidden(nodes))
+        if await _either(maps.synced(), self._forbidden(maps)):
             self._absent = "is forbidden to this agent"
         last: str | None = None
 
@@ -138,19 +139,17 @@ class NodeConfig:
 
         return label, configs
 
-    async def _forbidden(self, kind: Kind[Any], selector: str, namespace: str | None = None) -> bool:
+    async def _forbidden(self, informer: Informer[Any]) -> bool:
         """True once the API server says that this agent may not list it; does not return otherwise."""
-        assert self._api is not None
         pause = _PATIENCE_S
         while True:
             await self._clock.sleep(pause)
             pause = min(2 * pause, _MOST_PATIENCE_S)
-            try:
-                await self._api.list(kind, namespace=namespace, field_selector=selector)
-            except ClusterError as error:
-                if isinstance(error, ApiError) and error.code in _FORBIDDEN:
-                    _LOG.warning("not allowed to read: node=%s kind=%s why=%s", self._node, kind.kind, error)
-                    return True
+            why = informer.refusal
+            if why is not None and why.code in _FORBIDDEN:
+                kind = informer.kind.kind
+                _LOG.warning("not allowed to read: node=%s kind=%s why=%s", self._node, kind, why)
+                return True
 
     def _wake(self, _key: object) -> None:
         self._dirty.set()

@@ -92,8 +92,7 @@ class HoldLedger:
                 await self._save({**self._entries, **noted}.values())
             self._entries.update(noted)
             before = self._board.holds.value
-            fresh = {slot: noted_hold(entry) for slot, entry in noted.items()}
-            fresh = {slot: hold for slot, hold in fresh.items() if slot not in before.by_id}
+            fresh = {slot: noted_hold(entry) for slot, entry in noted.items() if slot not in before.by_id}
             if fresh:
                 holds = (*before.holds, *fresh.values())
                 self._board.holds.publish(DeviceHolds(holds, before.settled, {**before.by_id, **fresh}))

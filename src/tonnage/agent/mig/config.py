@@ -14,7 +14,7 @@ from tonnage.agent.mig.state import places
 from tonnage.decide.node.mig.desired_layout import MigWish, host_work_forbidden, unusable, wish_for
 from tonnage.loop.informer import Informer
 from tonnage.loop.ticks import next_beat
-from tonnage.model.errors import ApiError, ClusterError, ConfigError
+from tonnage.model.errors import ConfigError
 from tonnage.model.mig.hooks import HostWork
 from tonnage.model.mig.layouts import MigConfigs, MigOptions
 from tonnage.model.names import MIG_CONFIG_LABEL
@@ -25,7 +25,7 @@ _LOG: Final = logging.getLogger(__name__)
 _KEY: Final = "config.yaml"
 _HOOKS: Final = "hooks.yaml"
 _CLIENTS: Final = "clients.yaml"
-_ASK_S: Final = 5.0
+_ASK_S: Final = 4.5
 _FORBIDDEN: Final = (401, 403)
 
 
@@ -88,27 +88,20 @@ class NodeMigConfig:
         )
         group.create_task(self._maps.run())
         group.create_task(self._sync(self._maps))
-        group.create_task(self._ask())
+        group.create_task(self._ask(self._maps))
 
     async def _sync(self, maps: Informer[ConfigMap]) -> None:
         await maps.synced()
         self._synced, self._denied = True, False
         self._wake.set()
 
-    async def _ask(self) -> None:
+    async def _ask(self, maps: Informer[ConfigMap]) -> None:
         """Until the ConfigMap is known: is this agent allowed to read it at all?"""
-        namespace, _, name = self._map_name.partition("/")
         while not self._synced:
             await next_beat(self._clock, _ASK_S)
-            try:
-                assert self._api is not None
-                await self._api.list(CONFIG_MAP, namespace=namespace, field_selector=f"metadata.name={name}")
-            except ApiError as error:
-                if error.code in _FORBIDDEN and not self._denied:
-                    self._denied = True
-                    self._wake.set()
-            except ClusterError as error:
-                _LOG.info("MIG ConfigMap not read, will retry: node=%s error=%s", self._node, error)
+            if maps.refusal is not None and maps.refusal.code in _FORBIDDEN and not self._denied:
+                self._denied = True
+                self._wake.set()
 
     def _wished(self, label: str) -> MigWish | None:
         """The wish of the label; while the ConfigMap is not known yet, the one of before."""

@@ -30,7 +30,8 @@ from tonnage.model.node.condition_report import (
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "node-conditions"
 _AGAIN_S: Final = 300.0
-_TICK_S: Final = 5.0
+_TICK_S: Final = 4.5
+"""On a beat of the other loops, so that the process wakes for all of them at once."""
 _NOT_OFTENER_S: Final = 0.5
 _LONGEST: Final = 1024
 

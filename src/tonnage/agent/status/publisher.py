@@ -9,6 +9,7 @@ from typing import Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentContext
+from tonnage.agent.retries import Retries
 from tonnage.decide.node.offer import NodeOffer
 from tonnage.model.actions.cluster import CreateNodeGpuStatus, PatchNodeGpuStatus
 from tonnage.model.devices.inventory import FABRIC_COMPLETE, MEMORY_IN_USE, Sample
@@ -25,7 +26,6 @@ _LOOKS: Final = 5
 """Looks between two writes of all that has not changed; in between a heartbeat says that it still holds."""
 _HEARTBEAT_S: Final = _LOOK_S / 2
 """A write that is not older serves as the heartbeat of a look."""
-_RETRY_S: Final = 5.0
 _PLUGIN: Final = "device-plugin"
 _MOST_OTHERS: Final = 256
 _LONGEST_NAMES: Final = 256
@@ -55,6 +55,8 @@ class StatusPublisher:
         self._begun = context.started
         self._dirty = asyncio.Event()
         self._complaint = ""
+        self._retries = Retries()
+        self._look_in_s = _LOOK_S
         self._written: JsonObject | None = None
         """What the object says, but for the time; None where that is not known, or to be written again."""
         self._heartbeat_at = 0.0
@@ -81,7 +83,7 @@ class StatusPublisher:
         """Memory in use is told by nobody, so it is looked at, and every look ends in a write."""
         look = 0
         while True:
-            await self._clock.sleep(_RETRY_S if self._complaint else _LOOK_S)
+            await self._clock.sleep(self._look_in_s)
             look += 1
             if look % _LOOKS == 0:
                 self._written = None
@@ -128,11 +130,13 @@ class StatusPublisher:
                 at = timestamp(self._clock.now())
                 await self._write({**report.to_merge_patch(), "updatedAt": at, **heartbeat})
         except ClusterError as error:
+            self._look_in_s = self._retries.after(error)
             if str(error) != self._complaint:
                 self._complaint = str(error)
                 _LOG.warning("status not published: node=%s error=%s", self._node, error)
         else:
-            self._written, self._complaint = body, ""
+            self._written, self._complaint, self._look_in_s = body, "", _LOOK_S
+            self._retries.succeeded()
             self._heartbeat_at = self._clock.monotonic()
 
     def _fabric_since(self, offer: NodeOffer) -> str | None:

@@ -17,11 +17,16 @@ def conflict(resource: PlannedResource, slot: DeviceSlot, uses: Uses) -> Hold | 
     Two containers under the same use are kubelet's own business: it never gives out one id twice. Different
     parts of a device do not disturb each other.
     """
+    held = uses.get(slot.part_of or slot.uuid)
+    if not held:
+        return None
     part = slot.uuid if slot.part_of else ""
     own = Use(resource.name, parse_device_id(slot.id).replica is not None, part)
-    held = uses.get(slot.part_of or slot.uuid, {}).items()
+    if len(held) == 1 and own in held:
+        return None
     return next(
-        (hold for use, hold in held if use != own and not (part and use.part not in ("", part))), None
+        (hold for use, hold in held.items() if use != own and not (part and use.part not in ("", part))),
+        None,
     )
 
 

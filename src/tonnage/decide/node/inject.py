@@ -40,9 +40,9 @@ def inject(allocation: Allocation, config: PluginConfig, access: Access) -> Inje
     names = allocation.uuids
     if config.device_id is DeviceIdStrategy.INDEX:
         names = tuple(access.index_of.get(uuid, uuid) for uuid in allocation.uuids)
-    qualified = tuple(_qualified(names, config, access))
     annotated = DeviceListStrategy.CDI_ANNOTATIONS in config.device_list
     named = DeviceListStrategy.CDI_CRI in config.device_list
+    qualified = tuple(_qualified(names, config, access)) if annotated or named else ()
     plain = not only_cdi(config)
     variables, mounts = mps_edits(allocation.resource, config)
     return Injection(
