@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import subprocess
 from pathlib import Path
 
 from tonnage.adapters.operand_files import NodeStatusFiles, logged_by_part
+from tonnage.decide.cluster.operate.operand_sets import operand_sets
+from tonnage.model.json_access import mappings, texts
+from tonnage.model.operands import OPERANDS, OperandImage
+from tonnage.reading.gpu_policy import gpu_policy_from
+from tonnage.wire.nvidia import ClusterPolicy
+from tonnage.wire.objects import ObjectMeta
 
 PLUGIN = logging.getLogger("tonnage.agent.plugin.device_plugin")
 
@@ -56,3 +64,34 @@ async def test_status_files_come_and_go(tmp_path: Path) -> None:
     assert ready.stat().st_mode & 0o777 == 0o644
     await files.show({}, ("/run/nvidia/validations/driver-ready",))
     assert not ready.exists()
+
+
+def resident_bytes(program: subprocess.Popen[bytes]) -> int:
+    status = Path(f"/proc/{program.pid}/status").read_text()
+    found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+def test_the_pods_of_a_node_take_less_than_20_mb_together(tmp_path: Path) -> None:
+    """What their programs hold, each with a log as long as it may get."""
+    metadata = ObjectMeta(name="p", uid="u")
+    policy = gpu_policy_from(ClusterPolicy(metadata=metadata, spec={"nodeStatusExporter": {"enabled": True}}))
+    made = operand_sets(policy, OperandImage("registry.example.com/tonnage:1"), "gpu-operator", ()).applied
+    assert len(made) == len(OPERANDS)
+    log = tmp_path / "log"
+    log.write_text(f"{'x' * 299}\n" * 1000)
+    running = []
+    try:
+        for applied in made:
+            [container] = mappings(applied.body, "spec", "template", "spec", "containers")
+            words = [*texts(container, "command"), *texts(container, "args")[:-1], str(log)]
+            program = subprocess.Popen(words, stdout=subprocess.PIPE)
+            running.append(program)
+            assert program.stdout is not None
+            assert len(program.stdout.read(300_000)) == 300_000
+        assert sum(map(resident_bytes, running)) < 20_000_000
+    finally:
+        for program in running:
+            program.kill()
+            program.communicate()
