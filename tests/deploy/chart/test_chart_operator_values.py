@@ -13,6 +13,7 @@ import yaml
 from scripts.generate_chart_schema import OUR_OWN
 from scripts.generate_chart_schema import main as generate_schema
 from support.helm import CHART, RELEASE, Helm
+from tonnage.decide.cluster.operate.dcgm import DCGM_IMAGE
 from tonnage.decide.cluster.operate.drivers.images import MODULES
 from tonnage.model.catalog.cluster_policy import operator_values
 from tonnage.model.catalog.policy_effects import policy_effects
@@ -233,10 +234,12 @@ def test_the_schema_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     assert generate_schema() == 0
 
 
-def test_the_chart_and_the_controller_take_the_same_images_of_modules(helm4: Helm) -> None:
-    spec = spec_of(helm4, "driver: {enabled: true}\ngds: {enabled: true}\ngdrcopy: {enabled: true}")
+def test_the_chart_and_the_controller_take_the_same_images(helm4: Helm) -> None:
+    on = ("driver", "gds", "gdrcopy", "dcgm")
+    spec = spec_of(helm4, "\n".join(f"{section}: {{enabled: true}}" for section in on))
+    expected = {**MODULES, "dcgm": DCGM_IMAGE}
     images = {
         section: ImageFields(*(spec[section][key] for key in ("repository", "image", "version")))
-        for section in MODULES
+        for section in expected
     }
-    assert images == MODULES
+    assert images == expected

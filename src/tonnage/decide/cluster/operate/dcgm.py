@@ -14,7 +14,7 @@ from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import flag, items, mapping, text, texts
 from tonnage.model.operands import DCGM, DEPLOY, VALIDATIONS
 
-_IMAGE: Final = ImageFields("nvcr.io/nvidia/cloud-native", "dcgm", "4.6.0-1-ubuntu24.04")
+DCGM_IMAGE: Final = ImageFields("nvcr.io/nvidia/cloud-native", "dcgm", "4.6.0-1-ubuntu24.04")
 _PORT: Final = 5555
 _RUN_NVIDIA: Final = "/run/nvidia"
 _WAIT: Final = f"until test -e {VALIDATIONS}/toolkit-ready; do sleep 5; done"
@@ -26,7 +26,7 @@ def dcgm_pod(policy: GpuPolicy) -> JsonObject:
     section: JsonObject = dict(policy.operands.dcgm or {})
     fields = ImageFields(*(text(section, key) for key in ("repository", "image", "version")))
     common: JsonObject = {
-        "image": image_path(fields) or image_path(_IMAGE),
+        "image": image_path(fields) or image_path(DCGM_IMAGE),
         "imagePullPolicy": text(section, "imagePullPolicy") or "IfNotPresent",
         "securityContext": _PRIVILEGED,
     }
