@@ -24,18 +24,18 @@ def without_depths(content: bytes, deepest: int = _DEEPEST) -> bytes:
     >>> without_depths(b'{"a":[{"b":"}"},{}],"c":{}}', 2)
     b'{"a":[null,null],"c":{}}'
     """
-    kept, start, depth = list[bytes](), 0, 0
+    parts, start, depth = list[bytes](), 0, 0
     for match in _BRACKET.finditer(content):
         bracket = match[0]
         if bracket in b"[{":
             depth += 1
             if depth == deepest + 1:
-                kept += (content[start : match.start()], b"null")
+                parts += (content[start : match.start()], b"null")
         elif bracket in b"]}":
             depth -= 1
             if depth == deepest:
                 start = match.end()
-    return b"".join((*kept, content[start:]))
+    return b"".join((*parts, content[start:]))
 
 
 def decoded_json(text: bytes | str, kind: Any) -> Any:

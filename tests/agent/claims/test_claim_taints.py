@@ -21,7 +21,7 @@ BOTH = SICK.replace("model: T4", "model: T4, health: unhealthy, reason: smoke")
 
 def offered(listing: list[Any]) -> list[str]:
     """The devices that a claim could get."""
-    devices = [device for each in listing for device in each.spec.get("devices") or ()]
+    devices = [device for obj in listing for device in obj.spec.get("devices") or ()]
     return [device["name"] for device in devices if not device.get("taints")]
 
 

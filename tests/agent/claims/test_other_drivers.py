@@ -10,7 +10,7 @@ from tonnage.model.devices.claims import DRIVER
 from tonnage.wire import kinds
 
 
-async def told(scene: ClaimNode) -> str:
+async def refusal(scene: ClaimNode) -> str:
     events = await eventually(scene.events)
     return " ".join(event.message for event in events if event.reason == "ClaimsNotServed")
 
@@ -23,7 +23,7 @@ async def test_one_that_registers_beside_ours_ends_ours_until_it_goes(scene: Cla
         async with scene.kubelet.other_driver() as socket:
             await scene.kubelet.until_gone()
             await scene.slices(lambda listing: not listing)
-            assert f"is registered on this node: {socket}" in await told(scene)
+            assert f"is registered on this node: {socket}" in await refusal(scene)
         await scene.kubelet.until_there()
         await scene.kubelet.register()
         await scene.slices(lambda listing: len(names(listing)) == 3)
@@ -38,6 +38,6 @@ async def test_one_that_publishes_devices_before_ours_keeps_the_node(scene: Clai
         await scene.kubelet.until_there()
         await scene.kubelet.register()
         await scene.kubelet.until_gone()
-        assert "publishes devices of this node: ResourceSlice theirs" in await told(scene)
+        assert "publishes devices of this node: ResourceSlice theirs" in await refusal(scene)
         [theirs] = await scene.slices(lambda listing: listing)
         assert theirs.metadata.name == "theirs"

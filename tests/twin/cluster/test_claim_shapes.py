@@ -204,7 +204,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
 
 async def _published(fleet: Fleet) -> bool:
     slices = (await fleet.api.list(kinds.RESOURCE_SLICE)).items
-    nodes = {each.spec["pool"]["name"] for each in slices if each.spec.get("devices")}
+    nodes = {obj.spec["pool"]["name"] for obj in slices if obj.spec.get("devices")}
     return len(nodes) == len((await fleet.api.list(kinds.NODE)).items)
 
 
@@ -238,9 +238,9 @@ async def _problems(fleet: Fleet, folder: Path, namespace: str, shape: Shape) ->
         for where, letters in shape.devices.items()
         if sorted(uuid.startswith("MIG") for uuid in held[where]) != sorted(map(str.isupper, letters))
     ]
-    for (one, letters), (other, others) in combinations(shape.devices.items(), 2):
-        if len(held[one] & held[other]) != len({*letters} & {*others}):
-            problems.append(f"{one} has {sorted(held[one])}, {other} has {sorted(held[other])}")
+    for (first, letters), (second, others) in combinations(shape.devices.items(), 2):
+        if len(held[first] & held[second]) != len({*letters} & {*others}):
+            problems.append(f"{first} has {sorted(held[first])}, {second} has {sorted(held[second])}")
     return problems
 
 
@@ -249,16 +249,16 @@ async def test_each_container_has_just_the_devices_of_its_claim(tmp_path: Path) 
     async with running_fleet(SCENARIO) as fleet:
         await fleet.until(lambda: _published(fleet))
         names = {f"shape-{number}": name for number, name in enumerate(SHAPES)}
-        found = await asyncio.gather(
+        outcomes = await asyncio.gather(
             *(_problems(fleet, tmp_path, namespace, SHAPES[name]) for namespace, name in names.items())
         )
-        problems = {names[space]: each for space, each in zip(names, found, strict=True) if each}
+        problems = {names[space]: wrong for space, wrong in zip(names, outcomes, strict=True) if wrong}
         assert not problems, json.dumps(problems, indent=2)
         claims = (await fleet.api.list(kinds.RESOURCE_CLAIM)).items
         given = [
             (entry["pool"], entry["device"])
-            for each in claims
-            for entry in each.status["allocation"]["devices"]["results"]
+            for made in claims
+            for entry in made.status["allocation"]["devices"]["results"]
             if not entry.get("adminAccess")
         ]
         assert len(given) == len(set(given)), "a device for two claims"

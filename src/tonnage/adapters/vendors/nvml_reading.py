@@ -6,6 +6,7 @@ import ctypes
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeVar
@@ -90,8 +91,8 @@ def _addressing_mode(nvml: ModuleType, handle: Any) -> str:
 def _engines(nvml: ModuleType, handle: Any) -> Engines | None:
     """What the largest profile has, which is all but on boards that keep some of it from MIG."""
     for number in (nvml.NVML_GPU_INSTANCE_PROFILE_7_SLICE, nvml.NVML_GPU_INSTANCE_PROFILE_4_SLICE):
-        facts = optional(nvml, lambda number=number: nvml.nvmlDeviceGetGpuInstanceProfileInfo(handle, number))
-        if facts is not None:
+        ask: Callable[[], Any] = partial(nvml.nvmlDeviceGetGpuInstanceProfileInfo, handle, number)
+        if (facts := optional(nvml, ask)) is not None:
             return Engines(
                 *(int(facts.multiprocessorCount), int(facts.copyEngineCount), int(facts.decoderCount)),
                 *(int(facts.encoderCount), int(facts.jpegCount), int(facts.ofaCount)),

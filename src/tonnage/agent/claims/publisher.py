@@ -147,13 +147,13 @@ class SlicePublisher:
         What stands tells of counters, which the agent before saw kept. Of taints the server is asked without
         writing any: where it drops them, an unhealthy device would be offered until that is seen.
         """
-        known = self.keeps_counters, self.keeps_taints
+        before = self.keeps_counters, self.keeps_taints
         if self.keeps_counters is None and any(items(body, "spec", _COUNTERS) for body in standing):
             self.keeps_counters = True
         if not self._asked_of_taints:
             self.keeps_taints = await self._would_keep_taints()
             self._asked_of_taints = True
-        return known != (self.keeps_counters, self.keeps_taints)
+        return before != (self.keeps_counters, self.keeps_taints)
 
     async def _would_keep_taints(self) -> bool:
         """Raises ClusterError."""

@@ -32,7 +32,7 @@ def nvlink_groups(inventory: Inventory) -> Mapping[str, str]:
             joined = groups[link.source] | groups[end]
             groups.update(dict.fromkeys(joined, joined))
     return {
-        uuid: f"gpu-{min(numbers[each] for each in joined)}"
+        uuid: f"gpu-{min(numbers[member] for member in joined)}"
         for uuid in numbers
         if len(joined := groups[uuid] - {_SWITCHES}) > 1
     }
