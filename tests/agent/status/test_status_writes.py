@@ -89,10 +89,14 @@ class Publishing:
     async def minutes(self, count: int) -> None:
         """Let so many pass, and whatever was to be written be written."""
         for _ in range(count):
-            while due := [each for each in self.clock.sleepers if each[0] < 1]:
-                await self.wake(due)
-            self.clock.passed_s += 60
-            await self.wake([each for each in self.clock.sleepers if each[0] >= 1])
+            await self.seconds(60)
+
+    async def seconds(self, passed_s: float) -> None:
+        """Let these pass at once."""
+        while due := [each for each in self.clock.sleepers if each[0] < 1]:
+            await self.wake(due)
+        self.clock.passed_s += passed_s
+        await self.wake([each for each in self.clock.sleepers if 1 <= each[0] <= passed_s])
 
     async def wake(self, due: list[tuple[float, asyncio.Event]]) -> None:
         """Let these sleepers go, and what follows happen."""
@@ -206,6 +210,17 @@ async def test_a_deleted_status_comes_back_with_the_next_heartbeat(
     await cluster.until(lambda: cluster.status("node-1"))
     cluster.remove(NODE_GPU_STATUS, "node-1")
     await publishing.minutes(1)
+    assert cluster.status("node-1")["deviceCount"] == 1
+
+
+async def test_a_server_that_was_away_at_the_start_is_written_to_soon(
+    cluster: Any, publishing: Publishing
+) -> None:
+    cluster.reachable = False
+    publishing.show(1)
+    await publishing.seconds(0)
+    cluster.reachable = True
+    await publishing.seconds(6)
     assert cluster.status("node-1")["deviceCount"] == 1
 
 

@@ -11,6 +11,7 @@ from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentContext
 from tonnage.agent.retries import Retries
 from tonnage.decide.node.offer import NodeOffer
+from tonnage.loop.ticks import next_beat
 from tonnage.model.actions.cluster import CreateNodeGpuStatus, PatchNodeGpuStatus
 from tonnage.model.devices.inventory import FABRIC_COMPLETE, MEMORY_IN_USE, Sample
 from tonnage.model.errors import ApiError, ClusterError, ConfigError, HardwareError
@@ -22,6 +23,8 @@ from tonnage.ports.node import DeviceReader, KubeletDevices
 _LOG: Final = logging.getLogger(__name__)
 _NOT_OFTENER_S: Final = 0.25
 _LOOK_S: Final = 60.0
+_TICK_S: Final = 4.5
+"""On a beat of the other loops, so that the process wakes for all of them at once."""
 _LOOKS: Final = 5
 """Looks between two writes of all that has not changed; in between a heartbeat says that it still holds."""
 _HEARTBEAT_S: Final = _LOOK_S / 2
@@ -56,7 +59,8 @@ class StatusPublisher:
         self._dirty = asyncio.Event()
         self._complaint = ""
         self._retries = Retries()
-        self._look_in_s = _LOOK_S
+        self._due = context.clock.monotonic() + _LOOK_S
+        """When to look again though nothing changed."""
         self._written: JsonObject | None = None
         """What the object says, but for the time; None where that is not known, or to be written again."""
         self._heartbeat_at = 0.0
@@ -83,7 +87,9 @@ class StatusPublisher:
         """Memory in use is told by nobody, so it is looked at, and every look ends in a write."""
         look = 0
         while True:
-            await self._clock.sleep(self._look_in_s)
+            await next_beat(self._clock, _TICK_S)
+            if self._clock.monotonic() < self._due:
+                continue
             look += 1
             if look % _LOOKS == 0:
                 self._written = None
@@ -130,14 +136,15 @@ class StatusPublisher:
                 at = timestamp(self._clock.now())
                 await self._write({**report.to_merge_patch(), "updatedAt": at, **heartbeat})
         except ClusterError as error:
-            self._look_in_s = self._retries.after(error)
+            self._due = self._clock.monotonic() + self._retries.after(error)
             if str(error) != self._complaint:
                 self._complaint = str(error)
                 _LOG.warning("status not published: node=%s error=%s", self._node, error)
         else:
-            self._written, self._complaint, self._look_in_s = body, "", _LOOK_S
+            self._written, self._complaint = body, ""
             self._retries.succeeded()
             self._heartbeat_at = self._clock.monotonic()
+            self._due = self._heartbeat_at + _LOOK_S
 
     def _fabric_since(self, offer: NodeOffer) -> str | None:
         """Since when GPUs wait for Fabric Manager, as far as this agent has seen; None: none does."""
