@@ -43,7 +43,7 @@ test test-long test-kubernetes: export TONNAGE_SAMPLE ?= day
 # Compiled files are kept: to rewrite the assertions of all tests takes eight seconds. Tests have generators of
 # their own: nothing resets Python's three times for each of sixteen thousand tests, which takes as long.
 test test-long: export PYTHONDONTWRITEBYTECODE =
-test test-long: ALL_TESTS = -o faulthandler_timeout=300 --randomly-dont-reset-seed $(SECOND_TRIES)
+test test-long: ALL_TESTS = --hung-after 300 --randomly-dont-reset-seed $(SECOND_TRIES)
 test: .venv/ready ## Run every test that needs no GPU and no real cluster, but the longest
 	@$(BIN)/python -m compileall -q src
 	@$(BIN)/pytest --workers $(WORKERS) -q --ignore=tests/kubernetes $(ALL_TESTS)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.forked_cli import warm_tonnage
-from support.sampling import Sampler, SamplingPlugin
+from support.sampling import MARKER, Sampler, SamplingPlugin
 from support.temporary import use_memory
 from support.workers import TOGETHER, WorkersPlugin
 
@@ -67,6 +67,21 @@ EARLY: Final = tuple(
 """Files that take four seconds or more, the longest first: so no worker is left alone with one."""
 
 
+SCENES: Final = {
+    "tests/adapters/mps/": "scenes of an MPS daemon",
+    "tests/adapters/vendors/test_nvml_hangs.py": "scenes of GPUs that hang",
+    "tests/contract/agent/": "scenes of an agent and kubelet",
+    "tests/contract/sharing/": "scenes of shared GPUs",
+    "tests/controller/": "scenes of the controller",
+    "tests/deploy/chart/": "scenes of the chart",
+    "tests/deploy/release/test_installation.py": "ways to install",
+    "tests/docs/test_examples.py": "pages whose examples are run",
+    "tests/twin/apiserver/test_kubectl_": "scenes of kubectl on the twin",
+    "tests/twin/cluster/": "scenes on a fleet",
+}
+"""Tests that take long, each in a world of its own: every other runs each day, and of kills every one."""
+
+
 _SAMPLING: Final = pytest.StashKey[SamplingPlugin]()
 _TONNAGE: Final = pytest.StashKey[Path]()
 
@@ -80,6 +95,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group = parser.getgroup("workers")
     group.addoption("--workers", type=int, default=1, help="run tests in so many processes")
+    group.addoption(
+        "--hung-after",
+        type=float,
+        default=0.0,
+        help="with --workers: after so many seconds a test says where it hangs, and fails; 0: never",
+    )
     group.addoption(
         "--second-tries",
         type=int,
@@ -129,6 +150,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)  # clusters come and go: a tenth of the time went into this
     gc.enable()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    file = item.nodeid.partition("::")[0]
+    if "crash" in file or "killed" in file or item.get_closest_marker(MARKER):
+        return
+    for beginning, scenes in SCENES.items():
+        if file.startswith(beginning):
+            item.add_marker(pytest.mark.sampled(scenes, share="1/2"))
 
 
 @pytest.hookimpl(trylast=True)  # after the order was shuffled

@@ -66,6 +66,7 @@ def in_any_order(value: Any) -> Any:
     return value
 
 
+@pytest.mark.sampled("clusters under pseudonyms")
 @pytest.mark.parametrize("path", CLUSTERS, ids=lambda path: str(path.name.removesuffix(".jsonl.gz")))
 def test_pseudonyms_change_no_answer(path: Path) -> None:
     lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)

@@ -37,6 +37,7 @@ def with_values(value: Any) -> Any:
     return found
 
 
+@pytest.mark.sampled("rows of the matrix, redacted")
 @pytest.mark.parametrize("state", STATES, ids=lambda state: str(state.name))
 async def test_a_redacted_cluster_is_explained_as_the_plain_one(state: State) -> None:
     plain = [

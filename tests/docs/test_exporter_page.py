@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
 from scripts.generate_exporter_metrics import (
     PAGE,
@@ -32,6 +32,6 @@ FAMILIES = (
 )
 
 
-@pytest.mark.parametrize("name", [*counter_numbers(), *map(name_of, FAMILIES)])
-def test_every_metric_stands_on_it(name: str) -> None:
-    assert f"`{name}`" in TEXT
+def test_every_metric_stands_on_it() -> None:
+    names = {*counter_numbers(), *map(name_of, FAMILIES)}
+    assert names - set(re.findall(r"`(\w+)`", TEXT)) == set()

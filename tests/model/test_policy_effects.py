@@ -27,10 +27,10 @@ def schema_sections() -> list[str]:
     return sorted(version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"])
 
 
-@pytest.mark.parametrize("path", sorted(paths(policy_fields().fields)))
-def test_a_field_is_judged(path: str) -> None:
-    why = policy_effects().why_without(path)
-    assert why is None or "does not know" not in why
+def test_every_field_is_judged() -> None:
+    why = {path: policy_effects().why_without(path) for path in paths(policy_fields().fields)}
+    assert len(why) > 300
+    assert [path for path, text in why.items() if text is not None and "does not know" in text] == []
 
 
 @pytest.mark.parametrize("section", schema_sections())

@@ -6,6 +6,7 @@ So fixtures of modules are made once. What a worker reports of a test is reporte
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import time
@@ -19,6 +20,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any, Final, NoReturn
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from _pytest.runner import pytest_sessionfinish as tear_down
 
 from support.rewriting import rewritten_from_the_end
@@ -26,7 +28,9 @@ from support.sampling import Sampler
 from support.unsteady import Reports, SecondTries
 
 GRACE: Final = 30.0
-"""Seconds that a test may go on after it has said where it hangs (`faulthandler_timeout`)."""
+"""Seconds that a test may go on after it has said where it hangs (`--hung-after`)."""
+_SAY_WHERE: Final = signal.SIGUSR2
+"""Has a worker print where each of its threads is. A timer of its own would cost each test a thread."""
 TOGETHER: Final = "together"
 """The marker of tests that one worker is to have: they share what there is once."""
 
@@ -50,13 +54,15 @@ class _Worker:
     last: int = 0
     """The place of the test that it has ended last."""
     heard: float = field(default_factory=time.monotonic)
-    hung: bool = False
+    hangs: bool = False
+    """It has been asked where it hangs."""
+    killed: bool = False
 
     def died(self) -> str:
         """How it ended, who has not said that it would."""
         _, status = os.waitpid(self.pid, 0)
         code = os.waitstatus_to_exitcode(status)
-        if self.hung:
+        if self.killed:
             return "because it hung: standard error says where"
         return f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
 
@@ -85,7 +91,7 @@ class WorkersPlugin:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
         queue = deque(groups_of(session.items).values())
         session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # one for all
-        self._limit = float(session.config.getini("faulthandler_timeout") or 0)
+        self._limit = session.config.getoption("hung_after")
         try:
             self._run(session, queue, self._count)
             self._run(session, deque([place] for place in self._second_tries.due()), 1)
@@ -108,9 +114,9 @@ class WorkersPlugin:
         while self._workers:
             for connection in wait([worker.connection for worker in self._workers], timeout=1):
                 worker = next(worker for worker in self._workers if worker.connection is connection)
-                worker.heard = time.monotonic()
+                worker.heard, worker.hangs = time.monotonic(), False
                 self._hear(session, worker, queue)
-            self._kill_hung()
+            self._end_what_hangs()
 
     def _fork(self, session: pytest.Session) -> _Worker:
         ours, theirs = Pipe()
@@ -143,11 +149,15 @@ class WorkersPlugin:
             worker.last = worker.places.popleft()
             self._take(session, worker.last, message)
 
-    def _kill_hung(self) -> None:
-        """One test that never ends must not cost the run: it fails, and the others go on."""
+    def _end_what_hangs(self) -> None:
+        """A test that never ends says where it is and fails; the others go on."""
         for worker in self._workers:
-            if self._limit and time.monotonic() - worker.heard > self._limit + GRACE and not worker.hung:
-                worker.hung = True
+            silent_s = time.monotonic() - worker.heard
+            if self._limit and silent_s > self._limit and not worker.hangs:
+                worker.hangs = True
+                os.kill(worker.pid, _SAY_WHERE)
+            if self._limit and silent_s > self._limit + GRACE and not worker.killed:
+                worker.killed = True
                 os.killpg(worker.pid, signal.SIGKILL)
 
     def _bury(self, session: pytest.Session, worker: _Worker, queue: deque[list[int]]) -> None:
@@ -216,6 +226,7 @@ def _work(session: pytest.Session, connection: Connection[Any, Any], sampler: Sa
     status = 1
     try:
         os.setpgid(0, 0)
+        faulthandler.register(_SAY_WHERE, session.config.stash[fault_handler_stderr_fd_key])
         _be_silent(session.config)
         _run(session, connection)
         connection.send(sampler.report())

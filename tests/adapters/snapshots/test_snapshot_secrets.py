@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tonnage.adapters.snapshots.capture import Order, capture
@@ -230,7 +230,6 @@ SECRETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size
 )
 
 
-@settings(max_examples=150)
 @given(
     SECRETS.filter(str.strip),
     st.sampled_from(sorted(SPELLINGS)),

@@ -113,6 +113,7 @@ def refused(cluster: Any) -> bool:
     return condition.get("status") == "False" and any(f"kept: {kept}" in text for text in events)
 
 
+@pytest.mark.sampled("configurations that are none", share="1/3")
 @pytest.mark.parametrize("garbage", [*TEXTS, *BINARY])
 async def test_garbage_changes_nothing_and_is_said_also_after_a_restart(
     bench: Bench, cluster: Any, garbage: str

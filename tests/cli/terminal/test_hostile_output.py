@@ -265,6 +265,7 @@ def machine(places: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str
     return places
 
 
+@pytest.mark.sampled("questions whose answers are hostile", share="1/3")
 @pytest.mark.sampled("questions over hostile input")
 @pytest.mark.parametrize(("question", "output"), QUESTIONS)
 def test_nothing_hostile_reaches_a_terminal(

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.kubelet_side import GPU, PATIENCE_S, SHARED, Bench, bench_of, healthy
@@ -116,7 +116,6 @@ async def _is_well(bench: Bench) -> None:
 def test_every_request_is_answered_or_refused_in_words(
     run: Callable[[str, tuple[str, bytes]], None],
 ) -> None:
-    @settings(max_examples=150, deadline=None)
     @given(st.sampled_from((GPU, SHARED)), REQUESTS)
     def ask(resource: str, request: tuple[str, bytes]) -> None:
         run(resource, request)

@@ -290,4 +290,4 @@ class Node(RuleBasedStateMachine):
 
 
 TestNode = Node.TestCase
-TestNode.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestNode.settings = settings(stateful_step_count=40)

@@ -244,4 +244,4 @@ class WholeNode(RuleBasedStateMachine):
 
 
 TestWholeNode = WholeNode.TestCase
-TestWholeNode.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestWholeNode.settings = settings(stateful_step_count=40)

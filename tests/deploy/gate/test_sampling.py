@@ -142,3 +142,25 @@ def test_a_run_says_what_it_samples_and_lists_the_rest(
     assert left_out.exists() is (sample == "day")
     if sample == "day":
         assert len(left_out.read_text().splitlines()) == 1 + 2 * (2 + 8)
+
+
+def test_of_scenes_that_take_long_every_other_runs_and_every_kill(tmp_path: Path) -> None:
+    folder = tmp_path / "tests" / "controller"
+    folder.mkdir(parents=True)
+    scenes = "import pytest\n\n\n@pytest.mark.parametrize('row', range(10))\ndef test_row(row):\n    pass\n"
+    for name in ("test_scenes.py", "test_crash.py"):
+        (folder / name).write_text(scenes)
+    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    (tmp_path / "pytest.ini").write_text(CONFIG.format(tests=ROOT / "tests"))
+    environment = {"PATH": "", "TONNAGE_SAMPLE": "day", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(
+        [*PYTEST, "-q"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert "15 passed, 5 deselected" in done.stdout, done.stdout + done.stderr
+    assert "5 of 10 scenes of the controller" in done.stdout

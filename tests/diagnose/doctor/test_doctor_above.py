@@ -410,6 +410,7 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
 }
 
 
+@pytest.mark.sampled("sick nodes", share="1/3")
 @pytest.mark.parametrize("name", FOUND_ABOVE)
 async def test_it_is_found_above_the_driver_with_reason_place_and_remedy(node: SickNode, name: str) -> None:
     await assert_found(node, *FOUND_ABOVE[name])

@@ -246,6 +246,7 @@ CASES: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str, str]] = {
 }
 
 
+@pytest.mark.sampled("sick nodes", share="1/3")
 @pytest.mark.parametrize("case", CASES)
 async def test_a_case_is_found_named_and_comes_with_its_remedy(node: SickNode, case: str) -> None:
     sicken, code, layer, words, remedy = CASES[case]
@@ -323,6 +324,7 @@ NEAR_MISSES: dict[str, tuple[Sicken, type[NodeReason]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled("sick nodes", share="1/3")
 @pytest.mark.parametrize("case", NEAR_MISSES)
 async def test_what_only_looks_like_a_case_is_none(node: SickNode, case: str) -> None:
     sicken, code = NEAR_MISSES[case]

@@ -183,6 +183,7 @@ FOUND: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
 }
 
 
+@pytest.mark.sampled("sick nodes", share="1/3")
 @pytest.mark.parametrize("name", FOUND)
 async def test_it_is_found_in_its_layer_with_reason_place_and_remedy(node: SickNode, name: str) -> None:
     await assert_found(node, *FOUND[name])

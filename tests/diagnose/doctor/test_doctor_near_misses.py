@@ -188,6 +188,7 @@ NOT_FOUND: dict[str, Sicken] = {
 }
 
 
+@pytest.mark.sampled("sick nodes", share="1/3")
 @pytest.mark.parametrize("name", NOT_FOUND)
 async def test_what_is_in_order_is_left_alone(node: SickNode, name: str) -> None:
     NOT_FOUND[name](node)

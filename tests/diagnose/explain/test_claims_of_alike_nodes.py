@@ -46,6 +46,7 @@ def words(verdict: NodeVerdict) -> object:
     )
 
 
+@pytest.mark.sampled("random fleets with claims", share="1/3")
 @pytest.mark.parametrize("version", ["1.35", "1.36"])
 @pytest.mark.parametrize(
     "expected",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.cli.lint.lint_context import given_for
@@ -102,7 +102,6 @@ def test_a_merged_entry_is_not_moved_away_from_its_anchor() -> None:
     assert repaired(text) == text
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_value_anywhere_is_met_calmly_and_repairs_settle(data: st.DataObject) -> None:
     document = yaml.load(yaml.safe_dump(data.draw(st.sampled_from(documents()))), yaml.CSafeLoader)

@@ -53,6 +53,7 @@ def of_a_class(manifest: Body, snapshot: Snapshot) -> tuple[Body, Snapshot]:
     return {**manifest, "spec": {**spec, "priorityClassName": made.name}}, there
 
 
+@pytest.mark.sampled("patches for recorded refusals", share="1/4")
 @pytest.mark.parametrize("part", range(8))
 def test_every_patch_offered_for_a_recorded_refusal_places_the_pod(part: int) -> None:
     offered = 0

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.decide.node.mig.plan import Instance, MigPlan, plan_gpu
@@ -33,7 +33,6 @@ def groupings(sizes: tuple[int, ...], slices: int) -> Iterator[int]:
     yield from further(sizes, ())
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from([("2g.20gb", (1,)), ("3g.40gb", (1, 2)), ("4g.40gb", (1, 2))]),
     st.lists(st.integers(0, 1), max_size=7),
@@ -87,7 +86,6 @@ PARTS = (
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(PARTS), st.integers(0, 4), max_size=3),
     st.dictionaries(st.sampled_from(PARTS), st.integers(0, 4), max_size=3),

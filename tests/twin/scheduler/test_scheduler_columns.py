@@ -64,6 +64,7 @@ class Side:
         self.bound[pod.key] = pod
 
 
+@pytest.mark.sampled("random clusters in columns", share="1/4")
 @pytest.mark.parametrize("seed", range(40))
 def test_columns_choose_as_the_engine_does(seed: int) -> None:
     random = Random(seed)

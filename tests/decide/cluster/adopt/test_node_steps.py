@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.decide.cluster.adopt.node_steps import (
@@ -287,7 +287,6 @@ class Node:
         assert isinstance(decide(self.facts()), NodeAtRest)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from("arDAKT"), max_size=40), st.booleans())
 def test_whoever_stops_whenever_devices_have_one_plugin_and_release_restores_all(
     events: list[str], users_cordon: bool

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.decide.cluster.operate.drivers.node_upgrade import LeavingPod, NodeStep, UpgradingNode
@@ -181,7 +181,6 @@ CRASHES = st.lists(st.one_of(st.none(), st.integers(0, 18)), min_size=6, max_siz
 
 
 @given(fleets(), CRASHES)
-@settings(max_examples=40, deadline=None)
 def test_never_more_nodes_are_missed_than_allowed(fleet: Fleet, crashes: list[int | None]) -> None:
     allowed = most_unavailable(fleet.policy, len(fleet.machines))
     before = sum(machine.unavailable for machine in fleet.machines)
@@ -198,7 +197,6 @@ def test_never_more_nodes_are_missed_than_allowed(fleet: Fleet, crashes: list[in
         max_size=40,
     ),
 )
-@settings(max_examples=60, deadline=None)
 def test_no_node_is_cordoned_where_too_many_are_missed(
     fleet: Fleet, events: list[tuple[int, bool, int | None]]
 ) -> None:
@@ -219,7 +217,6 @@ def test_no_node_is_cordoned_where_too_many_are_missed(
 
 
 @given(fleets(), CRASHES)
-@settings(max_examples=40, deadline=None)
 def test_never_more_slots_are_taken_than_there_are(fleet: Fleet, crashes: list[int | None]) -> None:
     for most_writes in crashes:
         fleet.turn(most_writes)
@@ -241,7 +238,6 @@ def test_never_more_slots_are_taken_than_there_are(fleet: Fleet, crashes: list[i
         max_size=40,
     ),
 )
-@settings(max_examples=60, deadline=None)
 def test_a_users_cordon_is_never_lifted(fleet: Fleet, events: list[tuple[int, str, int | None]]) -> None:
     """A user cordons and uncordons at any time; each change is seen before the next one."""
     for number, deed, most_writes in events:
@@ -256,7 +252,6 @@ def test_a_users_cordon_is_never_lifted(fleet: Fleet, events: list[tuple[int, st
 
 
 @given(fleets(), CRASHES, st.booleans())
-@settings(max_examples=40, deadline=None)
 def test_whatever_happened_it_ends_and_leaves_nothing_behind(
     fleet: Fleet, crashes: list[int | None], rolled_back: bool
 ) -> None:

@@ -51,6 +51,7 @@ def reusable_of(resource: dict[str, Any]) -> frozenset[str]:
     return frozenset(resource.get("reusable") or [])
 
 
+@pytest.mark.sampled("recorded choices of devices")
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_hints_equal_the_recorded_ones(number: int) -> None:
     for resource in CASES[number]["resources"]:
@@ -58,6 +59,7 @@ def test_hints_equal_the_recorded_ones(number: int) -> None:
         assert got == hints_of(resource)
 
 
+@pytest.mark.sampled("recorded choices of devices")
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_merged_hint_and_admission_equal_the_recorded_ones(number: int) -> None:
     case = CASES[number]
@@ -74,6 +76,7 @@ def test_merged_hint_and_admission_equal_the_recorded_ones(number: int) -> None:
         ), key
 
 
+@pytest.mark.sampled("recorded choices of devices")
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_devices_equal_the_recorded_ones(number: int) -> None:
     resource = CASES[number]["resources"][0]

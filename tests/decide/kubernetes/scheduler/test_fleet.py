@@ -25,6 +25,7 @@ CLUSTERS = 160
 PODS = 6
 
 
+@pytest.mark.sampled("random clusters for both engines", share="1/3")
 @pytest.mark.parametrize("start", range(4))
 @pytest.mark.parametrize("version", ["1.33", "1.35", "1.37"])
 def test_both_engines_refuse_and_rate_alike(start: int, version: str) -> None:
@@ -72,6 +73,7 @@ def assert_alike(pod: Pod, view: ClusterView, fleet: Fleet, case: str) -> bool:
     return bool(plain.feasible)
 
 
+@pytest.mark.sampled("random queues for both engines", share="1/3")
 @pytest.mark.parametrize("number", range(60))
 def test_both_engines_place_a_queue_of_pods_alike(number: int) -> None:
     chance = Chance(Random(f"queue/{number}"))
@@ -88,6 +90,7 @@ def test_both_engines_place_a_queue_of_pods_alike(number: int) -> None:
             view = view.with_node(view.nodes[chosen].plus([replace(pod, node_name=chosen)]))
 
 
+@pytest.mark.sampled("random preemptions for both engines", share="1/2")
 @pytest.mark.parametrize("start", range(4))
 def test_both_engines_preempt_alike(start: int) -> None:
     counts: Counter[str] = Counter()

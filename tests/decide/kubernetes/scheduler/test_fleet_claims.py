@@ -35,6 +35,7 @@ CLAIMS = [
 VERSIONS = ["1.34", "1.35", "1.36", "1.37"]
 
 
+@pytest.mark.sampled("random clusters with claims for both engines", share="1/3")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("expected", CLAIMS)
 def test_both_engines_decide_alike(expected: tuple[ResourceClaim, ...], version: str) -> None:

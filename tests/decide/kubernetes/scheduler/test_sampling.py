@@ -33,6 +33,7 @@ def tried(order: list[str], totals: dict[str, int], size: int) -> set[str]:
     return found
 
 
+@pytest.mark.sampled("random beginnings of a search for nodes")
 @pytest.mark.parametrize("number", range(200))
 def test_every_beginning_is_allowed_for(number: int) -> None:
     random = Random(number)

@@ -18,6 +18,7 @@ PODS = 6
 PARTS = 4
 
 
+@pytest.mark.sampled("random clusters for the plain statement", share="1/2")
 @pytest.mark.parametrize("start", range(PARTS))
 def test_columns_refuse_and_rate_as_the_plain_statement(start: int) -> None:
     decided = refused = 0

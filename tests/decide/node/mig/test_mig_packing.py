@@ -7,7 +7,7 @@ from functools import cache
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.decide.node.mig.packing import Packing, pack
@@ -85,7 +85,6 @@ def serves(memory: Mapping[str, int], packing: Packing, demand: Mapping[int, int
     return True
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from([5000, 9856, 10240, 19968, 20000, 40192, 50000]), st.integers(1, 4), max_size=3
@@ -99,7 +98,6 @@ def test_no_division_needs_fewer(demand: dict[int, int]) -> None:
     assert all(placements(A100, layout) is not None for layout, _ in packing.gpus)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.sampled_from([5000, 8000, 12000, 24000]), st.integers(1, 5), max_size=3))
 def test_nor_on_an_a30(demand: dict[int, int]) -> None:
     found = packed(A30, A30_MIB, demand) if max(demand, default=0) <= 24064 else None

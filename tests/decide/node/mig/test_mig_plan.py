@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.decide.node.device_holds import DeviceHolds
@@ -82,7 +82,6 @@ def cases(draw: st.DrawFn) -> tuple[str, tuple[Instance, ...], dict[str, int]]:
     return name, instances, dict(Counter(profile for profile, _ in goal))
 
 
-@settings(max_examples=300, deadline=None)
 @given(cases())
 def test_no_way_evicts_fewer_or_destroys_fewer(
     case: tuple[str, tuple[Instance, ...], dict[str, int]],
@@ -105,7 +104,6 @@ def _costs(now: tuple[Instance, ...], goals: list[Spots]) -> Iterator[tuple[int,
         yield len({holder for each in gone for holder in each.holders}), len(gone)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.sampled_from(sorted(BOARDS)), st.lists(st.integers(0, 4), min_size=11, max_size=11))
 def test_what_no_layout_has_is_refused(name: str, counts: list[int]) -> None:
     wanted = {each: count for each, count in zip(BOARDS[name].profiles, counts, strict=False) if count}

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import ClassVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.topologies import (
@@ -165,7 +165,6 @@ def sixteen(name: str) -> tuple[LinkMatrix, tuple[SubsetTables | ClassTables, ..
     return matrix, tuple(tables)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_sixteen_devices_get_the_very_best_set(data: st.DataObject) -> None:
     matrix, sorts = sixteen(data.draw(st.sampled_from(sorted(SIXTEEN))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tonnage.model.json import JsonObject
@@ -62,7 +62,6 @@ def test_trees_are_sets_of_their_paths(one: FieldSet, other: FieldSet) -> None:
     assert members(intersection(one, other)) == ours & theirs
 
 
-@settings(max_examples=40)
 @given(SETS, SETS)
 def test_without_takes_what_is_inside_too(one: FieldSet, other: FieldSet) -> None:
     gone = members(other)
