@@ -68,9 +68,9 @@ async def test_status_files_come_and_go(tmp_path: Path) -> None:
 
 def resident_bytes(program: subprocess.Popen[bytes]) -> int:
     status = Path(f"/proc/{program.pid}/status").read_text()
-    found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
-    assert found is not None
-    return int(found[1]) * 1024
+    resident = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
+    assert resident is not None
+    return int(resident[1]) * 1024
 
 
 def test_the_pods_of_a_node_take_less_than_20_mb_together(tmp_path: Path) -> None:

@@ -171,8 +171,8 @@ async def test_a_users_cordon_stays(bench: DriverBench) -> None:
     assert (await bench.states())["a"] == "upgrade-done"
     assert "595.91.07" in (await bench.running())["a"]
     assert node.spec.unschedulable
-    kept = {key for key in node.metadata.annotations if "driver-upgrade" in key}
-    assert kept <= {"tonnage.dev/driver-upgrade-target", "nvidia.com/gpu-driver-upgrade-enabled"}
+    notes = {key for key in node.metadata.annotations if "driver-upgrade" in key}
+    assert notes <= {"tonnage.dev/driver-upgrade-target", "nvidia.com/gpu-driver-upgrade-enabled"}
 
 
 @pytest.mark.parametrize(
@@ -283,10 +283,10 @@ async def test_each_nvidiadriver_has_its_nodes_and_the_default_has_the_others(be
 
 async def test_nvidias_driver_manager_leaves_cordons_and_pods_to_the_controller(bench: DriverBench) -> None:
     """It lifts every cordon at its end, a user's too, unless the node has this annotation."""
-    told = "nvidia.com/gpu-driver-upgrade-enabled"
+    enabled = "nvidia.com/gpu-driver-upgrade-enabled"
 
     async def value() -> str | None:
-        return (await bench.api.get(NODE, "a")).metadata.annotations.get(told)
+        return (await bench.api.get(NODE, "a")).metadata.annotations.get(enabled)
 
     await bench.machine("a")
     await bench.drivers("580.95.05")

@@ -25,14 +25,24 @@ nvidiaDriverRoot: /
 """
 
 
+def _alone(rendered: Rendered, kind: str, ending: str) -> Any:
+    """The one object of a kind whose name ends so."""
+    objects = {manifest["metadata"]["name"]: manifest for manifest in rendered.of(kind)}
+    (name,) = (name for name in objects if name.endswith(ending))
+    return objects[name]
+
+
 def of_exporter(rendered: Rendered, kind: str) -> Any:
-    (found,) = (each for each in rendered.of(kind) if each["metadata"]["name"].endswith("-exporter"))
-    return found
+    return _alone(rendered, kind, "-exporter")
 
 
 def of_agent(rendered: Rendered, kind: str) -> Any:
-    (found,) = (each for each in rendered.of(kind) if each["metadata"]["name"].endswith("-agent"))
-    return found
+    return _alone(rendered, kind, "-agent")
+
+
+def service_named(rendered: Rendered, name: str) -> Any:
+    services = {service["metadata"]["name"]: service for service in rendered.of("Service")}
+    return services[name]
 
 
 def pod_of(workload: Any) -> Any:
@@ -152,9 +162,7 @@ def test_mig_devices_are_shown_to_it_where_the_agent_sees_them(helm4: Helm) -> N
 def test_monitors_of_nvidia_s_exporter_find_these_pods(helm4: Helm, values: str, pods: str) -> None:
     """The labels and the port's name that ServiceMonitors for NVIDIA's operator go by."""
     rendered = helm4.rendered(f"controller: {{enabled: true}}\n{values}")
-    (service,) = (
-        each for each in rendered.of("Service") if each["metadata"]["name"] == "nvidia-dcgm-exporter"
-    )
+    service = service_named(rendered, "nvidia-dcgm-exporter")
     assert service["metadata"]["labels"]["app"] == "nvidia-dcgm-exporter"
     assert [(port["name"], port["port"]) for port in service["spec"]["ports"]] == [("gpu-metrics", 9400)]
     workload = {"of_agent": of_agent, "of_exporter": of_exporter}[pods](rendered, "DaemonSet")
@@ -183,16 +191,14 @@ def test_there_is_no_service_of_nvidia_s_name(helm4: Helm, values: str) -> None:
 def test_monitors_of_nvidia_s_node_status_exporter_find_the_controller(helm4: Helm, more: str) -> None:
     rendered = helm4.rendered(f"controller: {{enabled: true}}\n{more}")
     deployment = rendered.one("Deployment")
-    (service,) = (
-        each for each in rendered.of("Service") if each["metadata"]["name"] == "nvidia-node-status-exporter"
-    )
+    service = service_named(rendered, "nvidia-node-status-exporter")
     assert service["metadata"]["labels"]["app"] == "nvidia-node-status-exporter"
     (port,) = service["spec"]["ports"]
     assert (port["name"], port["port"]) == ("node-status", 8000)
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert service["spec"]["selector"].items() <= labels.items()
-    names = [each["name"] for each in pod_of(deployment)["containers"][0]["ports"]]
-    assert names == [port["targetPort"]]
+    names = [port["name"] for port in pod_of(deployment)["containers"][0]["ports"]]
+    assert names == [service["spec"]["ports"][0]["targetPort"]]
     rendered = helm4.rendered(f"controller: {{enabled: true}}\noperands: {{nvidiaNames: false}}\n{more}")
     assert not rendered.of("Service")
 
@@ -200,7 +206,7 @@ def test_monitors_of_nvidia_s_node_status_exporter_find_the_controller(helm4: He
 def test_dcgm_has_its_service_where_its_pods_are(helm4: Helm) -> None:
     """A Service finds pods of its own namespace alone."""
     rendered = helm4.rendered("controller: {enabled: true, operatorNamespace: gpu-operator}")
-    (service,) = (each for each in rendered.of("Service") if each["metadata"]["name"] == "nvidia-dcgm")
+    service = service_named(rendered, "nvidia-dcgm")
     assert service["metadata"]["namespace"] == "gpu-operator"
     spec = service["spec"]
     assert (spec["selector"], spec["internalTrafficPolicy"]) == ({"app": "nvidia-dcgm"}, "Local")

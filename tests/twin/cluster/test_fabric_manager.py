@@ -31,22 +31,23 @@ async def message(fleet: Fleet, state: str) -> str:
     """What the policy says of itself once it is so."""
     status: dict[str, Any] = {}
 
-    async def told() -> bool:
+    async def is_so() -> bool:
         status.update((await fleet.api.get(CLUSTER_POLICY, "cluster-policy")).status)
         return status.get("state") == state
 
-    await fleet.until(told)
-    return next(str(each["message"]) for each in status["conditions"] if each["type"] == "Ready")
+    await fleet.until(is_so)
+    conditions = {condition["type"]: condition for condition in status["conditions"]}
+    return str(conditions["Ready"]["message"])
 
 
 async def test_a_board_waits_for_fabric_manager_and_says_since_when() -> None:
     async with running_fleet(SCENARIO) as fleet:
         set_up(fleet, "in progress")
 
-        async def seen() -> bool:
+        async def is_reported() -> bool:
             return "fabricWaitsSince" in await fleet.gpu_status("h100-0")
 
-        await fleet.until(seen)
+        await fleet.until(is_reported)
         since = (await fleet.gpu_status("h100-0"))["fabricWaitsSince"]
         await fleet.api.create(CLUSTER_POLICY, POLICY)
         assert await message(fleet, "notReady") == (

@@ -157,14 +157,13 @@ def _notes(node: DriverNode, group: DriverGroup | None, carried: str | None) -> 
 
     Else it cordons the node and lifts the cordon at its end, whosever that is.
     """
-    now = node.annotations.get(AUTO_UPGRADE)
-    wanted = None
+    enabled = None
     if carried and group is not None:
         automatic = group.policy.upgrades.automatic and not group.policy.upgrades_disabled
         state = state_of(node.labels.get(STATE_LABEL, ""))
-        wanted = "true" if automatic or state in (*UNDER_WAY, UpgradeState.FAILED) else None
+        enabled = "true" if automatic or state in (*UNDER_WAY, UpgradeState.FAILED) else None
     ours = carried or node.group
-    return {AUTO_UPGRADE: wanted} if ours and wanted != now else {}
+    return {AUTO_UPGRADE: enabled} if ours and enabled != node.annotations.get(AUTO_UPGRADE) else {}
 
 
 def _target_label(
