@@ -20,6 +20,7 @@ from support.genuine_claims import ClaimNode, gates_on
 from support.genuine_node import until
 from support.installed_agent import GPU, gpu_pod
 from support.nvml.changes import compute_modes, mig_devices
+from support.shapes_of_claims import SHAPES, everybody_has_theirs
 from tonnage.decide.node.claims.slices import UNHEALTHY
 from tonnage.model.devices.inventory import ComputeMode
 
@@ -169,6 +170,12 @@ def test_pods_have_parts_of_one_gpu_as_long_as_its_memory_lasts(claims: ClaimNod
     claims.cluster.kubectl("delete", "pods", "a", "b", "--now")
     start(claims.cluster, claiming("c", of="60gi"))
     assert claims.gpus("c") == {0}
+
+
+@pytest.mark.sampled("shapes of claims on a node, with gates on", share="1/5")
+@pytest.mark.parametrize("name", SHAPES)
+def test_each_container_has_just_the_gpus_of_its_claim_with_gates_on(claims: ClaimNode, name: str) -> None:
+    everybody_has_theirs(claims, SHAPES[name])
 
 
 def test_a_pod_that_asks_for_the_extended_resource_of_a_class_gets_claimed_gpus(claims: ClaimNode) -> None:
