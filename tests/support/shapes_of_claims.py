@@ -141,7 +141,7 @@ def everybody_has_theirs(claims: ClaimNode, shape: Shape) -> None:
         by_pod.setdefault(where.partition("/")[0], set()).update(gpus)
     until(lambda: all(claims.is_held(pod, *gpus) for pod, gpus in by_pod.items()))
     allocated = [sorted(devices) for devices in claims.allocated().values()]
-    given = {tuple(sorted(f"gpu-{number}" for number in gpus)) for gpus in by_pod.values()}
-    assert sorted(allocated) == sorted(map(list, given))
+    shared = {tuple(sorted(f"gpu-{number}" for number in gpus)) for gpus in by_pod.values()}
+    assert sorted(allocated) == sorted(map(list, shared))
     assert claims.noted() == claims.allocated()
     assert len(claims.specs()) == len(claims.remembered()) == len(allocated)

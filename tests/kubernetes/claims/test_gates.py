@@ -61,16 +61,14 @@ def modes(claims: ClaimNode) -> list[int]:
 def made(claims: ClaimNode) -> list[tuple[str, int]]:
     """The MIG devices of the last GPU, by profile and place."""
     state_file = claims.cluster.node.root.at(CHANGES)
-    return sorted(
-        (each.profile, each.start) for each in mig_devices(claims.agent.driver.state, state_file, 3)
-    )
+    return sorted((mig.profile, mig.start) for mig in mig_devices(claims.agent.driver.state, state_file, 3))
 
 
 def taints(claims: ClaimNode, gpu: int) -> set[str]:
     """Of the GPU, or of each MIG device that it is or can be."""
     name = f"gpu-{gpu}"
     devices = [
-        each for each in claims.published() if each["name"] == name or each["name"].startswith(f"{name}-")
+        entry for entry in claims.published() if entry["name"] == name or entry["name"].startswith(f"{name}-")
     ]
     assert devices
     return {
@@ -161,7 +159,7 @@ def test_pods_have_parts_of_one_gpu_as_long_as_its_memory_lasts(claims: ClaimNod
         return template(memory.lower(), request(capacity={"requests": {"memory": memory}}))
 
     claims.configure({"devices": [0], "consumableShares": "memory"})
-    until(lambda: [bool(each.get("allowMultipleAllocations")) for each in claims.published()] == [True])
+    until(lambda: [bool(entry.get("allowMultipleAllocations")) for entry in claims.published()] == [True])
     claims.cluster.apply(part("30Gi"), part("60Gi"))
     start(claims.cluster, claiming("a", of="30gi"), claiming("b", of="30gi"))
     assert claims.gpus("a") == claims.gpus("b") == {0}
