@@ -82,10 +82,10 @@ class ClaimNode:
     def published(self) -> list[Any]:
         """The devices of the slices, whole."""
         slices = self.cluster.get("resourceslices").get("items", [])
-        return [device for each in slices for device in each["spec"].get("devices", ())]
+        return [device for obj in slices for device in obj["spec"].get("devices", ())]
 
     def slice_uids(self) -> set[str]:
-        return {found["metadata"]["uid"] for found in self.cluster.get("resourceslices").get("items", ())}
+        return {obj["metadata"]["uid"] for obj in self.cluster.get("resourceslices").get("items", ())}
 
     def specs(self) -> list[str]:
         """The specs of claims; the node's /run is seen by its own processes alone."""

@@ -19,15 +19,15 @@ class ToldSlices:
         return getattr(self._api, name)
 
     async def create(self, kind: Any, *arguments: Any, **options: Any) -> Any:
-        return await self._told(kind, self._api.create(kind, *arguments, **options))
+        return await self._recorded(kind, self._api.create(kind, *arguments, **options))
 
     async def replace(self, kind: Any, *arguments: Any, **options: Any) -> Any:
-        return await self._told(kind, self._api.replace(kind, *arguments, **options))
+        return await self._recorded(kind, self._api.replace(kind, *arguments, **options))
 
     async def delete(self, kind: Any, *arguments: Any, **options: Any) -> Any:
-        return await self._told(kind, self._api.delete(kind, *arguments, **options))
+        return await self._recorded(kind, self._api.delete(kind, *arguments, **options))
 
-    async def _told(self, kind: Any, write: Awaitable[Any]) -> Any:
+    async def _recorded(self, kind: Any, write: Awaitable[Any]) -> Any:
         answer = await write
         if kind is kinds.RESOURCE_SLICE:
             listing = (await self._api.list(kinds.RESOURCE_SLICE)).items

@@ -158,8 +158,8 @@ async def smoke_is_seen(node: ClaimNode, device: str) -> None:
     sick = HARDWARE.replace("model: T4", "model: T4, health: unhealthy, reason: smoke")
     (node.root / "hardware.yaml").write_text(sick)
 
-    def seen(listing: list[Any]) -> bool:
-        devices = [each for obj in listing for each in obj.spec.get("devices") or ()]
-        return all(each["name"] != device or "taints" in each for each in devices)
+    def tainted(listing: list[Any]) -> bool:
+        devices = [entry for obj in listing for entry in obj.spec.get("devices") or ()]
+        return all(entry["name"] != device or "taints" in entry for entry in devices)
 
-    await node.slices(seen)
+    await node.slices(tainted)

@@ -20,6 +20,7 @@ from support.genuine_claims import ClaimNode, gates_on
 from support.genuine_node import until
 from support.installed_agent import GPU, gpu_pod
 from support.nvml.changes import compute_modes, mig_devices
+from support.shapes_of_claims import SHAPES, everybody_has_theirs
 from tonnage.decide.node.claims.slices import UNHEALTHY
 from tonnage.model.devices.inventory import ComputeMode
 
@@ -60,16 +61,14 @@ def modes(claims: ClaimNode) -> list[int]:
 def made(claims: ClaimNode) -> list[tuple[str, int]]:
     """The MIG devices of the last GPU, by profile and place."""
     state_file = claims.cluster.node.root.at(CHANGES)
-    return sorted(
-        (each.profile, each.start) for each in mig_devices(claims.agent.driver.state, state_file, 3)
-    )
+    return sorted((mig.profile, mig.start) for mig in mig_devices(claims.agent.driver.state, state_file, 3))
 
 
 def taints(claims: ClaimNode, gpu: int) -> set[str]:
     """Of the GPU, or of each MIG device that it is or can be."""
     name = f"gpu-{gpu}"
     devices = [
-        each for each in claims.published() if each["name"] == name or each["name"].startswith(f"{name}-")
+        entry for entry in claims.published() if entry["name"] == name or entry["name"].startswith(f"{name}-")
     ]
     assert devices
     return {
@@ -160,7 +159,7 @@ def test_pods_have_parts_of_one_gpu_as_long_as_its_memory_lasts(claims: ClaimNod
         return template(memory.lower(), request(capacity={"requests": {"memory": memory}}))
 
     claims.configure({"devices": [0], "consumableShares": "memory"})
-    until(lambda: [bool(each.get("allowMultipleAllocations")) for each in claims.published()] == [True])
+    until(lambda: [bool(entry.get("allowMultipleAllocations")) for entry in claims.published()] == [True])
     claims.cluster.apply(part("30Gi"), part("60Gi"))
     start(claims.cluster, claiming("a", of="30gi"), claiming("b", of="30gi"))
     assert claims.gpus("a") == claims.gpus("b") == {0}
@@ -169,6 +168,12 @@ def test_pods_have_parts_of_one_gpu_as_long_as_its_memory_lasts(claims: ClaimNod
     claims.cluster.kubectl("delete", "pods", "a", "b", "--now")
     start(claims.cluster, claiming("c", of="60gi"))
     assert claims.gpus("c") == {0}
+
+
+@pytest.mark.sampled("shapes of claims on a node, with gates on", share="1/5")
+@pytest.mark.parametrize("name", SHAPES)
+def test_each_container_has_just_the_gpus_of_its_claim_with_gates_on(claims: ClaimNode, name: str) -> None:
+    everybody_has_theirs(claims, SHAPES[name])
 
 
 def test_a_pod_that_asks_for_the_extended_resource_of_a_class_gets_claimed_gpus(claims: ClaimNode) -> None:

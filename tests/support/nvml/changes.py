@@ -17,10 +17,10 @@ def reset_gpu(state_file: Path, slot: int) -> None:
 def forget_instances(state_file: Path, slot: int) -> None:
     """Forget which instances were made and removed: whoever divides the GPU numbers them anew."""
     words = ("gi", "-gi", "ci", "-ci")
-    kept = [line for line in _lines(state_file) if not (line[0] in words and line[1] == str(slot))]
+    left = [line for line in _lines(state_file) if not (line[0] in words and line[1] == str(slot))]
     file = _file(state_file)
     if file.exists():
-        file.write_text("".join(f"{' '.join(line)}\n" for line in kept), encoding="ascii")
+        file.write_text("".join(f"{' '.join(line)}\n" for line in left), encoding="ascii")
 
 
 def compute_modes(state_file: Path, slots: int) -> list[int]:

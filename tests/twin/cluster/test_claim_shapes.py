@@ -78,7 +78,7 @@ def beginning(pod: Any) -> Any:
     return {**pod, "spec": {**pod["spec"], "initContainers": [first]}}
 
 
-ONE: Final = {"resourceClaimTemplateName": "one"}
+FROM_TEMPLATE: Final = {"resourceClaimTemplateName": "one"}
 OWN: Final = {"resourceClaimName": "own"}
 EXISTS: Final = f"'uuid' in device.attributes['{CLASS}']"
 EITHER: Final = request(
@@ -97,11 +97,13 @@ SHAPES: Final[Mapping[str, Shape]] = {
     ),
     "two claims of a pod": Shape(
         [template("one"), claim("own")],
-        [using("a", {"x": ONE, "y": OWN}, "xy", "y")],
+        [using("a", {"x": FROM_TEMPLATE, "y": OWN}, "xy", "y")],
         {"a/main": "xy", "a/main-1": "y"},
     ),
     "a template twice in a pod": Shape(
-        [template("one")], [using("a", {"x": ONE, "y": ONE}, "x", "y")], {"a/main": "x", "a/main-1": "y"}
+        [template("one")],
+        [using("a", {"x": FROM_TEMPLATE, "y": FROM_TEMPLATE}, "x", "y")],
+        {"a/main": "x", "a/main-1": "y"},
     ),
     "an alternative of another type, each with its own configuration": Shape(
         [
@@ -255,10 +257,10 @@ async def test_each_container_has_just_the_devices_of_its_claim(tmp_path: Path) 
         problems = {names[space]: wrong for space, wrong in zip(names, outcomes, strict=True) if wrong}
         assert not problems, json.dumps(problems, indent=2)
         claims = (await fleet.api.list(kinds.RESOURCE_CLAIM)).items
-        given = [
+        devices = [
             (entry["pool"], entry["device"])
             for made in claims
             for entry in made.status["allocation"]["devices"]["results"]
             if not entry.get("adminAccess")
         ]
-        assert len(given) == len(set(given)), "a device for two claims"
+        assert len(devices) == len(set(devices)), "a device for two claims"

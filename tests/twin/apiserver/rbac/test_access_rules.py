@@ -148,5 +148,5 @@ async def test_the_scheduler_may_make_claims_where_it_makes_some_for_extended_re
         verb for rule in role.rules or () if "resourceclaims" in rule["resources"] for verb in rule["verbs"]
     }
     assert ("create" in verbs, "delete" in verbs) == (makes, makes)
-    names = {each.metadata.name for each in (await api.list(CLUSTER_ROLE)).items}
+    names = {listed.metadata.name for listed in (await api.list(CLUSTER_ROLE)).items}
     assert ("system:controller:device-taint-eviction-controller" in names) == gates.has(TAINTS)
