@@ -134,6 +134,11 @@ class Cluster:
             change, obj = await queue.get()
             yield WatchEvent(change, msgspec.convert(obj, kind.type))
 
+    async def tried(self, kind: Kind[Any], body: Any, *, namespace: str | None = None) -> Any:
+        del namespace
+        self._check()
+        return msgspec.convert(body, kind.type)
+
     async def create(self, kind: Kind[Any], body: Any, *, namespace: str | None = None) -> Any:
         self._check()
         self.put(

@@ -268,7 +268,9 @@ async def publishes(place: Place) -> None:
             await place.clock.sleep(_SHOW_S)
     finally:
         running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        (ended,) = await asyncio.gather(running, return_exceptions=True)
+    if isinstance(ended, Exception):
+        raise ended
 
 
 def with_node(place: Place) -> None:

@@ -41,6 +41,10 @@ class ActionRecord:
     why: str = ""
     code: int = 0
 
+    def __str__(self) -> str:
+        action = self.action
+        return f"{self.phase.value}: action={action!r} retry={action.retry.value} why={self.why}"
+
 
 class Sight:
     """The subject was read; good for one action on it, since that makes it old."""
@@ -66,11 +70,7 @@ class Note:
 
 def log_record(record: ActionRecord) -> None:
     """The record as a line for whoever looks for mistakes."""
-    if _LOG.isEnabledFor(logging.DEBUG):
-        _LOG.debug(
-            "action %s: action=%r retry=%s why=%s",
-            *(record.phase.value, record.action, record.action.retry.value, record.why),
-        )
+    _LOG.debug("action %s", record)
 
 
 class Performer:
