@@ -94,4 +94,4 @@ def test_the_pods_of_a_node_take_less_than_20_mb_together(tmp_path: Path) -> Non
     finally:
         for program in running:
             program.kill()
-            program.communicate()
+            program.communicate(timeout=60)

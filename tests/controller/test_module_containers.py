@@ -111,7 +111,7 @@ def looks(words: str, root: Path) -> bool:
     """Whether a probe's command succeeds on a node whose folders lie below another."""
     command = words.replace("/run", f"{root}/run").replace("/sys", f"{root}/sys")
     environment = {"PATH": f"{root}/bin:{os.environ['PATH']}"}
-    return subprocess.run(["sh", "-c", command], env=environment, check=False).returncode == 0
+    return subprocess.run(["sh", "-c", command], env=environment, check=False, timeout=60).returncode == 0
 
 
 def load_modules(root: Path) -> None:
