@@ -76,10 +76,11 @@ SCENES: Final = {
     "tests/deploy/chart/": "scenes of the chart",
     "tests/deploy/release/test_installation.py": "ways to install",
     "tests/docs/test_examples.py": "pages whose examples are run",
-    "tests/twin/apiserver/test_kubectl_": "scenes of kubectl on the twin",
-    "tests/twin/cluster/": "scenes on a fleet",
+    "tests/twin/": "scenes of the twin",
 }
-"""Tests that take long, each in a world of its own: every other runs each day, and of kills every one."""
+"""Tests of which most have a world of their own: every other runs each day."""
+EVERY_DAY: Final = ("crash", "killed", "genuine", "recorded")
+"""Words in the names of those that run whatever the day: kills, and those that hold a recording."""
 
 
 _SAMPLING: Final = pytest.StashKey[SamplingPlugin]()
@@ -153,11 +154,13 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    file = item.nodeid.partition("::")[0]
-    if "crash" in file or "killed" in file or item.get_closest_marker(MARKER):
+    every_day = any(word in item.nodeid for word in EVERY_DAY) or "sample" in getattr(
+        item, "fixturenames", ()
+    )
+    if every_day or item.get_closest_marker(MARKER):
         return
     for beginning, scenes in SCENES.items():
-        if file.startswith(beginning):
+        if item.nodeid.startswith(beginning):
             item.add_marker(pytest.mark.sampled(scenes, share="1/2"))
 
 

@@ -16,7 +16,7 @@ from tonnage.cli.top.agent_pages import FORBIDDEN, AgentPages, PageAnswers
 from tonnage.model.kubernetes.scrape_target import PART_OF
 from tonnage.wire.objects import Pod
 
-AGENTS = 1000
+AGENTS = 300
 KUBECONFIG = """apiVersion: v1
 kind: Config
 current-context: c

@@ -144,11 +144,11 @@ def test_a_run_says_what_it_samples_and_lists_the_rest(
         assert len(left_out.read_text().splitlines()) == 1 + 2 * (2 + 8)
 
 
-def test_of_scenes_that_take_long_every_other_runs_and_every_kill(tmp_path: Path) -> None:
+def test_every_other_scene_runs_and_every_kill_and_recording(tmp_path: Path) -> None:
     folder = tmp_path / "tests" / "controller"
     folder.mkdir(parents=True)
     scenes = "import pytest\n\n\n@pytest.mark.parametrize('row', range(10))\ndef test_row(row):\n    pass\n"
-    for name in ("test_scenes.py", "test_crash.py"):
+    for name in ("test_scenes.py", "test_crash.py", "test_recorded_answers.py"):
         (folder / name).write_text(scenes)
     (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
     (tmp_path / "pytest.ini").write_text(CONFIG.format(tests=ROOT / "tests"))
@@ -162,5 +162,5 @@ def test_of_scenes_that_take_long_every_other_runs_and_every_kill(tmp_path: Path
         check=False,
         timeout=300,
     )
-    assert "15 passed, 5 deselected" in done.stdout, done.stdout + done.stderr
+    assert "25 passed, 5 deselected" in done.stdout, done.stdout + done.stderr
     assert "5 of 10 scenes of the controller" in done.stdout

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tonnage.decide.node.health import device_health, faults
 from tonnage.decide.node.health.checkpoint import health_from_json, health_json
 from tonnage.decide.node.health.device_health import (
     curable,
@@ -18,7 +19,7 @@ from tonnage.decide.node.health.device_health import (
     state_after_scan,
     wait_s,
 )
-from tonnage.decide.node.health.faults import MOST, HealthState
+from tonnage.decide.node.health.faults import HealthState
 from tonnage.decide.node.health.xids import classes_of, state_after_event
 from tonnage.model.catalog.xids import xids
 from tonnage.model.devices.health import SEVERITY, FaultClass, HealthPolicy, Signal
@@ -166,18 +167,21 @@ def test_looking_again_at_once_changes_nothing_that_is_kept(happened: list[Any])
     assert 1 <= next_look_s(again, POLICY, now=now) <= 10
 
 
-def test_memory_is_bounded() -> None:
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 60
+    for module in (faults, device_health):
+        monkeypatch.setattr(module, "MOST", most)
     state = HealthState()
-    given = MOST + 50
-    for number in range(given):
+    devices = most + 50
+    for number in range(devices):
         uuid = f"GPU-{number}"
         inventory = Inventory((Device(uuid, 0, "x", 1),), vitals=(Vitals(uuid, uncorrected_errors=0),))
         state = state_after_event(
             state, RawEvent(RawEventKind.XID, uuid, 81), inventory, POLICY, now=float(number)
         )
         state = state_after_scan(state, inventory, POLICY, now=float(number))
-    assert max(map(len, (state.faults, state.sightings, state.baselines))) <= MOST
-    assert state.faults[-1].device == f"GPU-{given - 1}"
+    assert max(map(len, (state.faults, state.sightings, state.baselines))) <= most
+    assert state.faults[-1].device == f"GPU-{devices - 1}"
 
 
 @given(
