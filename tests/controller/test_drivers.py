@@ -36,6 +36,28 @@ async def test_nodes_with_one_system_share_a_daemon_set(bench: DriverBench) -> N
     assert (condition["status"], condition["reason"]) == ("True", "UpToDate")
 
 
+async def test_precompiled_drivers_have_a_daemon_set_for_each_kernel(bench: DriverBench) -> None:
+    await bench.machine("a")
+    await bench.machine("b")
+    info: Any = {"status": {"nodeInfo": {"kernelVersion": "5.15.0-91-generic"}}}
+    await bench.api.patch(NODE, "b", info, subresource="status")
+    await bench.drivers("580", usePrecompiled=True)
+    bench.start(DRIVERS)
+    await bench.clock.advance(20)
+    image = "nvcr.io/nvidia/driver:580-5.15.0-{}-generic-ubuntu22.04"
+    assert await bench.running() == {"a": image.format(84), "b": image.format(91)}
+    assert len(await bench.sets()) == 2
+
+
+async def test_no_driver_is_brought_where_the_policy_wants_none(bench: DriverBench) -> None:
+    await bench.machine("a")
+    await bench.drivers("580.95.05", enabled=False)
+    bench.start(DRIVERS)
+    await bench.clock.advance(20)
+    assert (await bench.sets(), await bench.running()) == ([], {})
+    assert (await bench.condition("Ready"))["message"] == "all 1 GPU nodes are ready"
+
+
 async def test_a_group_without_nodes_loses_its_daemon_set(bench: DriverBench) -> None:
     await bench.machine("a")
     await bench.drivers("580.95.05")
