@@ -172,6 +172,9 @@ _ANSWERS: Final[dict[str, Callable[[Oracle, Any], Any]]] = {
         *("sharedJpegCount", "sharedOfaCount", "gpuInstanceSliceCount", "computeInstanceSliceCount"),
         *("memorySizeMB",),
     ),
+    "GpuInstanceProfileInfo": _structure(
+        *("multiprocessorCount", "copyEngineCount", "decoderCount", "encoderCount", "jpegCount", "ofaCount"),
+    ),
     "GpuInstanceGetInfo": lambda oracle, _: SimpleNamespace(
         placement=_structure("start", "size")(oracle, ()), profileId=19
     ),

@@ -218,13 +218,16 @@ async def _devices(fleet: Fleet, namespace: str, pod: str, container: str) -> se
     return {uuid for indent, uuid in rows if indent or uuid not in parents}
 
 
-async def _problems(fleet: Fleet, folder: Path, namespace: str, shape: Shape) -> list[str]:
+async def _problems(
+    fleet: Fleet, folder: Path, namespace: str, shape: Shape, turn: asyncio.Semaphore
+) -> list[str]:
     """Where the containers do not have what the shape says."""
     head: Any = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": ADMIN}}
     manifests = {"apiVersion": "v1", "kind": "List", "items": [head, *shape.objects, *shape.pods]}
     file = folder / f"{namespace}.json"
     file.write_text(json.dumps(manifests).replace('"Never"', '"Always"'))
-    await fleet.kubectl("apply", "-n", namespace, "-f", str(file))
+    async with turn:
+        await fleet.kubectl("apply", "-n", namespace, "-f", str(file))
 
     async def run() -> bool:
         pods = (await fleet.api.list(kinds.POD, namespace=namespace)).items
@@ -250,9 +253,10 @@ async def _problems(fleet: Fleet, folder: Path, namespace: str, shape: Shape) ->
 async def test_each_container_has_just_the_devices_of_its_claim(tmp_path: Path) -> None:
     async with running_fleet(SCENARIO) as fleet:
         await fleet.until(lambda: _published(fleet))
+        turn = asyncio.Semaphore(3)  # each kubectl reads the server's schema, for which it waits 32 s
         names = {f"shape-{number}": name for number, name in enumerate(SHAPES)}
         outcomes = await asyncio.gather(
-            *(_problems(fleet, tmp_path, namespace, SHAPES[name]) for namespace, name in names.items())
+            *(_problems(fleet, tmp_path, namespace, SHAPES[name], turn) for namespace, name in names.items())
         )
         problems = {names[space]: wrong for space, wrong in zip(names, outcomes, strict=True) if wrong}
         assert not problems, json.dumps(problems, indent=2)
