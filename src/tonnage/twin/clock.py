@@ -9,13 +9,15 @@ from typing import Final
 
 _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _SETTLE_PASSES: Final = 64
+_IDLE_PASSES: Final = 10
+"""After so many in a row with nobody else's turn between, nothing more is to come of this process."""
 
 
 class VirtualClock:
     """A Clock port whose time passes only inside `advance`.
 
-    Between two moments the event loop *settles*: it runs `settle_passes` passes, each of which runs every
-    ready callback and polls every socket once without waiting. That is enough for chains of tasks, queues and
+    Between two moments the event loop *settles*: it runs up to `settle_passes` passes, each of which runs every
+    ready callback and polls every socket once without waiting, and fewer where nobody has anything to do. That is enough for chains of tasks, queues and
     loopback sockets of this process. It cannot see work that happens in other threads or processes (gRPC's
     poller, an agent of its own): a test that depends on such work waits for its effect (`Informer.wait_for`),
     then advances.
@@ -48,8 +50,13 @@ class VirtualClock:
 
     async def settle(self) -> None:
         """Let everything that needs no time happen."""
+        ready = getattr(asyncio.get_running_loop(), "_ready", None)  # of loops without it: all passes
+        idle = 0
         for _ in range(self._passes):
             await asyncio.sleep(0)
+            idle = idle + 1 if ready is not None and not ready else 0
+            if idle == _IDLE_PASSES:
+                return
 
     async def advance(self, seconds: float) -> None:
         """Move time on by `seconds`, waking sleepers in the order of their times.
