@@ -73,6 +73,7 @@ def test_a_port_in_use_is_an_error_that_names_it(host: str, monkeypatch: pytest.
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"port {port} is in use"):
             listen(Address(host, port))
+        listen(Address(host, 0)).close()  # beside it, on another port
     listen(Address(host, port)).close()
 
 
