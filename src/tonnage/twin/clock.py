@@ -16,11 +16,11 @@ _IDLE_PASSES: Final = 10
 class VirtualClock:
     """A Clock port whose time passes only inside `advance`.
 
-    Between two moments the event loop *settles*: it runs up to `settle_passes` passes, each of which runs every
-    ready callback and polls every socket once without waiting, and fewer where nobody has anything to do. That is enough for chains of tasks, queues and
-    loopback sockets of this process. It cannot see work that happens in other threads or processes (gRPC's
-    poller, an agent of its own): a test that depends on such work waits for its effect (`Informer.wait_for`),
-    then advances.
+    Between two moments the event loop *settles*: it runs up to `settle_passes` passes, each of which runs
+    every ready callback and polls every socket once without waiting, and fewer where nobody has anything to
+    do. That is enough for chains of tasks, queues and loopback sockets of this process. It cannot see work
+    that happens in other threads or processes (gRPC's poller, an agent of its own): a test that depends on
+    such work waits for its effect (`Informer.wait_for`), then advances.
     """
 
     def __init__(self, start: datetime = _EPOCH, *, settle_passes: int = _SETTLE_PASSES) -> None:
