@@ -134,7 +134,7 @@ class Cluster:
             change, obj = await queue.get()
             yield WatchEvent(change, msgspec.convert(obj, kind.type))
 
-    async def tried(self, kind: Kind[Any], body: Any, *, namespace: str | None = None) -> Any:
+    async def dry_run_create(self, kind: Kind[Any], body: Any, *, namespace: str | None = None) -> Any:
         del namespace
         self._check()
         return msgspec.convert(body, kind.type)

@@ -98,7 +98,7 @@ class MemoryApi(Changed):
                     yield WatchEvent(change, self._typed(kind, body))
             await self._event.wait()
 
-    async def tried(self, kind: Kind[Any], body: Any, *, namespace: str | None = None) -> Any:
+    async def dry_run_create(self, kind: Kind[Any], body: Any, *, namespace: str | None = None) -> Any:
         self._reach()
         return self._typed(kind, {**body})
 

@@ -212,9 +212,9 @@ class PolicylessReader:
                 raise
             return Listing([], _NOWHERE)
 
-    async def tried(self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None) -> T:
+    async def dry_run_create(self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None) -> T:
         """The object as the server would store it. Raises ApiError."""
-        return await self._api.tried(kind, body, namespace=namespace)
+        return await self._api.dry_run_create(kind, body, namespace=namespace)
 
     async def watch(
         self, kind: Kind[T], *, resource_version: str, **options: Any

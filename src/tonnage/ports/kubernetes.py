@@ -92,7 +92,7 @@ class KubernetesReader(Protocol):
         """Every change after a version, bookmarks too; the server ends it. Raises GoneError: list again."""
         ...
 
-    async def tried(self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None) -> T:
+    async def dry_run_create(self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None) -> T:
         """The object as the server would store it, which it does not. Raises ApiError as `create` does."""
         ...
 

@@ -12,8 +12,8 @@ UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _DEEPEST: Final = 400
 """Objects of Kubernetes are a dozen levels deep; msgspec and Python take some 900."""
-_BRACKET: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
-"""A bracket, or a string, in which none counts."""
+_BRACKET: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
+"""A bracket, or a string, in which none counts: one without an end goes to the end, at once."""
 
 
 def without_depths(content: bytes, deepest: int = _DEEPEST) -> bytes:

@@ -124,7 +124,7 @@ async def test_where_nobody_may_try_a_taint_an_unhealthy_gpu_is_left_out(
     async def refused(*_: object, **__: object) -> None:
         raise ApiError(400, "BadRequest", "admission webhook does not support dry run")
 
-    monkeypatch.setattr(gated.api, "tried", refused)
+    monkeypatch.setattr(gated.api, "dry_run_create", refused)
     await gated.begin(ALL)
     become(gated, SICK)
     async with gated.agent():

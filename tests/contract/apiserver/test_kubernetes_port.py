@@ -155,14 +155,14 @@ class Watching:
 
 async def test_a_trial_is_answered_as_a_write_and_stores_nothing(port: Port) -> None:
     body: JsonObject = {"metadata": {"name": "a"}, "data": {"key": "value"}}
-    tried = await port.api.tried(CONFIG_MAP, body, namespace="default")
-    assert (tried.metadata.name, tried.metadata.namespace, tried.data) == ("a", "default", {"key": "value"})
+    dry = await port.api.dry_run_create(CONFIG_MAP, body, namespace="default")
+    assert (dry.metadata.name, dry.metadata.namespace, dry.data) == ("a", "default", {"key": "value"})
     with pytest.raises(ApiError) as missing:
         await port.api.get(CONFIG_MAP, "a", "default")
     assert missing.value.code == 404
     await port.api.create(CONFIG_MAP, body, namespace="default")
     with pytest.raises(ApiError) as there:
-        await port.api.tried(CONFIG_MAP, body, namespace="default")
+        await port.api.dry_run_create(CONFIG_MAP, body, namespace="default")
     assert (there.value.code, there.value.reason) == (409, "AlreadyExists")
 
 

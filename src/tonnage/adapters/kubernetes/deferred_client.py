@@ -96,8 +96,8 @@ class LateKubernetes:
             field_selector=field_selector,
         )
 
-    async def tried(self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None) -> T:
-        return await (await self._opened()).tried(kind, body, namespace=namespace)
+    async def dry_run_create(self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None) -> T:
+        return await (await self._opened()).dry_run_create(kind, body, namespace=namespace)
 
     async def create(self, kind: Kind[T], body: JsonObject | T, *, namespace: str | None = None) -> T:
         return await (await self._opened()).create(kind, body, namespace=namespace)

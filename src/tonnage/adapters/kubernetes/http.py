@@ -193,7 +193,7 @@ class HttpKubernetes:
         except httpx2.HTTPError as error:
             raise unreachable(error, self._client) from None
 
-    async def tried(self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None) -> T:
+    async def dry_run_create(self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None) -> T:
         """The object as the server would store it, which it does not. Raises ApiError as `create` does."""
         parameters = {**_MANAGER, "dryRun": "All"}
         path = _path(kind, namespace or _metadata(body, "namespace"))

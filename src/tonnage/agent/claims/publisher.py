@@ -158,7 +158,7 @@ class SlicePublisher:
     async def _would_keep_taints(self) -> bool:
         """Raises ClusterError."""
         try:
-            shown = await self._api.tried(RESOURCE_SLICE, tainted_slice(self._node))
+            shown = await self._api.dry_run_create(RESOURCE_SLICE, tainted_slice(self._node))
         except ApiError as error:
             if error.code >= 500 or error.code == 429:
                 raise

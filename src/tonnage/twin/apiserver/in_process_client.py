@@ -116,7 +116,7 @@ class LocalKubernetes:
                     obj = event.stored.as_type(kind.type)
                 yield WatchEvent(event.type, obj)
 
-    async def tried(self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None) -> T:
+    async def dry_run_create(self, kind: Kind[T], body: JsonObject, *, namespace: str | None = None) -> T:
         """The object as it would be stored, which it is not. Raises ApiError as `create` does."""
         return await self._create(kind, body, namespace, replace(self._options, dry_run=True))
 
