@@ -1,5 +1,6 @@
 # Every target creates what it needs: a virtual environment in .venv, filled from uv.lock. Nothing is installed globally.
-PYTHON ?= python3
+# A distribution's Python is built with profile-guided optimization. One that pyenv built is not, and a third slower.
+PYTHON ?= $(shell /usr/bin/python3 -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo /usr/bin/)python3
 LAB ?= inference-sharing
 GPU_RESULTS ?= benchmarks/results
 DATE ?= $(shell date -u +%F)

@@ -20,6 +20,7 @@ async def connection(opening: Awaitable[Streams]) -> AsyncIterator[Streams]:
     try:
         yield reader, writer
     finally:
-        writer.transport.abort()
+        with suppress(AttributeError):  # Python 3.11.2 forgets a TLS connection closed twice
+            writer.transport.abort()
         with suppress(OSError):  # the connection had ended with an error before
             await writer.wait_closed()

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
@@ -147,7 +148,7 @@ class HttpServer:
                 server.close()
             self._listening.close()
             for connection in list(connections):
-                connection.transport.abort()
+                _cut_off(connection.transport)
 
     async def _serving(self, access: PageAccess, connections: dict[Connection, None]) -> asyncio.Server:
         """A server on the same socket: who connects while there is none waits in its queue."""
@@ -202,7 +203,7 @@ class Connection(H11Protocol):
         if len(self._open_now) >= self._limits.connections:
             oldest = next(iter(self._open_now))
             del self._open_now[oldest]
-            oldest.transport.abort()
+            _cut_off(oldest.transport)
         self._open_now[self] = None
         self._expect()
 
@@ -238,12 +239,18 @@ class Connection(H11Protocol):
     def _overdue(self) -> None:
         self._deadline = None
         if not self._answered or self._unfinished:
-            self.transport.abort()
+            _cut_off(self.transport)
 
     def _relax(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+def _cut_off(transport: asyncio.WriteTransport) -> None:
+    """Close a connection without waiting for what was not sent."""
+    with suppress(AttributeError):  # Python 3.11.2 forgets a TLS connection closed twice
+        transport.abort()
 
 
 class RouteApplication:

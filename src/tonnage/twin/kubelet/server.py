@@ -11,6 +11,7 @@ import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
@@ -132,7 +133,8 @@ class KubeletServer:
         for server in self._servers:
             server.close()
         for connection in list(self._state.connections):
-            cast("asyncio.Transport", cast(Any, connection).transport).abort()
+            with suppress(AttributeError):  # Python 3.11.2 forgets a TLS connection closed twice
+                cast("asyncio.Transport", cast(Any, connection).transport).abort()
         tasks = set(self._state.tasks)
         if tasks:
             await asyncio.wait(tasks, timeout=_CLOSING_S)

@@ -39,7 +39,7 @@ async def _line(reader: asyncio.StreamReader) -> Any:
 async def test_who_does_not_finish_a_head_is_refused(
     running: Any, monkeypatch: pytest.MonkeyPatch, before: bool
 ) -> None:
-    monkeypatch.setattr(peers, "_HEAD_S", 0.05)
+    monkeypatch.setattr(peers, "_HEAD_S", 0.5)
     async with (
         running.http.open() as (watching, watcher),
         running.http.open() as (reader, writer),
