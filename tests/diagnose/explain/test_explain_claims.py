@@ -155,7 +155,7 @@ def test_many_devices_are_counted_and_the_class_is_no_news() -> None:
     assert reason.facts["requests"][0]["counts"] == {"selector": 8, "class": 56}  # type: ignore[index, call-overload]
 
 
-def test_nodes_without_a_device_of_the_class_are_told_from_those_whose_devices_the_selector_excludes() -> None:
+def test_nodes_without_a_device_of_the_class_are_told_from_others() -> None:
     only = device_class("gpu", f"'model' in device.attributes['{DRIVER}']")
     explanation = explained(
         node("a"), node("b"), only,
