@@ -156,8 +156,8 @@ async def test_wrong_configurations_are_refused_in_lints_words(cluster: Cluster)
     assert (refused.value.code, refused.value.reason) == (422, "Invalid")
     assert refused.value.message == (
         'admission webhook "claim-configs.tonnage.dev" denied the request: spec.config[0].opaque.parameters:'
-        ' the driver gpu.nvidia.com refuses this configuration: unknown field "share"'
-        " [claim-config-invalid]; correct it, or remove it"
+        ' the driver gpu.nvidia.com refuses this configuration: unknown field "share":'
+        " use sharing if you meant that [claim-config-invalid]; correct it, or remove it"
     )
     spec: Any = {
         "devices": {

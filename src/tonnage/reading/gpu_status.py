@@ -168,6 +168,7 @@ def _device(device: Mapping[str, object]) -> GpuDevice:
         numa_node=_whole(device.get("numaNode")),
         links=links_from(device.get("links")),
         parts=parts_from(device.get("migDevices")),
+        mig_enabled=device.get("migEnabled") is True,
         fabric=_text(device.get("fabric")),
     )
 

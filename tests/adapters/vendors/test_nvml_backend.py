@@ -22,7 +22,7 @@ from support.nvml.state import (
 )
 from tonnage.adapters.clock import SystemClock
 from tonnage.adapters.vendors.nvml import NvmlBackend
-from tonnage.model.devices.inventory import Inventory, RawEvent, RawEventKind
+from tonnage.model.devices.inventory import Inventory, ProfileSize, RawEvent, RawEventKind
 from tonnage.model.devices.links import NVSWITCH, Link, PciLevel
 from tonnage.model.errors import HardwareError
 
@@ -61,6 +61,30 @@ async def test_mig_devices_are_listed_with_their_device(backend: NvmlBackend, dr
     assert (big.gpu_slices, big.compute_slices, big.decoders) == (3, 3, 2)
     assert (media.profile, media.jpeg_engines, media.optical_flow_engines) == ("1g.10gb+me", 1, 1)
     assert (part.profile, part.gpu_slices, part.compute_slices) == ("1c.2g.20gb", 2, 1)
+
+
+async def test_what_each_mig_profile_has_is_read_once_of_gpus_that_can_be_divided(
+    backend: NvmlBackend, driver: Driver
+) -> None:
+    driver.become(replace(driver.state, gpus=(FakeGpu(0, "A100-80"), FakeGpu(1, "T4")), links=()))
+    for _ in range(2):
+        divisible, whole = (await backend.scan()).devices
+        assert not whole.profile_sizes
+        assert sorted(divisible.profile_sizes) == [0, 5, 9, 14, 15, 19, 20]
+        assert divisible.profile_sizes[9] == ProfileSize(40192, 42, 3, decoders=2)
+    asked = driver.calls()["nvmlDeviceGetGpuInstanceProfileInfoV"]
+    await backend.scan()
+    assert driver.calls()["nvmlDeviceGetGpuInstanceProfileInfoV"] == asked > 0
+
+
+async def test_profiles_that_are_told_in_part_are_not_told(backend: NvmlBackend, driver: Driver) -> None:
+    driver.become(DriverState((FakeGpu(0, "A100-80"),)))
+    driver.rule(Rule("error", "nvmlDeviceGetGpuInstanceProfileInfoV", value=999))
+    [device] = (await backend.scan()).devices
+    assert not device.profile_sizes
+    driver.rule()
+    [device] = (await backend.scan()).devices
+    assert device.profile_sizes
 
 
 async def test_a_mig_device_that_cannot_be_read_hides_no_other(backend: NvmlBackend, driver: Driver) -> None:

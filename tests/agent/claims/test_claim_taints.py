@@ -10,6 +10,7 @@ from support.api_stores import new_store
 from support.claim_node import ALL, HARDWARE, NODE, ClaimNode, names
 from support.told_slices import ToldSlices
 from tonnage.adapters.clock import SystemClock
+from tonnage.agent.claims import driver
 from tonnage.model.errors import ApiError
 from tonnage.model.kubernetes.feature_gates import TAINTS, FeatureGates
 from tonnage.twin.apiserver.server import ApiServer
@@ -101,8 +102,12 @@ async def test_a_gpu_that_is_ill_from_the_beginning_is_tainted_and_never_offered
     assert all("gpu-1" not in offered(pool) for pool in api.published), api.published
 
 
-async def test_a_server_that_keeps_taints_by_now_is_asked_when_a_gpu_falls_ill(scene: ClaimNode) -> None:
+@pytest.mark.parametrize("every_s", [300.0, 0.05], ids=["when another falls ill", "after a while"])
+async def test_a_server_that_keeps_taints_by_now_is_asked_again_while_a_gpu_is_ill(
+    scene: ClaimNode, every_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It was started again with the feature on, which nobody tells."""
+    monkeypatch.setattr(driver, "_ASK_EVERY_S", every_s)
     gates = FeatureGates()
     scene = ClaimNode(scene.root, api=ApiServer(SystemClock(), gates=gates, store=new_store()).local())
     await scene.begin(ALL)
@@ -112,8 +117,11 @@ async def test_a_server_that_keeps_taints_by_now_is_asked_when_a_gpu_falls_ill(s
         become(scene, SICK)
         await scene.slices(lambda listing: names(listing) == ["gpu-0", "gpu-2"])
         object.__setattr__(gates, "chosen", ((TAINTS, True),))
-        become(scene, BOTH)
-        await scene.slices(lambda listing: len(names(listing)) == 3 and offered(listing) == ["gpu-0"])
+        well = ["gpu-0", "gpu-2"]
+        if every_s > 1:
+            become(scene, BOTH)
+            well = ["gpu-0"]
+        await scene.slices(lambda listing: len(names(listing)) == 3 and offered(listing) == well)
 
 
 async def test_where_nobody_may_try_a_taint_an_unhealthy_gpu_is_left_out(

@@ -228,8 +228,8 @@ async def test_kubectl_is_told_what_is_wrong_and_nothing_else_is_kept_from_the_c
     assert refused.returncode == 1
     assert refused.stderr == (
         'The ResourceClaimTemplate "wrong" is invalid: spec.spec.devices.config[0].opaque.parameters: '
-        'the driver gpu.nvidia.com refuses this configuration: unknown field "share" '
-        "[claim-config-invalid]; correct it, or remove it\n"
+        'the driver gpu.nvidia.com refuses this configuration: unknown field "share": '
+        "use sharing if you meant that [claim-config-invalid]; correct it, or remove it\n"
     )
     for right in (
         template("right"),

@@ -155,6 +155,19 @@ def test_many_devices_are_counted_and_the_class_is_no_news() -> None:
     assert reason.facts["requests"][0]["counts"] == {"selector": 8, "class": 56}  # type: ignore[index, call-overload]
 
 
+def test_nodes_without_a_device_of_the_class_are_told_from_others() -> None:
+    only = device_class("gpu", f"'model' in device.attributes['{DRIVER}']")
+    explanation = explained(
+        node("a"), node("b"), only,
+        resource_slice("a", device("gpu-0-mig-0")), resource_slice("b", *GPUS[:1]),
+        claim("mine", selectors=[{"cel": {"expression": "false"}}]), pod("mine"),
+    )  # fmt: skip
+    assert explanation.message == (
+        "no node of 2 takes it: 1 without devices for its claims (not of the class), "
+        "1 without devices for its claims (not selected)"
+    )
+
+
 def test_where_something_else_stands_against_a_node_its_claims_alone_are_no_remedy() -> None:
     explanation = explained(
         node("a"), resource_slice("a", device("gpu-0")), ANY, claim("mine", count=2),

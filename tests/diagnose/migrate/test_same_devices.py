@@ -112,6 +112,44 @@ def test_a_node_that_offers_claims_is_judged_by_its_slices() -> None:
     assert compared.failures == ("gpu-7: no such key: memory",)
 
 
+def test_a_gpu_whose_mig_devices_are_made_for_claims_has_those_that_its_slices_name() -> None:
+    """The agent reports one that a claim has now, too; the GPU in MIG mode without any is no whole GPU."""
+    made = {
+        "uuid": "MIG-0", "profile": "3g.40gb", "resource": "", "health": "Healthy", "memoryMiB": 40192,
+    }  # fmt: skip
+    report = agent("a", *["NVIDIA A100-SXM4-80GB"] * 3)
+    for device in report["status"]["devices"]:
+        device |= {"migEnabled": True}
+    report["status"]["devices"][0] |= {"migDevices": [made]}
+    places = [
+        {
+            "name": f"gpu-{gpu}-mig-3g40gb-9-{start}",
+            "attributes": {
+                "type": {"string": "mig"},
+                "parentUUID": {"string": f"GPU-a-{gpu}"},
+                "profile": {"string": "3g.40gb"},
+            },
+        }
+        for gpu in range(2)
+        for start in (0, 4)
+    ]
+    published = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "00"},
+        "spec": {
+            "driver": "gpu.nvidia.com",
+            "nodeName": "a",
+            "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1},
+            "devices": places,
+        },
+    }
+    objects = node("a", "NVIDIA-A100-SXM4-80GB"), report, published
+    half = comparison(pod("", "{limits: {nvidia.com/mig-3g.40gb: 1}}"), *objects)
+    assert half == DeviceComparison(same=tuple(f"a/{place['name']}" for place in places))
+    assert not comparison(pod(BIG_A100), *objects).same
+
+
 def test_whole_gpus_and_mig_devices_of_one_claim_are_both_compared() -> None:
     profile = {
         "uuid": "MIG-0", "profile": "1g.10gb", "resource": "nvidia.com/mig-1g.10gb", "health": "Healthy",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from support.what_ifs import FLEET, pod, tried, waiting, whereabouts
+from support.what_ifs import FLEET, node, pod, tried, waiting, whereabouts
 from tonnage.model.changes import (
     AddNodes,
     AddWorkload,
@@ -105,6 +107,19 @@ def test_two_new_pods_never_get_one_device() -> None:
     after = tried(_with_claims("a100-0"), added)
     assert sorted(filter(None, whereabouts(after).values())) == ["a100-1"]
     assert after.counts["pending"] == 2
+    [reason] = tried(_with_claims(), added).waiting
+    assert reason.remedy == "wait until claim ml/new-new-0-gpu- of new-new-0 has ended"
+
+
+def test_a_pod_that_asks_for_the_resource_of_a_class_is_given_its_devices() -> None:
+    """A class with a resource's name shows that the gate is on, which is off by default in 1.35."""
+    nodes = tuple(node(f"a100-{n}", 0) for n in range(2))
+    stands = replace(CLASS, extended_resource="nvidia.com/gpu")
+    base = replace(_with_claims(), nodes=nodes, device_classes=(stands,))
+    added = AddWorkload("w.yaml", 3, (Manifest("Job.batch", "new", pod("new", 1)),))
+    after = tried(base, added)
+    assert after.counts["pending"] == 1, after.waiting
+    assert waiting(after) == {"claim-not-allocatable": 1}
 
 
 def test_what_a_driver_publishes_for_gpus_set_otherwise_is_not_guessed() -> None:

@@ -175,7 +175,8 @@ async def test_kubectl_is_told_lints_words_in_every_version(plane: GenuinePlane)
         assert refused.stderr.endswith(  # a server warns of old versions first
             f'The ResourceClaimTemplate "wrong-{version}" is invalid: '
             "spec.spec.devices.config[0].opaque.parameters: the driver gpu.nvidia.com refuses this"
-            ' configuration: unknown field "share" [claim-config-invalid]; correct it, or remove it\n'
+            ' configuration: unknown field "share": use sharing if you meant that [claim-config-invalid];'
+            " correct it, or remove it\n"
         )
     for right in (
         template("right"),

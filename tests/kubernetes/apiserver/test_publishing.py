@@ -14,14 +14,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 
+from support.claim_inputs import A100_SIZES
 from support.claim_kubelet import eventually
 from support.claim_node import ALL, NODE, ClaimNode, names
 from support.genuine import GenuinePlane, control_plane
 from support.leftovers import own_folder
 from tonnage.adapters.kubernetes.client import connect, server_version
 from tonnage.cli.locations.binaries import chosen_minor
+from tonnage.decide.node.claims.published import published_devices
+from tonnage.decide.node.claims.slices import (
+    NewSlice,
+    NodeOwner,
+    counter_shape,
+    desired_specs,
+    dropped_fields,
+    next_step,
+)
+from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.kubernetes.feature_gates import (
     CONDITIONS,
     EXTENDED,
@@ -75,11 +88,11 @@ class Server:
                         await node.kubelet.register()
                         yield node
                 finally:
-                    await self._tidy(api)
+                    await self.tidy(api)
         finally:
             shutil.rmtree(root)
 
-    async def _tidy(self, api: Any) -> None:
+    async def tidy(self, api: Any) -> None:
         """The definition stays: the server takes its time to delete one."""
         made: tuple[tuple[Any, str | None], ...] = (
             *((kind, None) for kind in (kinds.RESOURCE_SLICE, kinds.NODE, kinds.NODE_GPU_STATUS)),
@@ -165,6 +178,29 @@ async def test_mig_devices_that_do_not_exist_of_more_than_eight_gpus(server: Ser
         consumed = listing[-1].spec["devices"][-1]["consumesCounters"][0]
         assert consumed["counterSet"] in sets
         assert not {"ClaimsNotPublished", "ClaimsWithoutPartitions"} & await reasons(node)
+
+
+async def test_counters_of_all_engines_that_the_driver_tells_of(server: Server) -> None:
+    """Pretended drivers tell nothing of a profile's engines: the slices are written without an agent."""
+    if not server.gates.has(PARTITIONS):
+        pytest.skip("nothing is published with counters")
+    told: Any = {"mig_enabled": True, "profile_sizes": A100_SIZES}
+    gpus = [Device(f"GPU-{n}", n, "NVIDIA A100-SXM4-40GB", 40960, minor=n, **told) for n in range(16)]
+    inventory = Inventory(tuple(gpus))
+    devices = published_devices(inventory, PluginConfig(claimed=("all",), partitioned=True))
+    shape = counter_shape(f"v1.{MINOR}.0", keeps=True)
+    specs, owner = desired_specs(devices, NODE, counters=shape), NodeOwner(NODE, "uid-of-the-node")
+    async with connect(server.plane.kubeconfig, program="test") as api:
+        standing: list[Any] = []
+        while (step := next_step(specs, standing, owner)) is not None:
+            assert isinstance(step, NewSlice)
+            await api.create(kinds.RESOURCE_SLICE, step.body)
+            standing = [msgspec.to_builtins(each) for each in (await api.list(kinds.RESOURCE_SLICE)).items]
+        assert not dropped_fields(specs, standing, NODE)
+        sets = [entry for body in standing for entry in body["spec"].get("sharedCounters") or ()]
+        assert len(sets) == len(gpus)
+        assert {entry["counters"]["copy-engines"]["value"] for entry in sets} == {"7"}
+        await server.tidy(api)
 
 
 async def test_a_server_that_is_newer_than_the_kubelet_has_counters_in_its_own_shape(server: Server) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,12 +13,18 @@ from typing import Final, Protocol, TypeVar
 
 from tonnage.adapters.boot import boot_id
 from tonnage.adapters.vendors.nvml_events import EventWatch
-from tonnage.adapters.vendors.nvml_reading import ProcessReader, is_display, optional, read_device
+from tonnage.adapters.vendors.nvml_reading import (
+    ProcessReader,
+    is_display,
+    optional,
+    read_device,
+    read_profile_sizes,
+)
 from tonnage.adapters.vendors.nvml_samples import SampleReader
 from tonnage.adapters.vendors.nvml_session import NvmlSession
 from tonnage.adapters.vendors.nvml_vitals import read_vitals
 from tonnage.adapters.vendors.platforms import INSTEAD, is_integrated
-from tonnage.model.devices.inventory import Device, GpuProcess, RawEvent, Sample, Vitals
+from tonnage.model.devices.inventory import Device, GpuProcess, ProfileSize, RawEvent, Sample, Vitals
 
 T = TypeVar("T")
 
@@ -169,7 +175,7 @@ class NvmlReader:
                 problem = f"{device.product} is part of a Tegra processor, which Tonnage does not support"
                 problems.append(f"device {index}: {problem}: {INSTEAD}")
             elif not is_display(device.product):
-                devices.append(device)
+                devices.append(replace(device, profile_sizes=self._profile_sizes(nvml, device)))
                 vitals.append(device_vitals)
                 problems += wrong
         # Again: what came meanwhile is listened to, what went is given up.
@@ -186,6 +192,19 @@ class NvmlReader:
             f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else "",
             incarnation_of(self._root),
         )
+
+    def _profile_sizes(self, nvml: ModuleType, device: Device) -> Mapping[int, ProfileSize]:
+        """They stay the same: read once in a session."""
+        if device.mig_enabled is None:
+            return {}
+        key = "profile sizes", device.uuid
+        if key not in self.session.cache:
+            sizes = optional(nvml, lambda: read_profile_sizes(nvml, device.index))
+            if sizes is None:
+                return {}
+            self.session.cache[key] = sizes
+        sizes_once: Mapping[int, ProfileSize] = self.session.cache[key]
+        return sizes_once
 
     def _vitals(self, nvml: ModuleType, uuid: str, index: int) -> Vitals:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from tonnage.model.devices.inventory import FABRIC_COMPLETE, Device, Engines, GpuProcess, MigDevice
+from tonnage.model.devices.inventory import FABRIC_COMPLETE, Device, GpuProcess, MigDevice, ProfileSize
 
 T = TypeVar("T")
 
@@ -74,7 +74,6 @@ def read_device(nvml: ModuleType, index: int, root: Path) -> tuple[Device, tuple
         clique=clique,
         fabric=fabric,
         addressing_mode=optional(nvml, lambda: _addressing_mode(nvml, handle)) or "",
-        engines=_engines(nvml, handle) if mode is not None else None,
     ), tuple(f"device {index}: {problem}" for problem in problems)
 
 
@@ -88,16 +87,22 @@ def _addressing_mode(nvml: ModuleType, handle: Any) -> str:
     return words.get(nvml.nvmlDeviceGetAddressingMode(handle), "")
 
 
-def _engines(nvml: ModuleType, handle: Any) -> Engines | None:
-    """What the largest profile has, which is all but on boards that keep some of it from MIG."""
-    for number in (nvml.NVML_GPU_INSTANCE_PROFILE_7_SLICE, nvml.NVML_GPU_INSTANCE_PROFILE_4_SLICE):
-        ask: Callable[[], Any] = partial(nvml.nvmlDeviceGetGpuInstanceProfileInfo, handle, number)
-        if (facts := optional(nvml, ask)) is not None:
-            return Engines(
-                *(int(facts.multiprocessorCount), int(facts.copyEngineCount), int(facts.decoderCount)),
-                *(int(facts.encoderCount), int(facts.jpegCount), int(facts.ofaCount)),
+def read_profile_sizes(nvml: ModuleType, index: int) -> dict[int, ProfileSize]:
+    """What a MIG device of each profile has that the device offers, by the driver's number of the profile.
+
+    Raises NVMLError: not all of it is told.
+    """
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    sizes: dict[int, ProfileSize] = {}
+    for number in range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
+        with suppress(nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):
+            facts = nvml.nvmlDeviceGetGpuInstanceProfileInfo(handle, number)
+            sizes[int(facts.id)] = ProfileSize(
+                *(int(facts.memorySizeMB), int(facts.multiprocessorCount), int(facts.copyEngineCount)),
+                *(int(facts.decoderCount), int(facts.encoderCount), int(facts.jpegCount)),
+                int(facts.ofaCount),
             )
-    return None
+    return sizes
 
 
 def _fabric(nvml: ModuleType, handle: Any) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from tonnage.model.json import JsonObject
 from tonnage.ports.claims import ClaimSockets
 
 _LOG: Final = logging.getLogger(__name__)
+_ASK_EVERY_S: Final = 300.0
 
 
 class ClaimDriver:
@@ -61,6 +62,8 @@ class ClaimDriver:
         """The release of the node's kubelet when slices were made last."""
         self._unhealthy = frozenset[str]()
         """The unhealthy devices of then."""
+        self._ask_s = 0.0
+        """When the server is asked again whether it keeps taints, while an unhealthy device is left out."""
         for topic in (board.inventory, board.configuration, board.config_confirmed, board.node):
             topic.subscribe(self._wake.set)
         board.holds.subscribe(self._look_at_holds)
@@ -137,8 +140,11 @@ class ClaimDriver:
         keeps, splits = slices.keeps_counters, slices.splits_counters
         shape = counter_shape(kubelet, keeps=keeps, splits=splits) if shared else CounterShape.NONE
         unhealthy = frozenset(device.name for device in devices if not device.healthy)
-        if unhealthy - self._unhealthy and not slices.keeps_taints:
+        now_s = self._clock.monotonic()
+        due = unhealthy - self._unhealthy or now_s >= self._ask_s
+        if unhealthy and not slices.keeps_taints and due:
             slices.ask_of_taints()  # the feature may be on by now
+            self._ask_s = now_s + _ASK_EVERY_S
         self._unhealthy = unhealthy
         offered = [device for device in devices if device.healthy or slices.keeps_taints]
         return desired_specs(offered, self._node, counters=shape)

@@ -140,10 +140,11 @@ def _devices(node: Node, report: GpuStatus | None, supply: Supply, profile: str)
     published: set[str] = set()
     for part in supply.by_node.get(node.name, ()):
         for device in part.devices if part.driver == DRIVER else ():
-            if device.attributes.get("type") != kind or profile not in ("", device.attributes.get("profile")):
-                continue
-            published.add(str(device.attributes.get("uuid", "")))
-            yield device
+            facts = device.attributes
+            # What is made for a claim has no uuid: its GPU's slices name every device that there can be.
+            published.add(str(facts.get("uuid") or facts.get("parentUUID", "")))
+            if facts.get("type") == kind and profile in ("", facts.get("profile")):
+                yield device
     if report is None:
         return
     gpus = [gpu for gpu in report.devices if gpu.uuid not in published]
@@ -155,7 +156,7 @@ def _devices(node: Node, report: GpuStatus | None, supply: Supply, profile: str)
             if part.profile == profile and part.uuid not in published
         )
         return
-    whole = tuple(_device_of(gpu, place) for place, gpu in enumerate(gpus) if not gpu.parts)
+    whole = tuple(_device_of(gpu, place) for place, gpu in enumerate(gpus) if not gpu.in_mig_mode)
     inventory = Inventory(whole, report.driver, report.cuda)
     yield from map(_slice_device, published_devices(inventory, _ALL_CLAIMED))
 

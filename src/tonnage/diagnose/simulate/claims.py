@@ -15,8 +15,6 @@ from tonnage.decide.kubernetes.claims.allocator import (
 )
 from tonnage.decide.kubernetes.claims.extended_resources import claim_on
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
-from tonnage.decide.kubernetes.claims.supply import Supply, gates_shown, supply_of, tainted
-from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.simulate.changed_cluster import Fork, WaitingPod
 from tonnage.model.errors import Problem
@@ -24,6 +22,7 @@ from tonnage.model.kubernetes.cluster import Node, Pod, Snapshot
 from tonnage.model.kubernetes.resource_claims import (
     AllocatedDevice,
     ClaimAllocation,
+    Consumer,
     NodeScope,
     ResourceClaim,
     ResourceSlice,
@@ -51,13 +50,6 @@ def snapshot_after(fork: Fork) -> Snapshot:
     fork.queue = queue
     claims = tuple(_claims_left(fork))
     return replace(snapshot, slices=tuple(_slices(fork)), claims=(*claims, *made))
-
-
-def supply_for(snapshot: Snapshot, base: ClusterView) -> Supply:
-    """What the slices offer, as the view's release counts it."""
-    gates = gates_shown(base.profile.minor, snapshot.slices)
-    slices = tainted(snapshot.slices, snapshot.taint_rules, gates)
-    return supply_of(slices, snapshot.device_classes, snapshot.claims, gates)
 
 
 def give_devices(pod: Pod, node: Node, allocator: Allocator) -> str:
@@ -89,7 +81,9 @@ def give_devices(pod: Pod, node: Node, allocator: Allocator) -> str:
             )
             for place, entry in enumerate(picked)
         )
-        allocated.append(replace(claim, allocation=ClaimAllocation(chosen, (here,) if own else None)))
+        allocation = ClaimAllocation(chosen, (here,) if own else None)
+        users = (*claim.reserved_for, Consumer(pod.uid, pod.name))
+        allocated.append(replace(claim, allocation=allocation, reserved_for=users))
     allocator.put(allocated)
     return ""
 

@@ -12,15 +12,14 @@ from typing import Final
 
 import numpy as np
 
-from tonnage.decide.kubernetes.claims.allocator import Allocator
 from tonnage.decide.kubernetes.claims.extended_resources import backed_by_classes
 from tonnage.decide.kubernetes.scheduler.fleet.engine import FleetEngine, turns_of
 from tonnage.decide.kubernetes.scheduler.fleet.fleet import Fleet, conflicts, fleet_of
 from tonnage.decide.kubernetes.scheduler.fleet.occupants import occupants_of
 from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision, schedule_on
-from tonnage.decide.kubernetes.view import ClusterView, NodeView
+from tonnage.decide.kubernetes.view import ClusterView, NodeView, allocator_of
 from tonnage.diagnose.simulate.changed_cluster import Fork
-from tonnage.diagnose.simulate.claims import give_devices, snapshot_after, supply_for
+from tonnage.diagnose.simulate.claims import give_devices, snapshot_after
 from tonnage.diagnose.simulate.pod_shapes import group_of, stays_refused
 from tonnage.model.kubernetes.cluster import Pod
 
@@ -199,7 +198,7 @@ def scene_of(fork: Fork) -> Scene:
     snapshot = base.snapshot
     if snapshot.slices or snapshot.claims or snapshot.claim_templates:
         snapshot = snapshot_after(fork)
-    allocator = Allocator(supply_for(snapshot, base))
+    allocator = allocator_of(snapshot, base.profile)
     gpu = snapshot.gpu
     if fork.nodes:
         gpu = {name: status for name, status in gpu.items() if name not in fork.nodes}

@@ -41,9 +41,10 @@ class MigDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class Engines:
-    """What a device that MIG can divide has to give to its largest part, under the names of `MigDevice`."""
+class ProfileSize:
+    """What a MIG device of a profile has by its driver, under the names of `MigDevice`."""
 
+    memory_mib: int
     multiprocessors: int
     copy_engines: int = 0
     decoders: int = 0
@@ -64,7 +65,8 @@ class Device:
     `mig_enabled` is None for a device that cannot be divided. `clique` is `<cluster's uuid>.<id>` of those
     that its NVLink fabric joins it with, once the fabric is complete. `fabric` is what Fabric Manager has
     made of it, in a word of `FABRIC_STATES`; empty without NVSwitches. `addressing_mode` is how it reaches
-    the host's memory (`HMM`, `ATS`, `None`), where its driver tells; so `engines`.
+    the host's memory (`HMM`, `ATS`, `None`), where its driver tells; so `profile_sizes`, by the driver's
+    number of each MIG profile that it offers.
     """
 
     uuid: str
@@ -82,7 +84,7 @@ class Device:
     clique: str = ""
     fabric: str = ""
     addressing_mode: str = ""
-    engines: Engines | None = None
+    profile_sizes: Mapping[int, ProfileSize] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,8 +72,14 @@ class GpuDevice:
     numa_node: int | None = None
     links: tuple[DeviceLinks, ...] = ()
     parts: tuple[DevicePart, ...] = ()
+    mig_enabled: bool = False
     fabric: str = ""
     """What Fabric Manager has made of its NVSwitches, in a word of `FABRIC_STATES`; empty without any."""
+
+    @property
+    def in_mig_mode(self) -> bool:
+        """Whether its MIG devices are given out, and it is not."""
+        return self.mig_enabled or bool(self.parts)
 
 
 @dataclass(frozen=True, slots=True)

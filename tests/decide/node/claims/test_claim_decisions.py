@@ -111,7 +111,8 @@ SLICED: Any = {"sharing": {"strategy": "TimeSlicing"}}
         ),
         pytest.param(
             status({}, config=[opaque(share={})]),
-            'claim ml/train: status.allocation.devices.config[0]: unknown field "share"',
+            'claim ml/train: status.allocation.devices.config[0]: unknown field "share": '
+            "use sharing if you meant that",
             id="unknown-field",
         ),
         pytest.param(status({"device": "gpu-1", "adminAccess": True}), None, id="an-administrator-beside-it"),

@@ -40,7 +40,7 @@ THREADS = "sharing.mpsConfig.defaultActiveThreadPercentage"
         ),
         pytest.param(
             {"kind": "MigDeviceConfig", "sharing": {"strategy": "MPS", "timeSlicingConfig": {}}},
-            ('unknown field "sharing.timeSlicingConfig"',),
+            ('unknown field "sharing.timeSlicingConfig": use one of: mpsConfig, strategy',),
             id="mig-devices-have-no-time-slicing",
         ),
         pytest.param(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.claim_inputs import GPUS, part
+from support.claim_inputs import A100_SIZES, GPUS, part
 from tonnage.decide.node.claims.published import available, published_devices
 from tonnage.decide.node.claims.slices import (
     ChangedSlice,
@@ -24,7 +24,7 @@ from tonnage.decide.node.share import share
 from tonnage.model.devices.claims import (
     PublishedDevice,
 )
-from tonnage.model.devices.inventory import Device, Engines, Inventory, MigDevice
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import Hold, HoldKind, PluginConfig
 from tonnage.model.json_access import at, copied, flag, items
 
@@ -142,10 +142,8 @@ def test_mig_devices_that_exist_are_published_in_the_place_of_their_gpu(
 
 
 def test_a_gpu_that_can_be_divided_has_the_capacities_of_its_largest_mig_device() -> None:
-    engines = Engines(98, copy_engines=7, decoders=5, jpeg_engines=1, optical_flow_engines=1)
-    gpu = Device(
-        "GPU-0", 0, "NVIDIA A100-SXM4-40GB", 40960, "8.0", minor=0, mig_enabled=False, engines=engines
-    )
+    gpu = Device("GPU-0", 0, "NVIDIA A100-SXM4-40GB", 40960, "8.0", minor=0, mig_enabled=False)
+    gpu = replace(gpu, profile_sizes=A100_SIZES)
     [device] = published_devices(Inventory((gpu,)), PluginConfig(claimed=("all",)))
     counted = {"copyEngines": "7", "decoders": "5", "encoders": "0", "jpegEngines": "1", "ofaEngines": "1"}
     assert device.capacity == {"memory": "40Gi", "multiprocessors": "98", **counted}

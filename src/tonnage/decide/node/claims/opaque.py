@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tonnage.documents.nearest import nearest
 from tonnage.model.devices.inventory import TimeSlice
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import mapping, text
@@ -66,7 +67,7 @@ def read_config(parameters: JsonObject) -> DeviceConfig | tuple[str, ...]:
     >>> read_config({"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig"}) == DeviceConfig()
     True
     >>> read_config({"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "share": {}})
-    ('unknown field "share"',)
+    ('unknown field "share": use sharing if you meant that',)
     """
     version, kind = text(parameters, "apiVersion"), text(parameters, "kind")
     if kind in _OTHER_KINDS:
@@ -168,7 +169,8 @@ def _mib(limit: JsonValue) -> int | None:
 def _unknown(value: JsonObject, fields: tuple[str, ...], where: str) -> Iterator[str]:
     for name in value:
         if name not in fields:
-            yield f'unknown field "{where}{name[:80]}"'
+            shown = name[:80]
+            yield f'unknown field "{where}{shown}": {nearest(shown, list(fields))}'
 
 
 def _shown(value: JsonValue) -> str:

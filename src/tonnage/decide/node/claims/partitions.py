@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 from typing import Final
 
+from tonnage.decide.node.claims.engines import COUNTERS, engines_of, most_engines
 from tonnage.decide.node.claims.quantities import quantity_of
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import MigModel, MigProfile, device_mib, mig_model
 from tonnage.model.devices.claims import ClaimCounters, Partition, PublishedDevice
-from tonnage.model.devices.inventory import Device
+from tonnage.model.devices.inventory import Device, ProfileSize
 from tonnage.model.mig.profile_names import parse_profile
 
 _EXTENSION: Final = "+me"
@@ -62,43 +63,66 @@ def partitions_of(
                 part = _absent(device, gpu, profile, start, model)
                 if occupant is not None:
                     part = replace(part, unfit=f"{occupant.uuid} is in its place, which no claim made")
-            yield replace(part, counters=counters, consumes=_consumed(profile, start, part, model))
+            consumes = _consumed(device, profile, start, part.capacity["memory"], model)
+            yield replace(part, counters=counters, consumes=consumes)
 
 
 def _absent(
     device: Device, gpu: PublishedDevice, profile: MigProfile, start: int, model: MigModel
 ) -> PublishedDevice:
-    key = next(
-        (gpu_model.key for gpu_model in gpu_models().values() if gpu_model.product == device.product), ""
-    )
-    mib = device_mib(model, key, device.memory_mib, parse_profile(profile.name))
-    unknown = "" if profile.number is not None else "the driver's number of its profile is unknown"
+    size = _size(device, profile)
+    unfit = ""
+    if profile.number is None:
+        unfit = "the driver's number of its profile is unknown"
+    elif size is None and device.profile_sizes:
+        unfit = "the driver does not offer its profile"
     texts = {key: text for key, text in gpu.texts.items() if key not in ("type", "uuid")}
+    mib = size.memory_mib if size is not None else _catalogued_mib(device, profile, model)
     return replace(
         gpu,
         name=part_name(gpu, profile.name, profile.number, start),
         uuid="",
         texts={"type": "mig", "parentUUID": device.uuid, "profile": profile.name, **texts},
-        capacity={"memory": quantity_of(mib)},
-        unfit=unknown,
+        capacity={"memory": quantity_of(mib), **(engines_of(size) if size is not None else {})},
+        unfit=unfit,
         partition=Partition(device.uuid, profile.name, start, profile.memory),
     )
 
 
+def _size(device: Device, profile: MigProfile) -> ProfileSize | None:
+    return None if profile.number is None else device.profile_sizes.get(profile.number)
+
+
+def _catalogued_mib(device: Device, profile: MigProfile, model: MigModel) -> int:
+    key = next(
+        (gpu_model.key for gpu_model in gpu_models().values() if gpu_model.product == device.product), ""
+    )
+    return device_mib(model, key, device.memory_mib, parse_profile(profile.name))
+
+
 def _counters(device: Device, gpu: PublishedDevice, model: MigModel) -> ClaimCounters:
-    """All that a GPU has to give. Engines count where a model has too few of them for every layout."""
+    """All that a GPU has to give. Of engines that the driver does not tell of, those count of which a model
+    has too few for every layout.
+    """
     values = {f"memory-slice-{place}": "1" for place in range(model.memory)}
     values["memory"] = quantity_of(device.memory_mib)
-    if model.media:
-        values["decoders"] = str(model.media)
-    if model.flow or any(_EXTENSION in name for name in model.profiles):
-        values["ofa-engines"] = str(model.flow or 1)
+    if device.profile_sizes:
+        values |= {COUNTERS[name]: count for name, count in most_engines(device).items()}
+    else:
+        if model.media:
+            values["decoders"] = str(model.media)
+        if model.flow or any(_EXTENSION in name for name in model.profiles):
+            values["ofa-engines"] = str(model.flow or 1)
     return ClaimCounters(f"{gpu.name}-counter-set", tuple(sorted(values.items())))
 
 
-def _consumed(profile: MigProfile, start: int, part: PublishedDevice, model: MigModel) -> dict[str, str]:
+def _consumed(
+    device: Device, profile: MigProfile, start: int, memory: str, model: MigModel
+) -> dict[str, str]:
     values = {f"memory-slice-{place}": "1" for place in range(start, start + profile.memory)}
-    values["memory"] = part.capacity["memory"]
+    values["memory"] = memory
+    if (size := _size(device, profile)) is not None:
+        return values | {COUNTERS[name]: count for name, count in engines_of(size).items()}
     if model.media and profile.media:
         values["decoders"] = str(profile.media)
     flow = profile.flow if model.flow else int(_EXTENSION in profile.name)

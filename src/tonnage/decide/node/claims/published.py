@@ -14,13 +14,14 @@ from typing import Final
 
 from tonnage.decide.node.advertise import describe
 from tonnage.decide.node.claims.claimed import claimed_devices
+from tonnage.decide.node.claims.engines import engines_of, most_engines
 from tonnage.decide.node.claims.nvlink_groups import NVLINK_GROUP, nvlink_groups
 from tonnage.decide.node.claims.partitions import part_name, partitions_of
 from tonnage.decide.node.claims.quantities import quantity_of
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.labels.gpu import family_of
 from tonnage.model.devices.claims import Partition, PublishedDevice, ShareRule
-from tonnage.model.devices.inventory import Device, Engines, Inventory, MigDevice
+from tonnage.model.devices.inventory import Device, Inventory, MigDevice
 from tonnage.model.devices.sharing import HoldKind, PluginConfig
 
 _BY_MEMORY: Final = "memory"
@@ -140,7 +141,7 @@ def _published(device: Device, inventory: Inventory, roots: Mapping[str, str]) -
         {key: _cut(text) for key, text in texts.items() if text},
         {key: text for key, text in versions.items() if text},
         {"resource.kubernetes.io/numaNode": device.numa_node or 0} if local else {},
-        {"memory": quantity_of(device.memory_mib), **(_engines(device.engines) if device.engines else {})},
+        {"memory": quantity_of(device.memory_mib), **most_engines(device)},
         healthy=device.healthy,
         reason=device.reason,
         unfit="" if device.minor is not None else "its minor number is unknown, by which claims name it",
@@ -177,7 +178,7 @@ def _part(device: Device, mig: MigDevice, gpu: PublishedDevice) -> PublishedDevi
     start, slices = mig.placement or (0, 0)
     capacity = {"memory": quantity_of(mig.memory_mib)}
     if mig.multiprocessors:
-        capacity |= _engines(mig)
+        capacity |= engines_of(mig)
     capacity |= {f"memorySlice{place}": "1" for place in range(start, start + slices)}
     texts = {"type": "mig", "uuid": mig.uuid, "parentUUID": device.uuid, "profile": mig.profile}
     return replace(
@@ -190,17 +191,6 @@ def _part(device: Device, mig: MigDevice, gpu: PublishedDevice) -> PublishedDevi
         reason=mig.reason or device.reason,
         unfit=unfit,
     )
-
-
-def _engines(engines: Engines | MigDevice) -> dict[str, str]:
-    return {
-        "multiprocessors": str(engines.multiprocessors),
-        "copyEngines": str(engines.copy_engines),
-        "decoders": str(engines.decoders),
-        "encoders": str(engines.encoders),
-        "jpegEngines": str(engines.jpeg_engines),
-        "ofaEngines": str(engines.optical_flow_engines),
-    }
 
 
 def _architecture(capability: str) -> str:

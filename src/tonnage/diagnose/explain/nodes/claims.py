@@ -36,6 +36,7 @@ _SHORT: Final = {
     Why.CONDITIONS: "not ready",
     Why.OTHER_NODE: "for other nodes",
 }
+_OTHER_CLASS: Final = "not of the class"
 
 
 class Surveys:
@@ -118,7 +119,11 @@ def _words(surveyed: Survey) -> list[str]:
     if not surveyed.reached and not surveyed.pools:
         return ["none published"]
     short = surveyed.short
-    causes = [_SHORT[why] for why in Why if any(request.exclusions_of(why) for request in short)]
+    causes: list[str] = []
+    for why in Why:
+        excluded = [exclusion for request in short for exclusion in request.exclusions_of(why)]
+        if excluded:
+            causes.append(_OTHER_CLASS if all(e.by_class for e in excluded) else _SHORT[why])
     causes += ["too few"] if any(not request.exclusions for request in short) else []
     causes += ["not together"] if not short else []
     return [*causes, *(["pool unusable"] if surveyed.pools else [])]
