@@ -214,7 +214,10 @@ async def _run(options: AgentOptions, ports: ActionPorts, context: AgentContext,
     holders, specs = Holders(context, board, kubelet_holds, ledger), CdiSpecs(context, board, spec_folder)
     plugin = DevicePlugin(context, board, sockets, ledger, holders, specs)
     cdi, mps = NodeCdi(context, board, specs), NodeMps(context, board, daemons)
-    conditions, operands = NodeConditions(context, board), await operands_of(options, context, board)
+    conditions, operands = (
+        NodeConditions(context, board),
+        await operands_of(options, context, board, kubelet_holds),
+    )
     features = NodeFeatures(context, board, MachineFiles(options.root), sinks_of(options, context))
     layout = await layout_of(_mig_permits(options, ports), context, board, backend, devices, ledger)
     claims = await node_claims(
