@@ -79,9 +79,8 @@ def _listed(report: NodeGPUStatus) -> Iterator[tuple[str, str]]:
 
 
 def _served(report: NodeGPUStatus) -> dict[str, int]:
-    amounts = {
-        text(each, "name"): number(each, "allocatable") for each in mappings(report.status, "resources")
-    }
+    shown = mappings(report.status, "resources")
+    amounts = {text(resource, "name"): number(resource, "allocatable") for resource in shown}
     return {name: amount for name, amount in amounts.items() if amount}
 
 

@@ -141,10 +141,10 @@ class StatusPublisher:
         listed = await self._listed()
         report = self._report(offer, listed)
         body = report.to_json()
-        told = self._kubelet is None or _names(offer) <= {name for name, _ in listed}
+        is_whole = self._kubelet is None or _names(offer) <= {name for name, _ in listed}
         heartbeat_due = self._clock.monotonic() - self._heartbeat_at >= _HEARTBEAT_S
         if body == self._written and not heartbeat_due:
-            return told
+            return is_whole
         heartbeat: JsonObject = {"heartbeatAt": timestamp(self._clock.now() + self._server_ahead())}
         try:
             if body != self._written or not await self._patched(heartbeat):
@@ -161,7 +161,7 @@ class StatusPublisher:
             self._retries.succeeded()
             self._heartbeat_at = self._clock.monotonic()
             self._due = self._heartbeat_at + _LOOK_S
-        return told
+        return is_whole
 
     def _fabric_since(self, offer: NodeOffer) -> str | None:
         """Since when GPUs wait for Fabric Manager, as far as this agent has seen; None: none does."""
