@@ -11,6 +11,9 @@ from controller.test_operator import POLICY
 from tonnage.decide.cluster.operate.drivers.states import STATE_LABEL
 from tonnage.wire.kinds import CLUSTER_POLICY, DAEMON_SET, EVENT, NODE, NVIDIA_DRIVER, POD
 
+REQUESTED = "nvidia.com/gpu-driver-upgrade-requested"
+REQUEST: Any = {"metadata": {"annotations": {REQUESTED: "true"}}}
+
 
 async def test_nodes_with_one_system_share_a_daemon_set(bench: DriverBench) -> None:
     await bench.machine("a")
@@ -255,8 +258,7 @@ async def test_pods_with_gpus_leave_and_jobs_are_waited_for(bench: DriverBench) 
     condition = await bench.condition("tonnage.dev/DriverUpgrade")
     assert "default/train may not be evicted: no controller would make it anew" in condition["message"]
     await bench.api.delete(POD, "train", namespace="default", grace_period_s=0)
-    ask: Any = {"metadata": {"annotations": {"nvidia.com/gpu-driver-upgrade-requested": "true"}}}
-    await bench.api.patch(NODE, "a", ask)
+    await bench.api.patch(NODE, "a", REQUEST)
     await bench.until_at_rest()
     assert (await bench.states())["a"] == "upgrade-done"
 
@@ -321,8 +323,7 @@ async def test_nvidias_driver_manager_leaves_cordons_and_pods_to_the_controller(
     await bench.drivers("595.91.07", upgradePolicy={"autoUpgrade": False})
     bench.bad = {"a": {"595.91.07"}}
     await bench.clock.advance(10)
-    ask: Any = {"metadata": {"annotations": {"nvidia.com/gpu-driver-upgrade-requested": "true"}}}
-    await bench.api.patch(NODE, "a", ask)
+    await bench.api.patch(NODE, "a", REQUEST)
     await bench.clock.advance(20)
     await bench.until_at_rest()
     assert (await bench.states())["a"] == "upgrade-failed"
@@ -330,6 +331,48 @@ async def test_nvidias_driver_manager_leaves_cordons_and_pods_to_the_controller(
     await bench.api.delete(CLUSTER_POLICY, "cluster-policy")
     await bench.clock.advance(60)
     assert await value() is None
+
+
+async def _bench_without_automatic_upgrades(bench: DriverBench) -> None:
+    await bench.machine("a")
+    await bench.drivers("580.95.05", upgradePolicy={"autoUpgrade": False})
+    bench.start(DRIVERS)
+    await bench.until_at_rest()
+
+
+async def test_an_upgrade_asked_for_in_the_moment_the_version_changes_is_done(bench: DriverBench) -> None:
+    await _bench_without_automatic_upgrades(bench)
+    await bench.drivers("595.91.07", upgradePolicy={"autoUpgrade": False})
+    await bench.api.patch(NODE, "a", REQUEST)
+    await bench.clock.advance(10)
+    await bench.until_at_rest()
+    assert "595.91.07" in (await bench.running())["a"]
+    assert REQUESTED not in (await bench.api.get(NODE, "a")).metadata.annotations
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.3, 1.0, 4.0])
+async def test_an_upgrade_asked_for_twice_is_done_once(bench: DriverBench, pause_s: float) -> None:
+    """What is asked for while an upgrade waits or is under way is that upgrade."""
+    await _bench_without_automatic_upgrades(bench)
+    await bench.drivers("595.91.07", upgradePolicy={"autoUpgrade": False})
+    await bench.clock.advance(5)
+    await bench.api.patch(NODE, "a", REQUEST)
+    await bench.clock.advance(pause_s)
+    await bench.api.patch(NODE, "a", REQUEST)
+    await bench.clock.advance(60)
+    assert "595.91.07" in (await bench.running())["a"]
+    assert (await bench.states())["a"] == "upgrade-done"
+    assert REQUESTED not in (await bench.api.get(NODE, "a")).metadata.annotations
+
+
+async def test_an_upgrade_asked_for_where_there_is_none_is_not_kept_for_the_next(bench: DriverBench) -> None:
+    await _bench_without_automatic_upgrades(bench)
+    await bench.api.patch(NODE, "a", REQUEST)
+    await bench.clock.advance(10)
+    assert REQUESTED not in (await bench.api.get(NODE, "a")).metadata.annotations
+    await bench.drivers("595.91.07", upgradePolicy={"autoUpgrade": False})
+    await bench.clock.advance(60)
+    assert "580.95.05" in (await bench.running())["a"]
 
 
 async def test_without_the_policy_nothing_of_ours_stays(bench: DriverBench) -> None:

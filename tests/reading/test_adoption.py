@@ -51,7 +51,7 @@ def test_the_agent_offers_what_has_a_resource(device: dict[str, Any], offers: se
 
 
 @pytest.mark.parametrize(
-    ("told", "theirs"),
+    ("told", "listed"),
     [
         pytest.param(
             [{"resource": GPU, "uuids": ["GPU-1", "GPU-2"]}], {(GPU, "GPU-1"), (GPU, "GPU-2")}, id="kubelet's"
@@ -60,6 +60,13 @@ def test_the_agent_offers_what_has_a_resource(device: dict[str, Any], offers: se
         pytest.param([{"uuids": 5}, "x"], set(), id="what makes no sense"),
     ],
 )
-def test_kubelet_tells_what_the_other_plugin_offers(told: Any, theirs: set[tuple[str, str]]) -> None:
-    assert facts(kubeletDevices=told).theirs == theirs
-    assert facts("2025-12-31T23:00:00Z", kubeletDevices=told).theirs == set(), "an old report tells nothing"
+def test_kubelet_tells_which_devices_it_has(told: Any, listed: set[tuple[str, str]]) -> None:
+    assert facts(kubeletDevices=told).listed == listed
+    assert facts("2025-12-31T23:00:00Z", kubeletDevices=told).listed == set(), "an old report tells nothing"
+
+
+def test_an_agent_that_waits_serves_nothing() -> None:
+    shown = [{"name": GPU, "capacity": 4, "allocatable": 3}, {"name": MIG, "allocatable": 0}]
+    assert facts(resources=shown).served == {GPU: 3}
+    assert facts(resources=[]).served == {}
+    assert facts("2025-12-31T23:00:00Z", resources=shown).served == {}, "an old report tells nothing"

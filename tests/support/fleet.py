@@ -6,10 +6,11 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tonnage.adapters.clock import SystemClock
@@ -21,6 +22,7 @@ from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.apiserver.kubeconfig import kubeconfig_text
 from tonnage.twin.cluster import Cluster
 from tonnage.twin.fleet import TwinNode
+from tonnage.twin.kubelet.containers.runtime_port import Program
 from tonnage.wire.kinds import NODE, NODE_GPU_STATUS, POD
 from tonnage.wire.objects import Pod
 
@@ -116,12 +118,19 @@ class Fleet:
 
 
 @asynccontextmanager
-async def running_fleet(scenario: str) -> AsyncIterator[Fleet]:
-    """The fleet of a scenario's text, populated; what its nodes offer may still be to come."""
+async def running_fleet(
+    scenario: str, programs: Mapping[str, Program] = MappingProxyType({})
+) -> AsyncIterator[Fleet]:
+    """The fleet of a scenario's text, populated; what its nodes offer may still be to come.
+
+    `programs` are what containers of other images run.
+    """
     folder = Path(tempfile.mkdtemp(prefix="tn-", dir="/tmp"))
     parsed = parse_scenario(scenario, source="scenario.yaml")
     cluster = Cluster(
-        parsed, SystemClock(), programs=node_programs(folder / "kubeconfig"), runtime_dir=folder
+        *(parsed, SystemClock()),
+        programs={**node_programs(folder / "kubeconfig"), **programs},
+        runtime_dir=folder,
     )
     try:
         kubeconfig = folder / "kubeconfig"

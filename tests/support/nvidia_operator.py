@@ -10,7 +10,7 @@ import asyncio
 from random import Random
 from typing import Any, Final
 
-from controller.test_operator import REPORT
+from controller.test_operator import DEVICE, REPORT
 from support.api_stores import new_store
 from tonnage.documents.node.gpu_status import node_gpu_status_crd
 from tonnage.loop.refusals import passing_over
@@ -82,6 +82,11 @@ class OperatedFleet:
         self.tasks: list[asyncio.Task[Any]] = []
         self.ours: dict[str, int] = {}
         """How many devices a node's agent offers once it may, where NVIDIA's plugin offers others."""
+        self.theirs: dict[str, list[str]] = {}
+        """UUIDs of NVIDIA's plugin at a node, where they are not the agent's."""
+        self.serving: set[str] = set()
+        """Nodes at which the agent's plugin is registered."""
+        self.reported: set[str] = set()
         self.broken: set[str] = set()
         """Nodes on which NVIDIA's pods do not start."""
         self.wrong: list[str] = []
@@ -161,6 +166,7 @@ class OperatedFleet:
         await self.api.create(kind, body)
         report: Any = {**REPORT, "heartbeatAt": "2100-01-01T00:00:00Z"}
         await self.api.patch(NODE_GPU_STATUS, node, {"status": report}, subresource="status")
+        self.reported.add(node)
 
     async def _pod(self, name: str, namespace: str, node: str, labels: Any, container: Any) -> None:
         spec: Any = {"containers": [container], **({"nodeName": node} if node else {})}
@@ -221,11 +227,29 @@ class OperatedFleet:
         cordoned = sum(node.spec.unschedulable for node in nodes.values())
         self.most_cordoned = max(self.most_cordoned, cordoned)
         for name, node in nodes.items():
-            ours = node.metadata.labels.get("tonnage.dev/adopted") == "true" or not self.agents_wait
+            if node.metadata.labels.get("tonnage.dev/adopted") != "true" and self.agents_wait:
+                self.serving.discard(name)
+            elif name not in theirs:
+                self.serving.add(name)
+            ours = name in self.serving
             if ours and name in theirs:
                 self.wrong.append(f"{timestamp(self.clock.now())} {name}: two plugins")
             if not ours and name not in theirs and not node.spec.unschedulable:
                 self.wrong.append(f"{timestamp(self.clock.now())} {name}: no plugin, and not cordoned")
-            amount = {GPU: str(self.ours.get(name, 4) if ours else 4 if name in theirs else 0)}
+            count = self.ours.get(name, 4) if ours else 4 if name in theirs else 0
+            amount = {GPU: str(count)}
             status: Any = {"status": {"capacity": amount, "allocatable": amount}}
             await self.api.patch(NODE, name, status, subresource="status")
+            if name in self.reported:
+                await self._tell(name, count, ours=ours)
+
+    async def _tell(self, name: str, count: int, *, ours: bool) -> None:
+        """As the node's agent reports what it offers, and what kubelet has."""
+        uuids = ["GPU-1"] if ours else self.theirs.get(name, ["GPU-1"]) if count else []
+        amounts = {"devices": 1, "replicas": count, "capacity": count, "allocatable": count, "allocated": 0}
+        report: Any = {
+            "devices": [{**DEVICE, "resource": GPU}],
+            "kubeletDevices": [{"resource": GPU, "uuids": uuids}] if uuids else None,
+            "resources": [{"name": GPU, **amounts, "failRequestsGreaterThanOne": False}] if ours else [],
+        }
+        await self.api.patch(NODE_GPU_STATUS, name, {"status": report}, subresource="status")

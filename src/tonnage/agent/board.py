@@ -143,7 +143,7 @@ class NodeBoard:
     labels: Topic[PublishedLabels | None]
     """The labels that are published; None until then. Of `NodeFeatures`."""
     parts_off: Topic[frozenset[str]]
-    """Parts that are switched off on this node, of `model.operands.SWITCHED`. Of `OperandFollower`."""
+    """Parts that are switched off, of `model.operands.SWITCHED`. Of `OperandFollower` or `AdoptionWait`."""
     restarts: Topic[Mapping[str, str]]
     """Pods that asked for a part's restart, the last one's uid by part. Of `OperandFollower`."""
     claims: Topic[ClaimOffer | None]

@@ -205,22 +205,22 @@ async def _run(options: AgentOptions, ports: ActionPorts, context: AgentContext,
     assert spec_folder is not None
     board = NodeBoard.blank(context.clock)
     sockets = PluginFolder(options.root / "var/lib/kubelet/device-plugins", socket_of(options))
-    kubelet_holds = KubeletFiles(options.root / "var/lib/kubelet")
+    kubelet = KubeletFiles(options.root / "var/lib/kubelet")
 
     # Loops hear of a change in this order, as each subscribes when it is made: devices are judged by a new
     # policy before anybody offers them, and kubelet hears of the offer before anybody else spends time on it.
     devices, config = NodeDevices(context, board, backend), _node_config(options, context, board)
     ledger = HoldLedger(context, board, boot=boot_id(options.root))
-    holders, specs = Holders(context, board, kubelet_holds, ledger), CdiSpecs(context, board, spec_folder)
+    holders, specs = Holders(context, board, kubelet, ledger), CdiSpecs(context, board, spec_folder)
     plugin = DevicePlugin(context, board, sockets, ledger, holders, specs)
     cdi, mps = NodeCdi(context, board, specs), NodeMps(context, board, daemons)
-    conditions, operands = NodeConditions(context, board), await operands_of(options, context, board)
+    conditions, operands = NodeConditions(context, board), await operands_of(options, context, board, kubelet)
     features = NodeFeatures(context, board, MachineFiles(options.root), sinks_of(options, context))
     layout = await layout_of(_mig_permits(options, ports), context, board, backend, devices, ledger)
     claims = await node_claims(
         *(options, context, board, ledger), ClaimParts(opened.claims, spec_folder, backend, devices.rescan)
     )
-    status = publisher_of(options, context, board, backend, kubelet_holds)
+    status = publisher_of(options, context, board, backend, kubelet)
     software = _software(options, context, board)
     loops = (context.events, devices, config, holders, plugin, cdi, mps, status, software)
     others = (conditions, features, layout, claims, operands)
@@ -236,7 +236,7 @@ async def _run(options: AgentOptions, ports: ActionPorts, context: AgentContext,
             group.create_task(_export(options, context, board, backend, opened.device_metrics))
     finally:
         # The driver last: kubelet gets no answer out of a closed one.
-        for closing in (sockets, kubelet_holds, daemons, backend):
+        for closing in (sockets, kubelet, daemons, backend):
             await closing.close()
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tonnage.agent.devices import NodeDevices
     from tonnage.agent.holds.hold_ledger import HoldLedger
     from tonnage.agent.mig.layout import NodeMigLayout
+    from tonnage.agent.operands.adoption import AdoptionWait
     from tonnage.agent.operands.follower import OperandFollower
     from tonnage.agent.options import AgentOptions
     from tonnage.agent.status.publisher import StatusPublisher
@@ -68,14 +69,13 @@ async def layout_of(
 
 
 async def operands_of(
-    options: AgentOptions, context: AgentContext, board: NodeBoard
-) -> OperandFollower | None:
+    options: AgentOptions, context: AgentContext, board: NodeBoard, kubelet: KubeletDevices
+) -> OperandFollower | AdoptionWait | None:
     """What tells them; it knows which parts were switched off last."""
     if options.wait_for_adoption:
-        from tonnage.agent.operands.adoption import hold_until_adopted
+        from tonnage.agent.operands.adoption import AdoptionWait
 
-        hold_until_adopted(board)
-        return None
+        return AdoptionWait(context, board, kubelet)
     if not options.operands:
         return None
     from tonnage.agent.operands.follower import OperandFollower
@@ -92,7 +92,7 @@ def publisher_of(
     backend: DeviceReader,
     kubelet: KubeletDevices,
 ) -> StatusPublisher:
-    """What publishes the node's status; kubelet is asked for another plugin's devices by agents that wait."""
+    """What publishes the node's status; agents that wait for adoption say which devices kubelet has."""
     from tonnage.agent.status.publisher import StatusPublisher
 
     return StatusPublisher(context, board, backend, kubelet if options.wait_for_adoption else None)

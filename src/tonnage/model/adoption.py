@@ -125,8 +125,9 @@ class AgentPod:
 class AdoptionFacts:
     """A node as the cluster shows it. `report_devices`: by the agent's report; None: none that is fresh.
 
-    `offers` are the devices that its agent offers, or would, with the resource of each, and `theirs` those of
-    NVIDIA's plugin, as far as kubelet has told the agent; empty: nobody says.
+    `offers` are the devices that its agent offers, or would, with the resource of each, and `listed` those
+    that kubelet has, of whichever plugin, as it has told the agent; empty: nobody says. `served` are the
+    amounts that the agent offers to kubelet; empty: it does not yet.
 
     `plugin_pods` are names of NVIDIA's pods of the parts that are taken over, `plugin_ready` whether its
     device plugin is, and `plugin_namespace` where it is; empty: nowhere.
@@ -142,7 +143,8 @@ class AdoptionFacts:
     agent: AgentPod | None = None
     report_devices: int | None = None
     offers: frozenset[tuple[str, str]] = frozenset()
-    theirs: frozenset[tuple[str, str]] = frozenset()
+    listed: frozenset[tuple[str, str]] = frozenset()
+    served: Mapping[str, int] = field(default_factory=dict)
     plugin_pods: tuple[str, ...] = ()
     plugin_ready: bool = False
     plugin_namespace: str = ""

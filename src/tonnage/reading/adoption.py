@@ -15,7 +15,7 @@ from tonnage.model.adoption import (
     note_from,
     parts_of,
 )
-from tonnage.model.json_access import mappings, text, texts
+from tonnage.model.json_access import mappings, number, text, texts
 from tonnage.model.node.gpu_status import SILENT_AFTER, GpuStatus
 from tonnage.model.operands import DEPLOY, OPERAND_LABEL, OPERANDS
 from tonnage.reading.gpu_policy import operated_node_from
@@ -55,7 +55,8 @@ def adoption_facts_from(
         agent=agent,
         report_devices=len(fresh.devices) if fresh is not None else None,
         offers=frozenset(_offers(fresh)) if fresh is not None else frozenset(),
-        theirs=frozenset(_theirs(report)) if fresh is not None and report is not None else frozenset(),
+        listed=frozenset(_listed(report)) if fresh is not None and report is not None else frozenset(),
+        served=_served(report) if fresh is not None and report is not None else {},
         plugin_pods=tuple(sorted(pod.metadata.name for pod in theirs)),
         plugin_ready=any(_is_ready(pod) for pod in plugins),
         plugin_namespace=next((pod.metadata.namespace for pod in plugins), ""),
@@ -71,10 +72,16 @@ def _offers(report: GpuStatus) -> Iterator[tuple[str, str]]:
         yield from ((part.resource, part.uuid) for part in parts if part.healthy)
 
 
-def _theirs(report: NodeGPUStatus) -> Iterator[tuple[str, str]]:
+def _listed(report: NodeGPUStatus) -> Iterator[tuple[str, str]]:
     for devices in mappings(report.status, "kubeletDevices"):
         for uuid in texts(devices, "uuids"):
             yield text(devices, "resource"), uuid
+
+
+def _served(report: NodeGPUStatus) -> dict[str, int]:
+    shown = mappings(report.status, "resources")
+    amounts = {text(resource, "name"): number(resource, "allocatable") for resource in shown}
+    return {name: amount for name, amount in amounts.items() if amount}
 
 
 def operator_deployment_from(deployment: Deployment, pods: int) -> OperatorDeployment:

@@ -9,10 +9,8 @@ from agent.conftest import FastClock
 from support.agent_context import context_of
 from tonnage.adapters.checkpoints import FolderCheckpoints
 from tonnage.agent.board import NodeBoard
-from tonnage.agent.operands.adoption import hold_until_adopted
 from tonnage.agent.operands.follower import OperandFollower
 from tonnage.model.node.telemetry import PodIdentity
-from tonnage.model.operands import SWITCHED
 from tonnage.wire.objects import Node, ObjectMeta
 
 
@@ -38,21 +36,6 @@ async def test_what_is_off_is_still_off_after_a_restart(tmp_path: Path) -> None:
     board.node.publish(node())
     await follower._switch()
     assert not board.parts_off.value
-
-
-def test_an_agent_that_waits_for_adoption_offers_nothing_before_its_node_says_so() -> None:
-    board = NodeBoard.blank(FastClock())
-    hold_until_adopted(board)
-    assert board.parts_off.value == set(SWITCHED), "before the Node is seen"
-    board.node.publish(node())
-    assert board.parts_off.value == set(SWITCHED)
-    adopted = Node(metadata=ObjectMeta(name="n", labels={"tonnage.dev/adopted": "true"}))
-    board.node.publish(adopted)
-    assert not board.parts_off.value
-    board.node.publish(None)
-    assert not board.parts_off.value, "a Node that is away for a moment says nothing new"
-    board.node.publish(node())
-    assert board.parts_off.value == set(SWITCHED), "released"
 
 
 async def test_a_pod_in_another_s_place_asks_for_a_restart(tmp_path: Path) -> None:

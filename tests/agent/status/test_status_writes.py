@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -79,11 +80,12 @@ class Publishing:
         asked = cast(KubeletDevices, self.kubelet)
         self.publisher = StatusPublisher(context, self.board, AtOnce(folder / "none", clock), asked)
 
-    def show(self, count: int) -> None:
+    def show(self, count: int, *, offered: bool = True) -> None:
         """A node with so many devices."""
         config = ConfigInForce(PluginConfig(), ConfigChoice("", "built-in"), "")
         inventory = Inventory(tuple(Device(f"GPU-{i}", i, "A", 1) for i in range(count)))
         plan = share(inventory, config.config)
+        plan = plan if offered else replace(plan, resources=())
         self.board.offer.publish(NodeOffer(inventory, config, plan, (), advertise(plan, ())))
 
     async def minutes(self, count: int) -> None:
@@ -116,23 +118,36 @@ async def publishing(cluster: Any, tmp_path: Path) -> AsyncIterator[Publishing]:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_devices_of_another_plugin_are_told_while_the_own_one_waits(
+def _resources(cluster: Any) -> list[Any]:
+    return [each["name"] for each in cluster.status("node-1").get("resources", [])]
+
+
+async def test_an_agent_that_waits_tells_which_devices_kubelet_has_and_what_it_would_offer(
     cluster: Any, publishing: Publishing
 ) -> None:
     publishing.board.parts_off.publish(frozenset({"device-plugin"}))
-    publishing.show(1)
+    publishing.show(1, offered=False)
     await cluster.until(lambda: cluster.status("node-1"))
-    told = [{"resource": "nvidia.com/gpu", "uuids": ["GPU-0", "GPU-1"]}]
-    assert cluster.status("node-1")["kubeletDevices"] == told
+    listed = [{"resource": "nvidia.com/gpu", "uuids": ["GPU-0", "GPU-1"]}]
+    assert cluster.status("node-1")["kubeletDevices"] == listed
+    assert cluster.status("node-1")["devices"][0]["resource"] == "nvidia.com/gpu"
+    assert _resources(cluster) == []
     publishing.kubelet.silent = True
     await publishing.minutes(1)
     await cluster.until(lambda: not cluster.status("node-1").get("kubeletDevices"))
+
+
+async def test_an_agent_that_was_adopted_tells_soon_once_kubelet_has_its_devices(
+    cluster: Any, publishing: Publishing
+) -> None:
+    publishing.kubelet.silent = True
+    publishing.show(1)
+    await cluster.until(lambda: cluster.status("node-1"))
+    assert _resources(cluster) == ["nvidia.com/gpu"]
+    assert not cluster.status("node-1").get("kubeletDevices")
     publishing.kubelet.silent = False
-    await publishing.minutes(1)
-    await cluster.until(lambda: cluster.status("node-1").get("kubeletDevices") == told)
-    publishing.board.parts_off.publish(frozenset())
-    await publishing.minutes(1)
-    await cluster.until(lambda: not cluster.status("node-1").get("kubeletDevices"))
+    await publishing.seconds(2)
+    await cluster.until(lambda: cluster.status("node-1").get("kubeletDevices"))
 
 
 async def test_a_flood_of_changes_is_one_write_in_a_quarter_of_a_second(

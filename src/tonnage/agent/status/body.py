@@ -41,13 +41,13 @@ def status_of(
     samples: Iterable[Sample] = (),
     software: NodeSoftware = _NOTHING_SEEN,
     claims: ClaimOffer | None = None,
-    others: Iterable[tuple[str, str]] = (),
+    listed: Iterable[tuple[str, str]] = (),
     *,
     at: str,
 ) -> NodeGPUStatusBody:
     """The status as it follows from what the node offers and runs and devices read; long lists are cut.
 
-    `others`: resource and UUID of each device that another plugin offers.
+    `listed`: resource and UUID of each device that kubelet has, of whichever plugin.
     """
     devices = devices_of(offer, samples)
     choice = offer.config.choice
@@ -70,7 +70,7 @@ def status_of(
         runtime=_runtime(software.runtime),
         kubelet=_kubelet(software),
         host=None if software.host is None else _host(software.host),
-        kubelet_devices=_of_kubelet(others) or None,
+        kubelet_devices=_of_kubelet(listed) or None,
         problems=cut(
             [*offer.inventory.problems, *(refusal.message for refusal in offer.plan.refusals)], _MOST_PROBLEMS
         ),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentContext
 from tonnage.agent.retries import Retries
-from tonnage.decide.node.offer import NodeOffer
+from tonnage.decide.node.offer import NodeOffer, offer_of, plan_of
 from tonnage.loop.ticks import next_beat
 from tonnage.model.actions.cluster import CreateNodeGpuStatus, PatchNodeGpuStatus
 from tonnage.model.devices.inventory import FABRIC_COMPLETE, MEMORY_IN_USE, Sample
@@ -19,6 +19,9 @@ from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.timestamps import timestamp
 from tonnage.model.names import NVIDIA
 from tonnage.ports.node import DeviceReader, KubeletDevices
+
+if TYPE_CHECKING:
+    from tonnage.documents.node.gpu_status import NodeGPUStatusBody
 
 _LOG: Final = logging.getLogger(__name__)
 _NOT_OFTENER_S: Final = 0.25
@@ -30,7 +33,7 @@ _LOOKS: Final = 5
 _HEARTBEAT_S: Final = _LOOK_S / 2
 """A write that is not older serves as the heartbeat of a look."""
 _PLUGIN: Final = "device-plugin"
-_MOST_OTHERS: Final = 256
+_MOST_LISTED: Final = 256
 _LONGEST_NAMES: Final = 256
 
 
@@ -47,7 +50,7 @@ class StatusPublisher:
         backend: DeviceReader,
         kubelet: KubeletDevices | None = None,
     ) -> None:
-        """`kubelet` is asked what another plugin offers while the agent's own waits for it to leave."""
+        """`kubelet` is asked which devices it has, by an agent whose plugin waits for another's to leave."""
         self._board = board
         self._kubelet = kubelet
         self._backend = backend
@@ -79,9 +82,11 @@ class StatusPublisher:
             while True:
                 await self._dirty.wait()
                 self._dirty.clear()
-                if (offer := self._board.offer.value) is not None:
-                    await self._publish(offer)
-                await self._clock.sleep(_NOT_OFTENER_S)
+                if (offer := self._board.offer.value) is not None and not await self._publish(offer):
+                    self._dirty.set()
+                    await next_beat(self._clock)
+                else:
+                    await self._clock.sleep(_NOT_OFTENER_S)
 
     async def _tick(self) -> None:
         """Memory in use is told by nobody, so it is looked at, and every look ends in a write."""
@@ -102,9 +107,9 @@ class StatusPublisher:
         except (HardwareError, ConfigError):
             return ()
 
-    async def _others(self) -> list[tuple[str, str]]:
-        """What another plugin offers; nothing where none is waited for, or kubelet does not say."""
-        if self._kubelet is None or _PLUGIN not in self._board.parts_off.value:
+    async def _listed(self) -> list[tuple[str, str]]:
+        """The devices that kubelet has, of whichever plugin; nothing where none is waited for."""
+        if self._kubelet is None:
             return []
         try:
             there = await self._kubelet.replicas()
@@ -115,20 +120,31 @@ class StatusPublisher:
             for name, uuid in sorted(there)
             if name.startswith(f"{NVIDIA}/") and len(name) + len(uuid) <= _LONGEST_NAMES
         ]
-        return devices[:_MOST_OTHERS]
+        return devices[:_MOST_LISTED]
 
-    async def _publish(self, offer: NodeOffer) -> None:
+    def _report(self, offer: NodeOffer, listed: list[tuple[str, str]]) -> NodeGPUStatusBody:
+        """What is published. Devices say as what a plugin that waits would offer them."""
         from tonnage.agent.status.body import status_of  # its models take time to load: after registration
 
-        self._board.samples.publish(await self._sample())
         board = self._board
-        sources = offer, board.samples.value, board.software.value, board.claims.value
-        report = status_of(*sources, await self._others(), at="")
-        report = report.model_copy(update={"fabric_waits_since": self._fabric_since(offer)})
+        sources = board.samples.value, board.software.value, board.claims.value, listed
+        fabric: dict[str, object] = {"fabric_waits_since": self._fabric_since(offer)}
+        if self._kubelet is None or _PLUGIN not in board.parts_off.value:
+            return status_of(offer, *sources, at="").model_copy(update=fabric)
+        plan = plan_of(offer.inventory, offer.config, board.mps.value)
+        would_be = offer_of(offer.inventory, offer.config, plan, board.holds.value, board.mps.value)
+        return status_of(would_be, *sources, at="").model_copy(update={**fabric, "resources": []})
+
+    async def _publish(self, offer: NodeOffer) -> bool:
+        """Whether all is told; else kubelet does not have yet what the agent offers."""
+        self._board.samples.publish(await self._sample())
+        listed = await self._listed()
+        report = self._report(offer, listed)
         body = report.to_json()
+        is_whole = self._kubelet is None or _names(offer) <= {name for name, _ in listed}
         heartbeat_due = self._clock.monotonic() - self._heartbeat_at >= _HEARTBEAT_S
         if body == self._written and not heartbeat_due:
-            return
+            return is_whole
         heartbeat: JsonObject = {"heartbeatAt": timestamp(self._clock.now() + self._server_ahead())}
         try:
             if body != self._written or not await self._patched(heartbeat):
@@ -145,6 +161,7 @@ class StatusPublisher:
             self._retries.succeeded()
             self._heartbeat_at = self._clock.monotonic()
             self._due = self._heartbeat_at + _LOOK_S
+        return is_whole
 
     def _fabric_since(self, offer: NodeOffer) -> str | None:
         """Since when GPUs wait for Fabric Manager, as far as this agent has seen; None: none does."""
@@ -172,3 +189,8 @@ class StatusPublisher:
                 raise
             return False
         return True
+
+
+def _names(offer: NodeOffer) -> set[str]:
+    """Resources of which there is a healthy device."""
+    return {str(shown.resource) for shown in offer.advertised if any(slot.healthy for slot in shown.slots)}

@@ -88,7 +88,10 @@ class DeviceStatus(Document):
     mig_devices: list[MigStatus] = Field(default_factory=list)
     health: Literal["Healthy", "Unhealthy"]
     reason: Annotated[str, Field(description="why the device is not healthy")] = ""
-    resource: Annotated[str, Field(description="the extended resource that offers it, or a part of it")] = ""
+    resource: Annotated[
+        str,
+        Field(description="the extended resource that offers it, or a part of it; or will, once adopted"),
+    ] = ""
     replicas: Annotated[int, Field(description="how many containers may share it; 1 is exclusive")] = 1
     holders: list[StatusHolder] = Field(default_factory=list)
 
@@ -266,7 +269,7 @@ class NodeGPUStatusBody(Document):
     host: HostStatus | None = None
     kubelet_devices: Annotated[
         list[KubeletDevicesStatus] | None,
-        Field(description="of another device plugin, while the agent waits for the node's adoption"),
+        Field(description="of an agent that is to wait for adoption: another plugin's, then its own"),
     ] = None
     problems: list[str] = Field(default_factory=list)
     validation: Annotated[

@@ -36,7 +36,8 @@ BEFORE = {PLUGIN: "true", FEATURES: "true", "nvidia.com/gpu.deploy.dcgm": "true"
 AGENT = AgentPod(ready=True, waits=True, parts=frozenset({"device-plugin", "gpu-feature-discovery"}))
 DEVICES = frozenset((GPU, f"GPU-{number}") for number in range(4))
 OTHERS = DEVICES - {(GPU, "GPU-0")} | {(GPU, "GPU-9")}
-UNCOMPARED = "names and counts alone were compared, since the UUIDs of NVIDIA's plugin were not known"
+UNCOMPARED = "names and counts alone were compared, since the UUIDs of NVIDIA's plugin were not noted"
+UNKNOWN = "Tonnage's agent has not reported which devices of NVIDIA's plugin kubelet has"
 DIFFERENCE = (
     "NVIDIA's plugin alone offers GPU-0 as nvidia.com/gpu; "
     "Tonnage's agent alone offers GPU-9 as nvidia.com/gpu"
@@ -49,7 +50,7 @@ FRESH = AdoptionFacts(
     agent=AGENT,
     report_devices=4,
     offers=DEVICES,
-    theirs=DEVICES,
+    listed=DEVICES,
     plugin_pods=("p",),
     plugin_ready=True,
 )
@@ -57,22 +58,26 @@ UUIDS = {GPU: ("GPU-0", "GPU-1", "GPU-2", "GPU-3")}
 NOTED = AdoptionNote({PLUGIN: "true", FEATURES: "true"}, {GPU: 4}, cordoned=True, devices=UUIDS)
 LEFT = replace(
     FRESH,
-    labels={**BEFORE, PLUGIN: PAUSED, FEATURES: PAUSED},
+    labels={**BEFORE, PLUGIN: PAUSED, FEATURES: PAUSED, ADOPTED: "true"},
     note=NOTED.to_text(),
     cordoned=True,
     plugin_pods=(),
     plugin_ready=False,
-    allocatable={},
+    listed=frozenset(),
 )
-TAKEN_OVER = replace(LEFT, labels={**LEFT.labels, ADOPTED: "true"}, allocatable={GPU: 4})
+"""Without any plugin, which the Node does not show yet."""
+WITHDRAWN = {key: value for key, value in LEFT.labels.items() if key != ADOPTED}
+TAKEN_OVER = replace(LEFT, served={GPU: 4}, listed=DEVICES)
 PROVEN = replace(TAKEN_OVER, note=replace(NOTED, proven=True, cordoned=False).to_text(), cordoned=False)
 
 
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        pytest.param(FRESH, "cordon, and take NVIDIA's pods off", id="everything stands ready"),
-        pytest.param(LEFT, "have Tonnage's agent offer the devices", id="NVIDIA's plugin has left"),
+        pytest.param(
+            *(FRESH, "cordon, and have Tonnage's agent take the place of NVIDIA's pods"),
+            id="everything stands ready",
+        ),
         pytest.param(TAKEN_OVER, "devices are as before: finish", id="our devices equal NVIDIA's"),
         pytest.param(
             replace(TAKEN_OVER, labels={**TAKEN_OVER.labels, PLUGIN: "true"}),
@@ -80,9 +85,9 @@ PROVEN = replace(TAKEN_OVER, note=replace(NOTED, proven=True, cordoned=False).to
             id="somebody rewrote the label",
         ),
         pytest.param(
-            replace(TAKEN_OVER, offers=OTHERS, note=replace(NOTED, devices={}).to_text()),
+            replace(TAKEN_OVER, offers=OTHERS, listed=OTHERS, note=replace(NOTED, devices={}).to_text()),
             f"{UNCOMPARED}: finish",
-            id="UUIDs were not known before",
+            id="UUIDs were not noted",
         ),
     ],
 )
@@ -98,7 +103,7 @@ def test_the_first_write_notes_what_it_changes() -> None:
     assert step.patch == {
         "metadata": {
             "resourceVersion": "7",
-            "labels": {PLUGIN: PAUSED, FEATURES: PAUSED},
+            "labels": {PLUGIN: PAUSED, FEATURES: PAUSED, ADOPTED: "true"},
             "annotations": {NOTE: NOTED.to_text()},
         },
         "spec": {"unschedulable": True},
@@ -120,22 +125,36 @@ def test_the_first_write_notes_what_it_changes() -> None:
             replace(FRESH, allocatable={GPU: 0}), "NVIDIA's device plugin offers no device", id="no device"
         ),
         pytest.param(replace(LEFT, plugin_pods=("p", "q")), "NVIDIA's pods end: p, q", id="their pods end"),
+        pytest.param(LEFT, "Tonnage's agent does not offer the devices yet", id="NVIDIA's plugin has left"),
         pytest.param(
-            *(replace(LEFT, allocatable={GPU: 4}), "kubelet still offers nvidia.com/gpu of NVIDIA's plugin"),
-            id="kubelet has not noticed",
+            *(
+                replace(TAKEN_OVER, listed=frozenset()),
+                "kubelet does not have the devices of Tonnage's agent yet",
+            ),
+            id="the Node shows what was before",
         ),
         pytest.param(
-            replace(TAKEN_OVER, allocatable={GPU: 8}),
-            "the node offers nvidia.com/gpu: 8, where NVIDIA's plugin offered nvidia.com/gpu: 4",
+            replace(TAKEN_OVER, served={GPU: 8}),
+            "Tonnage's agent offers nvidia.com/gpu: 8, where NVIDIA's plugin offered nvidia.com/gpu: 4",
             id="another sharing",
+        ),
+        pytest.param(
+            replace(TAKEN_OVER, allocatable={GPU: 0}),
+            "the node offers nothing, where NVIDIA's plugin offered nvidia.com/gpu: 4",
+            id="kubelet wrote its Node in between",
+        ),
+        pytest.param(
+            replace(FRESH, served={GPU: 4}),
+            "Tonnage's agent has not withdrawn its devices yet",
+            id="an old report",
+        ),
+        pytest.param(replace(FRESH, listed=frozenset()), UNKNOWN, id="kubelet is silent"),
+        pytest.param(
+            *(replace(FRESH, listed=frozenset({("nvidia.com/mig-1g.10gb", "MIG-1")})), UNKNOWN),
+            id="kubelet has told of what is not offered",
         ),
         pytest.param(replace(FRESH, offers=OTHERS), DIFFERENCE, id="other devices, before anything changes"),
         pytest.param(replace(TAKEN_OVER, offers=OTHERS), DIFFERENCE, id="other devices in the same number"),
-        pytest.param(
-            replace(TAKEN_OVER, offers=frozenset()),
-            "Tonnage's agent has not reported its devices",
-            id="a report that is old",
-        ),
     ],
 )
 def test_adoption_waits(facts: AdoptionFacts, words: str) -> None:
@@ -176,7 +195,11 @@ def test_adoption_refuses_before_it_changes_anything(facts: AdoptionFacts, words
             },
             id="ours withdraws first",
         ),
-        pytest.param(LEFT, {"labels": dict(NOTED.labels)}, id="then theirs come back"),
+        pytest.param(
+            replace(LEFT, labels=WITHDRAWN, allocatable={}),
+            {"labels": dict(NOTED.labels)},
+            id="then theirs come back",
+        ),
         pytest.param(
             replace(FRESH, note=NOTED.to_text(), cordoned=True), {"annotations": {NOTE: None}}, id="the end"
         ),
@@ -194,29 +217,17 @@ def test_a_node_says_once_it_rests_what_was_compared() -> None:
     assert next_adoption(uncompared) == NodeAtRest(f"Tonnage's agent offers the devices; {UNCOMPARED}")
 
 
-@pytest.mark.parametrize(
-    "theirs",
-    [
-        pytest.param(frozenset(), id="kubelet has told nothing"),
-        pytest.param(frozenset({("nvidia.com/mig-1g.10gb", "MIG-1")}), id="it told of what is not offered"),
-    ],
-)
-def test_devices_that_are_not_known_are_not_noted(theirs: frozenset[tuple[str, str]]) -> None:
-    step = next_adoption(replace(FRESH, theirs=theirs))
-    assert isinstance(step, ChangeNode)
-    written: Any = step.patch
-    assert note_from(written["metadata"]["annotations"][NOTE]) == replace(NOTED, devices={})
-
-
 def test_a_note_that_would_be_too_long_goes_without_devices() -> None:
     many = {GPU: tuple(f"GPU-{number:036}" for number in range(200))}
     assert note_from(replace(NOTED, devices=many).to_text()) == replace(NOTED, devices={})
 
 
-def test_a_release_gives_agent_and_kubelet_time_to_notice() -> None:
-    asked = replace(LEFT, note=replace(NOTED, withdrawn=NOW).to_text())
-    assert isinstance(next_release(asked), AwaitNode)
-    assert isinstance(next_release(replace(asked, moment=NOW + timedelta(seconds=15))), ChangeNode)
+def test_agent_and_kubelet_have_time_to_notice_a_release() -> None:
+    asked = replace(LEFT, labels=WITHDRAWN, allocatable={}, note=replace(NOTED, withdrawn=NOW).to_text())
+    later = replace(asked, moment=NOW + timedelta(seconds=15))
+    for decide in (next_release, next_adoption):
+        assert decide(asked) == AwaitNode("Tonnage's agent withdraws the devices", begun=True)
+        assert isinstance(decide(later), ChangeNode)
 
 
 @dataclass
@@ -231,6 +242,9 @@ class Node:
     ours: bool = False
     allocatable: int = 4
     now: datetime = NOW
+    listed: bool = True
+    served: bool = False
+    """What the agent has reported last."""
 
     def facts(self) -> AdoptionFacts:
         return replace(
@@ -240,6 +254,8 @@ class Node:
             cordoned=self.cordoned,
             moment=self.now,
             allocatable={GPU: self.allocatable},
+            listed=DEVICES if self.listed else frozenset(),
+            served={GPU: 4} if self.served else {},
             plugin_pods=("p",) if self.theirs else (),
             plugin_ready=self.theirs,
         )
@@ -262,8 +278,12 @@ class Node:
         self.check()
 
     def agent(self) -> None:
-        self.ours = self.labels.get(ADOPTED) == "true"
+        """It registers where no other plugin is."""
+        self.ours = self.labels.get(ADOPTED) == "true" and (self.ours or not self.theirs)
         self.check()
+
+    def report(self) -> None:
+        self.listed, self.served = self.theirs or self.ours, self.ours
 
     def kubelet(self) -> None:
         self.allocatable = 4 if self.theirs or self.ours else 0
@@ -272,6 +292,7 @@ class Node:
         """So much that agent and kubelet have noticed."""
         self.agent()
         self.kubelet()
+        self.report()
         self.now += timedelta(seconds=15)
 
     def check(self) -> None:
@@ -287,7 +308,7 @@ class Node:
         assert isinstance(decide(self.facts()), NodeAtRest)
 
 
-@given(st.lists(st.sampled_from("arDAKT"), max_size=40), st.booleans())
+@given(st.lists(st.sampled_from("arDAKRT"), max_size=40), st.booleans())
 def test_whoever_stops_whenever_devices_have_one_plugin_and_release_restores_all(
     events: list[str], users_cordon: bool
 ) -> None:
@@ -302,6 +323,7 @@ def test_whoever_stops_whenever_devices_have_one_plugin_and_release_restores_all
         "D": node.daemon_set,
         "A": node.agent,
         "K": node.kubelet,
+        "R": node.report,
         "T": node.pass_time,
     }
     for event in events:

@@ -1,10 +1,10 @@
 """The next step of a node that is adopted, or released: from what the cluster shows, never from a journal.
 
 NVIDIA's plugin leaves before the agent registers. kubelet marks a resource unhealthy when any plugin of that
-name disconnects, also one whose place another had taken, and later releases refuse a second plugin. So one
-registers once the node offers nothing of the other. The agent stands ready beside NVIDIA's plugin, and the
-node is cordoned until its devices are back: no pod is bound to a node that would refuse it, and pods that run
-keep their devices.
+name disconnects, also one whose place another had taken, and later releases refuse a second plugin. The write
+that takes NVIDIA's pods off lets the agent take their place: it asks kubelet until these pods have ended and
+kubelet has none of their devices, and registers then. The node is cordoned until kubelet has the agent's: no
+pod is bound to a node that would refuse it, and pods that run keep their devices.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PLUGIN: Final = f"{DEPLOY}device-plugin"
 _MOST_NAMED: Final = 4
 _RESTS: Final = "Tonnage's agent offers the devices"
 _UNKNOWN_UUIDS: Final = (
-    "names and counts alone were compared, since the UUIDs of NVIDIA's plugin were not known"
+    "names and counts alone were compared, since the UUIDs of NVIDIA's plugin were not noted"
 )
 _SETTLES: Final = timedelta(seconds=15)
 """Then the agent has seen its Node, and kubelet, which does every 10 s, has written what is offered."""
@@ -87,17 +87,13 @@ def next_adoption(facts: AdoptionFacts) -> AdoptionStep:
     note = note_from(facts.note)
     if note is None:
         return _begin(facts)
-    if any(facts.labels.get(key) != PAUSED for key in note.labels):
-        pauses: JsonObject = dict.fromkeys(note.labels, PAUSED)
-        return _change(facts, "take NVIDIA's pods off again", labels=pauses)
+    labels = _labels(note.labels)
+    if any(facts.labels.get(key) != value for key, value in labels.items()):
+        if _settles(note, facts):  # what an agent that withdraws has reported is not what it does next
+            return AwaitNode("Tonnage's agent withdraws the devices", begun=True)
+        return _change(facts, "take NVIDIA's pods off again", labels=labels)
     if facts.plugin_pods:
         return AwaitNode(f"NVIDIA's pods end: {', '.join(facts.plugin_pods)}", begun=True)
-    if facts.labels.get(ADOPTED) != "true":
-        if facts.agent is None or not facts.agent.ready:
-            return AwaitNode("Tonnage's agent is not ready", begun=True)
-        if still := _still_offered(note, facts):
-            return AwaitNode(f"kubelet still offers {still} of NVIDIA's plugin", begun=True)
-        return _change(facts, "have Tonnage's agent offer the devices", labels={ADOPTED: "true"})
     if note.proven:
         return NodeAtRest(_RESTS if note.devices else f"{_RESTS}; {_UNKNOWN_UUIDS}")
     if (differs := _difference(note, facts)) != "":
@@ -123,8 +119,7 @@ def next_release(facts: AdoptionFacts) -> AdoptionStep:
             cordon=True if cordoned else None,
         )
     if any(facts.labels.get(key) == PAUSED for key in note.labels):
-        settles = note.withdrawn is not None and facts.moment - note.withdrawn < _SETTLES
-        if settles or _still_offered(note, facts):
+        if _settles(note, facts) or _still_offered(note, facts):
             return AwaitNode("Tonnage's agent withdraws the devices", begun=True)
         before: JsonObject = dict(note.labels)
         return _change(facts, "let NVIDIA's pods come back", labels=before)
@@ -144,6 +139,11 @@ def _begin(facts: AdoptionFacts) -> AdoptionStep:
         return refuse(AdoptionNoteUnreadable, facts, f"the annotation {NOTE} cannot be read", remedy)
     if facts.labels.get(ADOPTED) == "true" and not facts.plugin_pods:
         return NodeAtRest(_RESTS)
+    return _unready_agent(facts) or _begin_beside(facts)
+
+
+def _unready_agent(facts: AdoptionFacts) -> AdoptionStep | None:
+    """What stands against the first write at the agent; None: it stands ready, and does not serve."""
     agent = facts.agent
     if agent is not None and not agent.waits:
         message = "Tonnage's agent does not wait there, so it offers devices beside NVIDIA's plugin"
@@ -156,12 +156,20 @@ def _begin(facts: AdoptionFacts) -> AdoptionStep:
     if not facts.report_devices:
         remedy = f"tonnage explain node {facts.node}"
         return refuse(AgentWithoutDevices, facts, "Tonnage's agent sees no device", remedy)
+    if facts.served:
+        return AwaitNode("Tonnage's agent has not withdrawn its devices yet", begun=False)
+    return None
+
+
+def _begin_beside(facts: AdoptionFacts) -> AdoptionStep:
+    """The first write, once NVIDIA's plugin serves the devices that the agent would."""
     if not facts.plugin_ready:
         return AwaitNode("NVIDIA's device plugin is not ready", begun=False)
     offered = {name: count for name, count in facts.allocatable.items() if count}
     if not offered:
         return AwaitNode("NVIDIA's device plugin offers no device", begun=False)
-    keys = (f"{DEPLOY}{part}" for part in sorted(agent.parts))
+    parts = facts.agent.parts if facts.agent is not None else ()
+    keys = (f"{DEPLOY}{part}" for part in sorted(parts))
     labels = {key: "true" for key in keys if facts.labels.get(key) == "true"}  # others' values stay
     if facts.labels.get(_PLUGIN, "").startswith("paused-"):
         return AwaitNode(f"{_PLUGIN} is {facts.labels[_PLUGIN]}: another change is under way", begun=False)
@@ -169,18 +177,29 @@ def _begin(facts: AdoptionFacts) -> AdoptionStep:
         lacks = f"the node lacks the label {_PLUGIN}=true"
         message = f"{lacks}, so NVIDIA's operator does not run the plugin there"
         return refuse(PluginNotOfOperator, facts, message, PluginNotOfOperator.advice)
-    # What an agent has told of a plugin that offers something else is not told of this one.
-    theirs = facts.theirs if {name for name, _ in facts.theirs} == set(offered) else frozenset()
-    if theirs and (differs := _other_devices(theirs, facts.offers)):
+    if {name for name, _ in facts.listed} != set(offered):
+        message = "Tonnage's agent has not reported which devices of NVIDIA's plugin kubelet has"
+        return AwaitNode(message, begun=False)
+    if differs := _other_devices(facts.listed, facts.offers):
         return AwaitNode(differs, begun=False)
     note = AdoptionNote(
         *(labels, offered, not facts.cordoned),
-        devices=_by_resource(theirs),
+        devices=_by_resource(facts.listed),
         namespace=facts.plugin_namespace,
     )
-    pauses: JsonObject = dict.fromkeys(labels, PAUSED)
     cordon = True if note.cordoned else None
-    return _change(facts, "cordon, and take NVIDIA's pods off", labels=pauses, note=note, cordon=cordon)
+    why = "cordon, and have Tonnage's agent take the place of NVIDIA's pods"
+    return _change(facts, why, labels=_labels(labels), note=note, cordon=cordon)
+
+
+def _labels(before: Mapping[str, str]) -> JsonObject:
+    """What takes NVIDIA's pods off, and lets the agent register once they have left."""
+    return {**dict.fromkeys(before, PAUSED), ADOPTED: "true"}
+
+
+def _settles(note: AdoptionNote, facts: AdoptionFacts) -> bool:
+    """Whether the agent may not have noticed yet that it was to withdraw, or kubelet that it did."""
+    return note.withdrawn is not None and facts.moment - note.withdrawn < _SETTLES
 
 
 def _still_offered(note: AdoptionNote, facts: AdoptionFacts) -> str:
@@ -189,14 +208,24 @@ def _still_offered(note: AdoptionNote, facts: AdoptionFacts) -> str:
 
 
 def _difference(note: AdoptionNote, facts: AdoptionFacts) -> str:
-    """How what the node offers differs from before; empty: it does not."""
+    """How what the node offers differs from before; empty: it does not.
+
+    The Node may still show what NVIDIA's plugin offered, so the agent's own amounts count beside it.
+    """
+    if not facts.served:
+        return "Tonnage's agent does not offer the devices yet"
+    if facts.served != note.allocatable:
+        words = _words(facts.served), _words(note.allocatable)
+        return f"Tonnage's agent offers {words[0]}, where NVIDIA's plugin offered {words[1]}"
+    before = {(name, uuid) for name, uuids in note.devices.items() for uuid in uuids}
+    if before and (differs := _other_devices(before, facts.offers)):
+        return differs
+    if facts.listed != facts.offers:
+        return "kubelet does not have the devices of Tonnage's agent yet"
     offered = {name: count for name, count in facts.allocatable.items() if count}
-    if offered == note.allocatable:
-        before = {(name, uuid) for name, uuids in note.devices.items() for uuid in uuids}
-        if before and not facts.offers:
-            return "Tonnage's agent has not reported its devices"
-        return _other_devices(before, facts.offers) if before else ""
-    return f"the node offers {_words(offered)}, where NVIDIA's plugin offered {_words(note.allocatable)}"
+    if offered != note.allocatable:
+        return f"the node offers {_words(offered)}, where NVIDIA's plugin offered {_words(note.allocatable)}"
+    return ""
 
 
 def _other_devices(theirs: Set[tuple[str, str]], ours: Set[tuple[str, str]]) -> str:

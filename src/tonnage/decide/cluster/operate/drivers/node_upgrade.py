@@ -62,6 +62,8 @@ class UpgradingNode:
     held: str = ""
     assigned: bool = True
     """Whether a policy asks for a driver on it at all."""
+    changing: bool = False
+    """Whether its driver's DaemonSet is just being written, so that `digest` is that of the one before."""
     leaving: tuple[LeavingPod, ...] = ()
     cordoned_anew: bool = False
     """Whether a user has lifted our cordon and cordoned the node again before anybody looked."""

@@ -205,6 +205,7 @@ def members_by_owner(
     members: dict[str, list[UpgradingNode]] = {}
     policies = {str(policy.owner): policy for policy in cluster.policies}
     strays: list[UpgradingNode] = []
+    written = {applied.name for applied in plan.apply}
     for node in cluster.nodes:
         group, pod = plan.assigned.groups.get(node.name), cluster.pods.get(node.name)
         if group is not None:
@@ -215,6 +216,7 @@ def members_by_owner(
                 group=group.name,
                 pod=pod,
                 held=_held(plan.blocked(node.name), cluster.refused.get(group.name, "")),
+                changing=group.name in written,
             )
             members.setdefault(str(group.policy.owner), []).append(member)
         elif node.name not in plan.assigned.undecided and _has_begun(node):

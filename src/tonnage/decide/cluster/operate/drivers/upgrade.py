@@ -67,7 +67,8 @@ def _at_rest(member: UpgradingNode, policy: UpgradePolicy, disabled: str) -> Nod
     if not (member.outdated or member.waits_to_load):
         if OUR_CORDON in node.annotations:
             return NodeStep(node.name, _S.UNCORDON)
-        cleared = {REQUESTED: None} if REQUESTED in node.annotations else {}
+        # What is asked for in the moment the driver changes is meant for the one that comes.
+        cleared = {REQUESTED: None} if REQUESTED in node.annotations and not member.changing else {}
         if state is _S.REQUIRED or (state is _S.NONE and member.current):
             return NodeStep(node.name, _S.DONE, annotations=cleared)
         return NodeStep(node.name, annotations=cleared)
