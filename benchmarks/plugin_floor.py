@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,21 @@ RESOURCE = "example.com/floor"
 ENDPOINT = "floor.sock"
 
 
-def main(folder: Path, ids: tuple[str, ...]) -> None:
+Preference = Callable[[wire.ContainerPreferredAllocationRequest], Sequence[str]]
+"""The ids that a container should get."""
+
+
+def first_available(request: wire.ContainerPreferredAllocationRequest) -> Sequence[str]:
+    """As many as are needed, in kubelet's order."""
+    return request.available_deviceIDs[: request.allocation_size]
+
+
+def main(folder: Path, ids: tuple[str, ...], preference: Preference = first_available) -> None:
     """Serve until killed."""
     socket = folder / ENDPOINT
     socket.unlink(missing_ok=True)
     server = grpc.server(ThreadPoolExecutor(4))
-    server.add_generic_rpc_handlers((_handlers(ids),))
+    server.add_generic_rpc_handlers((_handlers(ids, preference),))
     server.add_insecure_port(f"unix:{socket}")
     server.start()
     method = methods.REGISTER
@@ -41,7 +50,7 @@ def main(folder: Path, ids: tuple[str, ...]) -> None:
     server.wait_for_termination()
 
 
-def _handlers(ids: tuple[str, ...]) -> grpc.GenericRpcHandler:
+def _handlers(ids: tuple[str, ...], preference: Preference) -> grpc.GenericRpcHandler:
     def options(_request: Any, _context: Any) -> wire.DevicePluginOptions:
         return wire.DevicePluginOptions()
 
@@ -52,17 +61,15 @@ def _handlers(ids: tuple[str, ...]) -> grpc.GenericRpcHandler:
 
     def allocate(request: wire.AllocateRequest, _context: Any) -> wire.AllocateResponse:
         answers = [
-            wire.ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": ",".join(asked.devices_ids)})
-            for asked in request.container_requests
+            wire.ContainerAllocateResponse(envs={"NVIDIA_VISIBLE_DEVICES": ",".join(container.devices_ids)})
+            for container in request.container_requests
         ]
         return wire.AllocateResponse(container_responses=answers)
 
     def prefer(request: wire.PreferredAllocationRequest, _context: Any) -> wire.PreferredAllocationResponse:
         answers = [
-            wire.ContainerPreferredAllocationResponse(
-                deviceIDs=asked.available_deviceIDs[: asked.allocation_size]
-            )
-            for asked in request.container_requests
+            wire.ContainerPreferredAllocationResponse(deviceIDs=preference(container))
+            for container in request.container_requests
         ]
         return wire.PreferredAllocationResponse(container_responses=answers)
 

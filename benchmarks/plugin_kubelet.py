@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from tonnage.wire.kubelet import methods
 from tonnage.wire.kubelet import podresources_v1_pb2 as resources
 
 PATIENCE_S = 60.0
+NEVER_S = 60.0
+"""A plugin that has not come back to a new kubelet by then does not."""
 SLOW_MS = 1000.0
 
 
@@ -59,13 +62,13 @@ class Kubelet:
                 server.stop(None).wait()
         (self.plugins / "kubelet.sock").unlink(missing_ok=True)
 
-    def registered(self) -> tuple[float, Path]:
-        """When the next plugin registered, and its socket."""
-        at, endpoint = self._heard.get(timeout=PATIENCE_S)
+    def registered(self, patience_s: float = PATIENCE_S) -> tuple[float, Path]:
+        """When the next plugin registered, and its socket. Raises queue.Empty: none did."""
+        at, endpoint = self._heard.get(timeout=patience_s)
         return at, self.plugins / endpoint
 
     def restarted(self, *, folder_made_anew: bool = False) -> float:
-        """Seconds from its socket to the next registration, infinite if none comes in a minute.
+        """Seconds from its socket to the next registration, infinite if none comes in `NEVER_S`.
 
         It removes every socket, as kubelet does.
         """
@@ -80,7 +83,7 @@ class Kubelet:
             self._heard.get()
         there = self.start()
         try:
-            at, _ = self.registered()
+            at, _ = self.registered(NEVER_S)
         except queue.Empty:
             return math.inf
         return at - there
@@ -98,17 +101,18 @@ class Asking:
         )(plugin.Empty())
         self.ids = tuple(device.ID for device in next(stream).devices)
         self._stream = stream  # kubelet keeps it open, too
+        self._turns = count()
 
     def allocate(self, calls: int, *, size: int = 1) -> list[float]:
         """Of `size` ids, others with each call."""
         call = self._call(methods.ALLOCATE)
         requests = [
             plugin.AllocateRequest(
-                container_requests=[plugin.ContainerAllocateRequest(devices_ids=self._turn(number, size))]
+                container_requests=[plugin.ContainerAllocateRequest(devices_ids=self._turn(size))]
             )
-            for number in range(min(calls, len(self.ids)))
+            for _ in range(calls)
         ]
-        return [_ms(call, requests[number % len(requests)]) for number in range(calls)]
+        return [_ms(call, request) for request in requests]
 
     def prefer(self, calls: int, *, size: int) -> list[float]:
         """When all devices are free. Who takes longer than a second is asked once."""
@@ -122,7 +126,8 @@ class Asking:
         self._stream.cancel()
         self._channel.close()
 
-    def _turn(self, number: int, size: int) -> tuple[str, ...]:
+    def _turn(self, size: int) -> tuple[str, ...]:
+        number = next(self._turns)
         return tuple(self.ids[(number * size + each) % len(self.ids)] for each in range(size))
 
     def _call(self, method: methods.Method[Any, Any]) -> Callable[[Any], Any]:

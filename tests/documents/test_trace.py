@@ -6,7 +6,7 @@ import pytest
 
 from tonnage.documents.trace import jobs_from, machines_from
 from tonnage.model.errors import ConfigError
-from tonnage.model.trace import Job, TraceMachine
+from tonnage.model.trace import TraceJob, TraceMachine
 
 MACHINES = "sn,cpu_milli,memory_mib,gpu,model\nn1,96000,393216,8,V100M32\nn2,64000,262144,0,\n"
 JOBS = (
@@ -20,8 +20,8 @@ def test_machines_and_jobs_are_read() -> None:
         TraceMachine("n2", 64000, 262144, 0, ""),
     )
     assert jobs_from(JOBS, "j.csv") == (
-        Job(1000, 2048, 1, 460, frozenset({"V100M16", "V100M32"})),
-        Job(500, 1, 0, 0),
+        TraceJob(1000, 2048, 1, 460, frozenset({"V100M16", "V100M32"})),
+        TraceJob(500, 1, 0, 0),
     )
     without_models = JOBS.replace(",gpu_spec", "").replace(",V100M16|V100M32", "").replace("0,0,", "0,0")
     assert jobs_from(without_models, "j.csv")[0].models == frozenset()

@@ -20,7 +20,8 @@ def test_each_row_shows_median_least_and_most_of_both_sides() -> None:
     assert len(lines) == 2 + len(ROWS)
     figure = "0.5 ms (0.04 to 1.2)"
     wanted = "twice the floor; three times its p50"
-    assert lines[5] == f"| Allocate, 8 GPUs: p50; p99 | {figure}; {figure} | {figure}; {figure} | {wanted} |"
+    both = f"{figure}; {figure}; 0.5 (0.04 to 1.2)"
+    assert lines[5] == f"| Allocate, 8 GPUs: p50; p99; p99 by p50 | {both} | {both} | {wanted} |"
     assert lines[3] == f"| the first start on a node | {figure} |  |  |"
 
 

@@ -21,7 +21,7 @@ from tonnage.model.drivers.node import DriverNode
 from tonnage.model.drivers.policy import DriverOwnerKind, DriverPolicy
 from tonnage.model.gpu_policy import PolicyState
 from tonnage.model.json import JsonObject
-from tonnage.model.reasons.cluster.drivers import DriverReason, PreflightReason
+from tonnage.model.reasons.cluster.drivers import DriverPolicyRefused, DriverReason, PreflightReason
 
 _POLICY: Final = DriverOwnerKind.CLUSTER_POLICY
 
@@ -65,8 +65,8 @@ class DriverOutlook:
     problems: tuple[PreflightReason, ...] = ()
     conflicts: tuple[DriverReason, ...] = ()
     unused: tuple[str, ...] = ()
-    problem: str = ""
-    """Of the ClusterPolicy's own drivers: why they do not follow it."""
+    refusal: DriverPolicyRefused | None = None
+    """Why the ClusterPolicy's own drivers stay as they are whatever it says. None: they follow it."""
 
     def to_json(self) -> JsonObject:
         """As `-o json` prints it."""
@@ -103,9 +103,9 @@ class OperatedDrivers:
 
 def with_driver_problem(view: OperatedView, outlook: DriverOutlook | None) -> OperatedView:
     """The view of a policy that is not ready where its own drivers cannot be as it says."""
-    if outlook is None or not outlook.problem or view.judgement.state is not PolicyState.READY:
+    if outlook is None or outlook.refusal is None or view.judgement.state is not PolicyState.READY:
         return view
-    message = f"{outlook.problem}; drivers stay as they are"
+    message = f"{outlook.refusal.message}; drivers stay as they are"
     judgement = PolicyJudgement(PolicyState.NOT_READY, "PrerequisiteNotMet", message)
     return replace(view, judgement=judgement)
 
@@ -132,14 +132,13 @@ def driver_outlook(cluster: DriverCluster) -> DriverOutlook:
         tuple(sorted(problems, key=lambda problem: (not problem.blocks, not problem.node, problem.node))),
         tuple({refusal.message: refusal for refusal in plan.assigned.refused.values()}.values()),
         tuple(deleted.name for deleted in plan.delete),
-        _own_problem(cluster.policies),
+        _own_refusal(cluster.policies),
     )
 
 
-def _own_problem(policies: Sequence[DriverPolicy]) -> str:
-    """Why a ClusterPolicy's own drivers stay as they are whatever it says; empty: they follow it."""
+def _own_refusal(policies: Sequence[DriverPolicy]) -> DriverPolicyRefused | None:
     own = (policy for policy in policies if policy.enabled and policy.owner.kind is _POLICY)
-    return next((refusal.message for policy in own if (refusal := policy_refusal(policy))), "")
+    return next((refusal for policy in own if (refusal := policy_refusal(policy))), None)
 
 
 def _nodes_of(owner: object, plan: DriverRollout) -> Sequence[str]:

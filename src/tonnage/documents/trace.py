@@ -8,7 +8,7 @@ from io import StringIO
 from typing import Final, TypeVar
 
 from tonnage.model.errors import ConfigError, Problem
-from tonnage.model.trace import MOST_GPUS, WHOLE_GPU, Job, TraceMachine
+from tonnage.model.trace import MOST_GPUS, WHOLE_GPU, TraceJob, TraceMachine
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ def machines_from(text: str, source: str) -> tuple[TraceMachine, ...]:
     return _rows(text, source, _MACHINE, _machine)
 
 
-def jobs_from(text: str, source: str) -> tuple[Job, ...]:
+def jobs_from(text: str, source: str) -> tuple[TraceJob, ...]:
     """The jobs; the column `gpu_spec` may name models, joined by `|`.
 
     Raises:
@@ -44,7 +44,7 @@ def _machine(row: Mapping[str, str]) -> TraceMachine:
     return TraceMachine(row["sn"], _number(row, "cpu_milli"), _number(row, "memory_mib"), gpus, row["model"])
 
 
-def _job(row: Mapping[str, str]) -> Job:
+def _job(row: Mapping[str, str]) -> TraceJob:
     gpus, milli = _number(row, "num_gpu"), _number(row, "gpu_milli")
     if gpus > MOST_GPUS:
         raise ValueError(f"num_gpu: {gpus} is more than {MOST_GPUS}")
@@ -53,7 +53,7 @@ def _job(row: Mapping[str, str]) -> Job:
     if gpus > 1 and milli != WHOLE_GPU:
         raise ValueError(f"gpu_milli: {milli} of each of {gpus} GPUs; only a single GPU can be shared")
     models = frozenset(filter(None, (row.get("gpu_spec") or "").split("|")))
-    return Job(_number(row, "cpu_milli"), _number(row, "memory_mib"), gpus, milli if gpus else 0, models)
+    return TraceJob(_number(row, "cpu_milli"), _number(row, "memory_mib"), gpus, milli if gpus else 0, models)
 
 
 def _number(row: Mapping[str, str], column: str) -> int:

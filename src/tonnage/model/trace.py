@@ -22,7 +22,7 @@ class TraceMachine:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TraceJob:
     """What a job asks. `milli` is of each of its `gpus`; less than a whole one only of a single GPU.
 
     No `models`: any will do.

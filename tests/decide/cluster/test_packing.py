@@ -12,12 +12,12 @@ from tonnage.decide.cluster.packing.experiment import POLICIES, Trace, carry_out
 from tonnage.decide.cluster.packing.fragments import Fragments, Typical, typical_of
 from tonnage.decide.cluster.packing.free_room import Room
 from tonnage.decide.cluster.packing.policies import PLAIN, FragmentGradient, PackingPolicy
-from tonnage.model.trace import Job, TraceMachine
+from tonnage.model.trace import TraceJob, TraceMachine
 
 ANY = frozenset[str]()
-WHOLE = Job(4000, 0, 1, 1000)
-HALF = Job(4000, 0, 1, 500)
-FOUR = Job(8000, 0, 4, 1000)
+WHOLE = TraceJob(4000, 0, 1, 1000)
+HALF = TraceJob(4000, 0, 1, 500)
+FOUR = TraceJob(8000, 0, 4, 1000)
 
 
 def machines(random: Random, count: int) -> list[TraceMachine]:
@@ -33,14 +33,14 @@ def machines(random: Random, count: int) -> list[TraceMachine]:
     ]
 
 
-def jobs(random: Random, count: int) -> list[Job]:
+def jobs(random: Random, count: int) -> list[TraceJob]:
     found = []
     for _ in range(count):
         gpus = random.choice([0, 1, 1, 1, 2, 4, 8])
         milli = random.choice([200, 500, 810, 1000]) if gpus == 1 else 1000 if gpus else 0
         models = random.choice([ANY, ANY, ANY, frozenset({"T4"})])
         cpu, memory = random.choice([1000, 4000, 16000]), random.choice([0, 30_000])
-        found.append(Job(cpu, memory, gpus, milli, models))
+        found.append(TraceJob(cpu, memory, gpus, milli, models))
     return found
 
 
@@ -71,18 +71,18 @@ def test_fragmentation_is_what_its_definition_says(number: int) -> None:
 
 
 def test_typical_jobs_are_the_frequent_ones_whatever_their_memory() -> None:
-    many = [WHOLE] * 60 + [Job(4000, 7, 1, 500)] * 20 + [HALF] * 16 + [FOUR] * 4
+    many = [WHOLE] * 60 + [TraceJob(4000, 7, 1, 500)] * 20 + [HALF] * 16 + [FOUR] * 4
     typical = typical_of(many)
     assert typical.shapes == (WHOLE, HALF)
     assert typical.shares == pytest.approx([60 / 96, 36 / 96])
 
 
-def rated(policy: PackingPolicy, job: Job, room: Room) -> list[int]:
+def rated(policy: PackingPolicy, job: TraceJob, room: Room) -> list[int]:
     ratings, _ = policy(job, room, np.arange(len(room)))
     return [int(rating) for rating in ratings]
 
 
-def taken(room: Room, *placed: tuple[Job, int]) -> Room:
+def taken(room: Room, *placed: tuple[TraceJob, int]) -> Room:
     for job, row in placed:
         room.take(job, row, 0)
     return room
@@ -97,7 +97,7 @@ def taken(room: Room, *placed: tuple[Job, int]) -> Room:
         pytest.param("GpuClustering", HALF, [1, 0, 2], id="clustering: its like, then nobody, then others"),
     ],
 )
-def test_a_policy_prefers(policy: str, job: Job, best_first: list[int]) -> None:
+def test_a_policy_prefers(policy: str, job: TraceJob, best_first: list[int]) -> None:
     """Machine 0 is empty, 1 has a shared GPU, 2 gave away four."""
     fleet = [TraceMachine(f"m{n}", 64_000, 10_000, 8, "T4") for n in range(3)]
     room = taken(Room(fleet), (HALF, 1), (FOUR, 2))
@@ -121,7 +121,7 @@ def test_fgd_takes_the_gpu_whose_rest_somebody_can_use() -> None:
 class Everywhere(Packer):
     """Rates every machine for every job."""
 
-    def place(self, job: Job) -> bool:
+    def place(self, job: TraceJob) -> bool:
         self._rated.clear()
         return super().place(job)
 

@@ -41,7 +41,7 @@ from tonnage.model.kubernetes.cluster import (
 )
 from tonnage.model.kubernetes.policies import Quota
 from tonnage.model.kubernetes.selectors import LabelSelector, Requirement, Taint
-from tonnage.model.trace import Job, TraceMachine
+from tonnage.model.trace import TraceJob, TraceMachine
 
 WRITTEN = WrittenAmounts("main", "spec.containers[0].resources", {}, {GPU: "1"})
 
@@ -219,7 +219,7 @@ def test_fragmentation_is_the_measure_of_fgd(asks: list[int], held: list[int]) -
     outcome = tried(Snapshot(fleet, (*running, *waits)))
     figures = outcome.resource(GPU)
     assert figures is not None
-    jobs = [Job(1000, GIB, g, 1000) for n, g in enumerate([*asks, *filter(None, held)])]
+    jobs = [TraceJob(1000, GIB, g, 1000) for n, g in enumerate([*asks, *filter(None, held)])]
     room = Room([TraceMachine(f"m{n}", 64000, 512 * GIB, 4, "A100") for n in range(len(held))])
     left = {node.name: 4 for node in fleet}
     for one in running:

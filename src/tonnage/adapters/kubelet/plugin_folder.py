@@ -78,8 +78,8 @@ class PluginFolder:
         return server is not None and server.present()
 
     def watch(self, on_change: Callable[[], None]) -> bool:
-        watched = self._watch.over(self._folder, on_change)
-        return watched and (self._kubelet is None or self._watch.over(self._kubelet.parent, on_change))
+        folders = {self._folder} if self._kubelet is None else {self._folder, self._kubelet.parent}
+        return all(self._watch.over(folder, on_change) for folder in folders)
 
     def streams(self) -> dict[ResourceName, int]:
         """How many ListAndWatch streams are open, by resource."""

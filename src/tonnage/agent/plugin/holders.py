@@ -54,6 +54,7 @@ class Holders:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._pods.run())
             group.create_task(self._tick())
+            group.create_task(self._beat())
             group.create_task(self._recount())
             while True:
                 self._metrics.turned("holders")
@@ -119,21 +120,21 @@ class Holders:
         """Wake the question: often while an answer is awaited, else now and then."""
         last_asked = self._clock.monotonic()
         while True:
-            await (self._clock.sleep(_QUICK_S) if self._awaited() else self._calm())
+            if self._awaited():
+                await self._clock.sleep(_QUICK_S)
+            else:
+                self._changed.clear()
+                await self._changed.wait()
             now = self._clock.monotonic()
             if self._awaited() or now - last_asked >= _CALM_S:
                 last_asked = now
                 self._soon.set()
 
-    async def _calm(self) -> None:
-        """Return at the next beat, or with the next allocation."""
-        self._changed.clear()
-        waits = [asyncio.create_task(self._changed.wait()), asyncio.create_task(next_beat(self._clock))]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+    async def _beat(self) -> None:
+        """Have it looked now and then whether an answer is awaited."""
+        while True:
+            await next_beat(self._clock)
+            self._changed.set()
 
     def _awaited(self) -> bool:
         """Whether kubelet's next answer may change what is offered."""

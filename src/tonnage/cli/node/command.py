@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import logging
 import socket
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _DRIVER_ROOT = Path("/driver-root")
+_LOADED_S = 10.0
+"""By then all is loaded that an agent needs to work."""
 
 
 class NodeArguments(TypedDict):
@@ -296,6 +299,8 @@ async def _run(options: AgentOptions, common: Common, *, standalone: bool) -> in
     end_on_signals(asyncio.get_running_loop(), task, "SIGHUP ignored: the agent follows changes by itself")
     clock = SystemClock()
     metrics = AgentMetrics(clock)
+    # What is loaded stays to the end, and kubelet would wait while the collector goes through it.
+    asyncio.get_running_loop().call_later(_LOADED_S, gc.freeze)
     try:
         if standalone:
             await run_agent(options, api=None, clock=clock, metrics=metrics)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Callable
@@ -19,17 +20,23 @@ from tonnage.cli.up.readiness import Readiness
 from tonnage.documents.scenario import Scenario
 
 _WATCH_S: Final = 0.5
+_LOADED: Final = 300_000
+"""More objects than are made until a fleet is up, of which hardly any is garbage."""
 
 
 async def run_until_ended(options: UpOptions, scenario: Scenario, common: Common) -> int:
     """The exit status, once a signal has ended the cluster, or the lab is over and there is no terminal."""
     ended = _end_on_signals()
     folder = StateFolder(options.state)
+    collect_after = gc.get_threshold()
+    gc.set_threshold(_LOADED, *collect_after[1:])
     async with embedded_cluster(scenario, folder, options.serving) as cluster:
         waiting = asyncio.create_task(wait_until_ready(cluster, scenario, Progress().tell))
         if not await _before(waiting, ended):
             return 0
         waiting.result()
+        gc.freeze()  # what is loaded stays: no answer waits while the collector goes through it
+        gc.set_threshold(*collect_after)
         say_where(cluster.running)
         if options.lab is not None:
             from tonnage.cli.lab.command import run_on

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tonnage.decide.cluster.packing.free_room import Amounts, Room
 from tonnage.decide.cluster.packing.policies import PackingPolicy
-from tonnage.model.trace import Job
+from tonnage.model.trace import TraceJob
 
 NOWHERE: Final = -1
 
@@ -41,9 +41,9 @@ class Packer:
     room: Room
     policy: PackingPolicy
     _placed: list[int] = field(default_factory=list)
-    _rated: dict[Job, _Rated] = field(default_factory=dict)
+    _rated: dict[TraceJob, _Rated] = field(default_factory=dict)
 
-    def place(self, job: Job) -> bool:
+    def place(self, job: TraceJob) -> bool:
         """Whether there was room."""
         rated = self._rated.get(job)
         if rated is None:
@@ -60,7 +60,7 @@ class Packer:
         self._placed.append(row)
         return True
 
-    def _rate(self, job: Job, rated: _Rated, rows: NDArray[np.intp]) -> None:
+    def _rate(self, job: TraceJob, rated: _Rated, rows: NDArray[np.intp]) -> None:
         fits = self.room.fits(job, rows)
         rated.ratings[rows[~fits]] = NOWHERE
         rows = rows[fits]
@@ -75,7 +75,7 @@ class AtRandom:
         self.room = room
         self._pick = pick
 
-    def place(self, job: Job) -> bool:
+    def place(self, job: TraceJob) -> bool:
         """Whether there was room."""
         rows = np.flatnonzero(self.room.fits(job, np.arange(len(self.room))))
         if not len(rows):
@@ -86,7 +86,7 @@ class AtRandom:
         return True
 
 
-def play(jobs: Iterable[Job], packer: Packer | AtRandom) -> Iterator[Arrived]:
+def play(jobs: Iterable[TraceJob], packer: Packer | AtRandom) -> Iterator[Arrived]:
     """What stands after each job."""
     requested = allocated = 0
     for job in jobs:

@@ -10,7 +10,7 @@ from tonnage.decide.cluster.packing.arrivals import AtRandom, Packer, play
 from tonnage.decide.cluster.packing.fragments import Fragments, typical_of
 from tonnage.decide.cluster.packing.free_room import Room
 from tonnage.decide.cluster.packing.policies import PLAIN, FragmentGradient
-from tonnage.model.trace import Job, TraceMachine
+from tonnage.model.trace import TraceJob, TraceMachine
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class Trace:
     """Machines, and jobs that are drawn from again and again until `percent` of the GPUs are asked for."""
 
     machines: tuple[TraceMachine, ...]
-    jobs: tuple[Job, ...]
+    jobs: tuple[TraceJob, ...]
     percent: int
 
 
@@ -79,9 +79,9 @@ def carry_out(trace: Trace, policy: str, marks: Iterable[int], dice: Dice) -> Pa
     )
 
 
-def _until_full(jobs: list[Job], limit: int, pool: Sequence[Job], dice: Dice) -> list[Job]:
+def _until_full(jobs: list[TraceJob], limit: int, pool: Sequence[TraceJob], dice: Dice) -> list[TraceJob]:
     """Jobs of the trace, then others drawn from it, as long as they ask for no more than the limit."""
-    chosen: list[Job] = []
+    chosen: list[TraceJob] = []
     requested = 0
     for job in jobs:
         if requested + job.gpu_total > limit:

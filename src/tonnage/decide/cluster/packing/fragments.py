@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonnage.decide.cluster.packing.free_room import Amounts, Mask, Room
-from tonnage.model.trace import Job
+from tonnage.model.trace import TraceJob
 
 _COVERED: Final = 0.95
 
@@ -23,15 +23,15 @@ _COVERED: Final = 0.95
 class Typical:
     """Shapes of jobs with their shares (they add up to 1), most frequent first."""
 
-    shapes: tuple[Job, ...]
+    shapes: tuple[TraceJob, ...]
     shares: NDArray[np.float64]
 
 
-def typical_of(jobs: Iterable[Job]) -> Typical:
+def typical_of(jobs: Iterable[TraceJob]) -> Typical:
     """The most frequent shapes that together make 95 % of the jobs; memory does not tell shapes apart."""
     counts = Counter(replace(job, memory=0) for job in jobs)
     total, covered = counts.total(), 0
-    covering: list[tuple[Job, int]] = []
+    covering: list[tuple[TraceJob, int]] = []
     for job, count in counts.most_common():
         if covered >= _COVERED * total:
             break

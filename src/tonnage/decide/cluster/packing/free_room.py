@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tonnage.model.trace import MOST_GPUS, WHOLE_GPU, Job, TraceMachine
+from tonnage.model.trace import MOST_GPUS, WHOLE_GPU, TraceJob, TraceMachine
 
 Rows: TypeAlias = NDArray[np.intp]
 Amounts: TypeAlias = NDArray[np.int64]
@@ -34,11 +34,11 @@ class Room:
     def __len__(self) -> int:
         return len(self.cpu)
 
-    def accessible(self, job: Job) -> Mask:
+    def accessible(self, job: TraceJob) -> Mask:
         """By model: whether it will do."""
         return np.array([not job.models or model in job.models for model in self.models], bool)
 
-    def fits(self, job: Job, rows: Rows) -> Mask:
+    def fits(self, job: TraceJob, rows: Rows) -> Mask:
         """Which of the rows have room."""
         mask = (self.cpu[rows] >= job.cpu) & (self.memory[rows] >= job.memory)
         if job.gpus:
@@ -46,7 +46,7 @@ class Room:
             mask &= self.accessible(job)[self.model[rows]]
         return mask
 
-    def take(self, job: Job, row: int, gpu: int) -> None:
+    def take(self, job: TraceJob, row: int, gpu: int) -> None:
         """Put the job there; a part of a GPU on the one given, whole ones on the first that are free."""
         self.cpu[row] -= job.cpu
         self.memory[row] -= job.memory
@@ -63,7 +63,7 @@ KINDS: Final = len(_SIZES) + 2
 """1, 2, 4, 8 GPUs, another number, a part of one."""
 
 
-def kind_of(job: Job) -> int:
+def kind_of(job: TraceJob) -> int:
     """The kind of a job that asks for GPUs."""
     if job.shares:
         return KINDS - 1

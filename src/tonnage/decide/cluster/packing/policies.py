@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tonnage.decide.cluster.packing.fragments import Fragments
 from tonnage.decide.cluster.packing.free_room import Amounts, Room, Rows, kind_of
-from tonnage.model.trace import MOST_GPUS, WHOLE_GPU, Job
+from tonnage.model.trace import MOST_GPUS, WHOLE_GPU, TraceJob
 
 _CPU: Final = 128_000
 _GPU: Final = MOST_GPUS * WHOLE_GPU
@@ -23,38 +23,38 @@ _FINE: Final = 10_000
 class PackingPolicy(Protocol):
     """Rates rows that have room for the job: (ratings, index of the GPU)."""
 
-    def __call__(self, job: Job, room: Room, rows: Rows, /) -> tuple[Amounts, Amounts]:
+    def __call__(self, job: TraceJob, room: Room, rows: Rows, /) -> tuple[Amounts, Amounts]:
         """The arrays have an entry a row."""
         ...
 
 
-def tightest(job: Job, room: Room, rows: Rows) -> Amounts:
+def tightest(job: TraceJob, room: Room, rows: Rows) -> Amounts:
     """The GPU with the least room that is enough, of those of each row."""
     free = room.gpu[rows]
     columns: Amounts = np.where(free >= job.milli, free, WHOLE_GPU + 1).argmin(1)
     return columns
 
 
-def best_fit(job: Job, room: Room, rows: Rows) -> tuple[Amounts, Amounts]:
+def best_fit(job: TraceJob, room: Room, rows: Rows) -> tuple[Amounts, Amounts]:
     """The less CPU and GPU is left, the better."""
     return (100 * _left(job, room, rows)).astype(np.int64), tightest(job, room, rows)
 
 
-def _left(job: Job, room: Room, rows: Rows) -> NDArray[np.float64]:
+def _left(job: TraceJob, room: Room, rows: Rows) -> NDArray[np.float64]:
     cpu = (room.cpu[rows] - job.cpu) / _CPU
     gpu = (room.gpu[rows].sum(1) - job.gpu_total) / _GPU
     left: NDArray[np.float64] = 1 - cpu / 2 - gpu / 2
     return left
 
 
-def dot_product(job: Job, room: Room, rows: Rows) -> tuple[Amounts, Amounts]:
+def dot_product(job: TraceJob, room: Room, rows: Rows) -> tuple[Amounts, Amounts]:
     """The less what is free resembles what is asked, the better."""
     cpu = room.cpu[rows] / _CPU * (job.cpu / _CPU)
     gpu = room.gpu[rows].sum(1) / _GPU * (job.gpu_total / _GPU)
     return (100 * (1 - (cpu + gpu) / 2)).astype(np.int64), tightest(job, room, rows)
 
 
-def gpu_packing(job: Job, room: Room, rows: Rows) -> tuple[Amounts, Amounts]:
+def gpu_packing(job: TraceJob, room: Room, rows: Rows) -> tuple[Amounts, Amounts]:
     """A GPU that is shared already, then a machine in use, then an idle one."""
     free = room.gpu[rows]
     if not job.gpus:
@@ -69,7 +69,7 @@ def gpu_packing(job: Job, room: Room, rows: Rows) -> tuple[Amounts, Amounts]:
     return ratings, tightest(job, room, rows)
 
 
-def gpu_clustering(job: Job, room: Room, rows: Rows) -> tuple[Amounts, Amounts]:
+def gpu_clustering(job: TraceJob, room: Room, rows: Rows) -> tuple[Amounts, Amounts]:
     """Machines whose jobs ask for as many GPUs as this one, then empty ones."""
     if not job.gpus:
         return np.zeros(len(rows), np.int64), tightest(job, room, rows)
@@ -91,7 +91,7 @@ class FragmentGradient:
         self._levels = levels
         self._tight = tight
 
-    def __call__(self, job: Job, room: Room, rows: Rows) -> tuple[Amounts, Amounts]:
+    def __call__(self, job: TraceJob, room: Room, rows: Rows) -> tuple[Amounts, Amounts]:
         """Each GPU that has room is tried."""
         gpu, cpu, model = room.gpu[rows], room.cpu[rows], room.model[rows]
         before = self._fragments.of(gpu, cpu, model)
