@@ -124,6 +124,19 @@ def test_each_claim_has_a_row_and_what_is_amiss_stands_below(
     assert "ml/left: no pod uses it, and its devices stay allocated until it is deleted" in printed
 
 
+def test_a_claim_that_its_node_has_not_prepared_says_where_to_look(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    starting = pod("train", "new", "a100-0")
+    starting["status"] = {"phase": "Pending"}
+    items = [NODE, CLASS, published("gpu-0"), report(), claim("new", "gpu-0", pods=("train",)), starting]
+    file = tmp_path / "new.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert run(["claims", "--snapshot", str(file)], "tonnage") == 1
+    printed = capsys.readouterr().out
+    assert "ml/new: a100-0 has not prepared it yet for pod train\n  do: tonnage explain pod train -n ml" in printed
+
+
 def test_a_claim_with_a_part_of_a_device_says_how_much(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -132,7 +132,11 @@ class _Claims:
         if self._explained >= _MOST_EXPLAINED:
             return ClaimWait(f"tonnage explain pod {waiting[0].name} -n {waiting[0].namespace}")
         self._explained += 1
-        return wait_of(claim, self._explained_pod(waiting[0]))
+        pod, explanation = waiting[0], self._explained_pod(waiting[0])
+        if pod.node_name and state is ClaimState.ALLOCATED and not explanation.reasons:
+            why = f"{pod.node_name} has not prepared it yet for pod {pod.name}"
+            return ClaimWait(why, f"tonnage explain pod {pod.name} -n {pod.namespace}")
+        return wait_of(claim, explanation)
 
     def _explained_pod(self, pod: Pod) -> Explanation:
         if pod.node_name:

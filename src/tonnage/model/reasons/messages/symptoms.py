@@ -101,6 +101,12 @@ class DraDriverGone(DraDriverUnregistered):
 
 
 @reason
+class DraConfigRefused(Symptom):
+    code: ClassVar[str] = "dra-config-refused"
+    claim: str | None = None
+
+
+@reason
 class DraPrepareFailed(Symptom):
     code: ClassVar[str] = "dra-prepare-failed"
     claim: str | None = None
@@ -207,6 +213,7 @@ REASONS: Final[tuple[type[Symptom], ...]] = (
     DeviceUnknownToToolkit,
     DevicesFellIll,
     DraDriverUnregistered,
+    DraConfigRefused,
     DraPrepareFailed,
     Evicted,
     HamiSchedulerBypassed,
