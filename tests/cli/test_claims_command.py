@@ -134,7 +134,7 @@ def test_a_claim_that_its_node_has_not_prepared_says_where_to_look(
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert run(["claims", "--snapshot", str(file)], "tonnage") == 1
     printed = capsys.readouterr().out
-    assert "ml/new: a100-0 has not prepared it yet for pod train\n  do: tonnage explain pod train -n ml" in printed
+    assert "ml/new: a100-0 has not prepared it yet for pod train\n  do: tonnage explain pod train" in printed
 
 
 def test_a_claim_with_a_part_of_a_device_says_how_much(

@@ -37,12 +37,12 @@ async def labels(driver: Driver, config: PluginConfig) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("mig_enabled", [False, True])
-async def test_a_gpu_says_what_its_largest_mig_device_would_have(tmp_path: Path, mig_enabled: bool) -> None:
+async def test_a_gpu_says_what_its_mig_devices_would_have(tmp_path: Path, mig_enabled: bool) -> None:
     driver = Driver(tmp_path, DriverState((FakeGpu(0, "A100-80", mig_enabled=mig_enabled), FakeGpu(1, "T4"))))
     divisible, other = (await scanned(driver)).devices
-    assert divisible.engines is not None
-    assert (divisible.engines.multiprocessors, divisible.engines.copy_engines) == (98, 7)
-    assert other.engines is None
+    largest = divisible.profile_sizes[0]
+    assert (largest.multiprocessors, largest.copy_engines) == (98, 7)
+    assert not other.profile_sizes
 
 
 async def test_a_divided_gpu_beside_a_whole_one(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def most_engines(device: Device) -> dict[str, str]:
     That is all but on boards that keep some of it from MIG. Empty where the driver tells of no profile.
     """
     counts = [_counts(size) for size in device.profile_sizes.values()]
-    return {name: str(max(each[name] for each in counts)) for name in COUNTERS} if counts else {}
+    return {name: str(max(counted[name] for counted in counts)) for name in COUNTERS} if counts else {}
 
 
 def _counts(size: ProfileSize | MigDevice) -> dict[str, int]:
