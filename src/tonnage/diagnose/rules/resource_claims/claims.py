@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
 
+from tonnage.decide.kubernetes.admission.quota import claim_refusals
+from tonnage.decide.kubernetes.admission.quota_refusals import exceeded_by_claim
 from tonnage.decide.kubernetes.claims.device_requests import MOST_DEVICES
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.scheduler.filters.claims import NAME
 from tonnage.diagnose.case import Case
+from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.remedies.selector_advice import advised
 from tonnage.model.kubernetes.resource_claims import PodClaim, ResourceClaim
 from tonnage.model.name_lists import listed
@@ -75,6 +79,8 @@ def _missing(case: Case, pod_claim: PodClaim, name: str) -> Reason:
     if pod_claim.template and not pod_claim.made:
         templates = {(t.namespace, t.name) for t in case.view.snapshot.claim_templates}
         if (namespace, pod_claim.template) in templates:
+            if over := _over_quota(case, pod_claim):
+                return over
             message = (
                 f"the claim {pod_claim.name} has not been created from the template {pod_claim.template} yet"
             )
@@ -88,6 +94,13 @@ def _missing(case: Case, pod_claim: PodClaim, name: str) -> Reason:
     remedy = f"use {near[0]} if you meant that" if near else f"create it in {namespace}"
     message = f"the ResourceClaim {name} does not exist in {namespace}"
     return _reason(case, ClaimMissing, message, remedy)
+
+
+def _over_quota(case: Case, pod_claim: PodClaim) -> Reason | None:
+    """The quota that keeps the claim from being made: its Events go, and the pod keeps waiting."""
+    _, there = with_made_claims(replace(case.pod, claims=(pod_claim,)), case.view.snapshot)
+    refusals = claim_refusals(there.claims[-1], case.view.snapshot, minor=case.view.profile.minor)
+    return exceeded_by_claim(pod_claim.name, refusals[0]) if refusals else None
 
 
 def _halted(case: Case) -> Reason:

@@ -54,6 +54,8 @@ class QuotaExceededByClaim(QuotaRowsReason):
     """The pod is let in, but the claim that is made for it exceeds a quota on devices."""
 
     code: ClassVar[str] = "quota-exceeded-by-claim"
+    leads: ClassVar[bool] = True
+    settles: ClassVar[bool] = True
     advice: ClassVar[str] = "free some, or raise the quota"
     claim: str
     error: str
