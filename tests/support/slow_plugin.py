@@ -27,4 +27,5 @@ def main(folder: Path, ids: Path, asked: Path, thinking_s: float) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:4]), float(sys.argv[4]))
+    plugins, ids_file, asked_file, seconds = sys.argv[1:]
+    main(Path(plugins), Path(ids_file), Path(asked_file), float(seconds))

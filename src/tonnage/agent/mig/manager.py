@@ -127,16 +127,15 @@ class NodeMig:
             await self._until_woken()
 
     async def _until_woken(self) -> None:
-        waits: list[Awaitable[object]] = [asyncio.ensure_future(self._wake.wait())]
+        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self._wake.wait())]
         if self._due is not None:
             left = max(0.0, self._due - self._clock.monotonic())
             waits.append(asyncio.ensure_future(self._clock.sleep(left)))
-        tasks = [asyncio.ensure_future(wait) for wait in waits]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in tasks:
-                task.cancel()
+            for wait in waits:
+                wait.cancel()
         self._wake.clear()
 
     async def _turn(self) -> None:
@@ -301,7 +300,7 @@ class NodeMig:
         return await self._steps.take(change)
 
     async def _entered(self, stage: Stage, change: MigChange, end: StepsEnd) -> MigChange:
-        """The change as it is from here on."""
+        """The change as it is from here on; as `begun` it is on disk already."""
         if stage is Stage.FORWARD:
             _LOG.info(
                 "MIG layout changes: node=%s config=%s gpus=%s", self._node, change.config, uuids(change)
@@ -328,6 +327,7 @@ class NodeMig:
             case Stage.RESTORED:
                 self._fail(change.config, f"{why_back}; the previous layout is restored")
             case Stage.ANEW:
+                # Of a change that an earlier agent began, only the journal knows them.
                 self._steps.stubborn.update(change.stubborn)
                 self._due = self._clock.monotonic()
                 self._publish_standing(MigStanding(change.config, MigState.PENDING, why_back))

@@ -25,7 +25,7 @@ class SoftwareWatch:
         self._context = context
         self._board = board
         self._files = files
-        self._seen: tuple[NodeRuntime, KubeletPolicies, HostSystem] | None = None
+        self._facts: tuple[NodeRuntime, KubeletPolicies, HostSystem] | None = None
         board.node_versions.subscribe(self._publish)
 
     async def run(self) -> None:
@@ -36,14 +36,14 @@ class SoftwareWatch:
         # Before the first look, too: it loads modules, which the status would wait for.
         await next_beat(self._context.clock)
         while True:
-            self._seen = await self._files.look(), await self._files.policies(), await self._files.host()
+            self._facts = await self._files.look(), await self._files.policies(), await self._files.host()
             self._publish()
             await next_beat(self._context.clock, _LOOK_S)
 
     def _publish(self) -> None:
-        if self._seen is None:
+        if self._facts is None:
             return
-        node_runtime, policies, host = self._seen
+        node_runtime, policies, host = self._facts
         kubelet, runtime = self._board.node_versions.value
         software = node_software(replace(node_runtime, kubelet=kubelet, runtime=runtime), policies)
         self._board.software.publish(replace(software, host=host))

@@ -186,7 +186,7 @@ def _judged(device: Device, faults: Mapping[str, tuple[DeviceFault, ...]]) -> De
     fault = worst(faults.get(device.uuid, ()))
     if fault is not None:
         return _broken(device, _fault_text(fault))
-    if not device.healthy:  # the scan is newer than the state: `looked` has not counted it yet
+    if not device.healthy:  # the scan is newer than the state, which has not counted it yet
         return _broken(device, device.reason)
     return replace(device, migs=tuple(_judged_part(mig, faults) for mig in device.migs))
 

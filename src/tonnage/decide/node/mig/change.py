@@ -49,10 +49,11 @@ class GpuShape:
 class MigChange:
     """A change under way, of the GPUs that are not yet as configuration `config` wants them.
 
-    `kept`: ids of GPU instances that the change leaves alone, by GPU. It goes on to `goal` until it is
-    refused, and then back to what was `before`. Not `begun`: the devices are withdrawn, nothing
-    else is done, and somebody may have been quicker. `resumed`: so many agents ended during it. `resets`:
-    GPUs that take another mode by a reset, each with all that are reset with it; those are in `goal`, too.
+    `kept`: ids of the GPU instances that it leaves alone, by GPU; all else of these GPUs is withheld. It
+    goes on to `goal` until it is refused, and then back to what was `before`. Not `begun`: the devices are
+    withdrawn, nothing else is done, and somebody may have been quicker. `resumed`: so many agents ended
+    during it. `resets`: GPUs that take another mode by a reset, each with all that are reset with it; those
+    are in `goal`, too.
     It goes back on account of the `stubborn`, which want a reset that is not in `resets`. `host`: what the
     node's host does around it. `rebooted`: the boot (its id) in which the node was told to restart for it.
     """
@@ -120,13 +121,13 @@ def change_to(
 ) -> MigChange | None:
     """The change that brings the goals about; None: everything is so already. No goal is a refusal.
 
-    `resets`: see `board.resets_of`. Most drivers turn a GPU that nobody uses and leave the others of its
-    board alone, so these are reset with it only where it was `stubborn` before, or where all of them are
-    turned. Who is reset beside is part of the change, and gets back what it has.
+    `resets`: see `reset_groups.resets_of`. Most drivers turn a GPU that nobody uses and leave the others of
+    its board alone, so these are reset with it only where it was `stubborn` before, or where all of them
+    are turned. Who is reset beside is part of the change, and gets back what it has.
     """
     gpu_by_uuid = {gpu.uuid: gpu for gpu in gpus}
     goal: dict[str, GpuShape] = {}
-    untouched: dict[str, tuple[int, ...]] = {}
+    instances_left: dict[str, tuple[int, ...]] = {}
     for gpu_goal in goals:
         gpu = gpu_by_uuid.get(gpu_goal.gpu.uuid)
         if gpu_goal.plan is None or gpu is None:
@@ -141,20 +142,22 @@ def change_to(
         if not touched and mode_step(shape, gpu) is None and create_step(shape, gpu) is None:
             continue
         goal[gpu.uuid] = shape
-        untouched[gpu.uuid] = tuple(instance.id for instance in gpu.instances if instance.id not in touched)
+        instances_left[gpu.uuid] = tuple(
+            instance.id for instance in gpu.instances if instance.id not in touched
+        )
     turned = {uuid for uuid, shape in goal.items() if gpu_by_uuid[uuid].enabled != shape.enabled}
     together = {
-        uuid: board
-        for uuid, board in (resets or {}).items()
-        if uuid in turned and (turned.issuperset(board) or not stubborn.isdisjoint(board))
+        uuid: group
+        for uuid, group in (resets or {}).items()
+        if uuid in turned and (turned.issuperset(group) or not stubborn.isdisjoint(group))
     }
-    # A reset takes every instance of the board: GPUs beside are part of the change, and have a `before`.
-    for uuid in (uuid for board in together.values() for uuid in board):
-        untouched[uuid] = ()
+    # A reset takes every instance of the group: GPUs beside are part of the change, and have a `before`.
+    for uuid in (uuid for group in together.values() for uuid in group):
+        instances_left[uuid] = ()
         if uuid in gpu_by_uuid:
             goal.setdefault(uuid, shape_of(gpu_by_uuid[uuid]))
     before = tuple(shape_of(gpu_by_uuid[uuid]) for uuid in goal)
-    return MigChange(config, tuple(goal.values()), before, untouched, resets=together) if goal else None
+    return MigChange(config, tuple(goal.values()), before, instances_left, resets=together) if goal else None
 
 
 def shape_of(gpu: DividedGpu) -> GpuShape:

@@ -34,8 +34,8 @@ def permitted_step(
 ) -> MigStep | MigObstacle | None:
     """The next step, unless somebody uses what the change destroys, or it resets more than was asked for.
 
-    `stubborn` are GPUs whose board was asked already. On the way back nobody is in the way: the change made
-    what it destroys.
+    `stubborn` are GPUs for which all that is reset with them was asked already. On the way back nobody is in
+    the way: the change made what it destroys.
     """
     step = next_step(change, gpus)
     if step is None or isinstance(step, MigObstacle):
@@ -58,22 +58,22 @@ def next_step(change: MigChange, gpus: Iterable[DividedGpu]) -> MigStep | MigObs
     """
     gpu_by_uuid = {gpu.uuid: gpu for gpu in gpus}
     shapes = {shape.uuid: shape for shape in change.target}
-    for uuid in (*shapes, *(uuid for board in change.resets.values() for uuid in board)):
+    for uuid in (*shapes, *(uuid for group in change.resets.values() for uuid in group)):
         if uuid not in gpu_by_uuid:
             return gpu_gone(uuid)
     for uuid in shapes:
-        board = next((board for board in change.resets.values() if uuid in board), (uuid,))
+        group = next((group for group in change.resets.values() if uuid in group), (uuid,))
         step = _step(
-            change, [(shapes[gpu_uuid], gpu_by_uuid[gpu_uuid]) for gpu_uuid in board if gpu_uuid in shapes]
+            change, [(shapes[gpu_uuid], gpu_by_uuid[gpu_uuid]) for gpu_uuid in group if gpu_uuid in shapes]
         )
         if step is not None:
             return step
     return None
 
 
-def _step(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | MigObstacle | None:
+def _step(change: MigChange, reset_group: list[tuple[GpuShape, DividedGpu]]) -> MigStep | MigObstacle | None:
     """The next step of GPUs that are reset together: destroy, then turn the mode, then create."""
-    for shape, gpu in board:
+    for shape, gpu in reset_group:
         kept_ids, spots = change.kept.get(gpu.uuid, ()), change.spots(gpu.uuid)
         own = [
             instance
@@ -82,21 +82,23 @@ def _step(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigSte
         ]
         if own:
             return _destroyed(gpu, own[0])
-    turns = [turn for shape, gpu in board if (turn := mode_step(shape, gpu)) is not None]
-    # Resets last: one reset then brings the mode of every GPU of the board.
+    turns = [turn for shape, gpu in reset_group if (turn := mode_step(shape, gpu)) is not None]
+    # Resets last: one reset then brings the mode of every GPU of the group.
     for turn in sorted(turns, key=lambda turn: isinstance(turn, ResetGpu)):
         if not isinstance(turn, ResetGpu):
             return turn
         if turn.uuid not in change.resets:
             return turn
         others = tuple(uuid for uuid in change.resets[turn.uuid] if uuid != turn.uuid)
-        return _emptied(change, board) or ResetGpu(turn.uuid, others)
-    return next((step for shape, gpu in board if (step := create_step(shape, gpu)) is not None), None)
+        return _emptied(change, reset_group) or ResetGpu(turn.uuid, others)
+    return next((step for shape, gpu in reset_group if (step := create_step(shape, gpu)) is not None), None)
 
 
-def _emptied(change: MigChange, board: list[tuple[GpuShape, DividedGpu]]) -> MigStep | MigObstacle | None:
+def _emptied(
+    change: MigChange, reset_group: list[tuple[GpuShape, DividedGpu]]
+) -> MigStep | MigObstacle | None:
     """What a reset would destroy is destroyed before, so that nobody's is; None: nothing is left of it."""
-    for _, gpu in board:
+    for _, gpu in reset_group:
         for instance in gpu.instances:
             if (instance.profile, instance.start) not in change.spots(gpu.uuid):
                 return foreign_instance(gpu.uuid, instance.profile, instance.start)

@@ -47,7 +47,7 @@ _OFFERED = "status.allocatable["
 
 
 class NodeVerdicts(NodeList):
-    """The verdict of every node, in name order, each made when it is looked at.
+    """The verdict of every node, in name order, each made when it is looked at: the filters are asked again.
 
     `alike` gives the nodes by classes that answer the same but for their names and the pods they hold;
     `kind_of` as `Surveys` has it.

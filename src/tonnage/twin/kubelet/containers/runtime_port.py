@@ -1,6 +1,6 @@
 """kubecontainer.Runtime as the kubelet uses it, and what a program inside a container is given.
 
-The pretended runtime is `containers.PretendedRuntime`; anything else that keeps these promises will do.
+The pretended runtime is `PretendedRuntime` in `runtime`; anything else that keeps these promises will do.
 """
 
 from __future__ import annotations
