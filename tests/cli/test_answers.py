@@ -120,7 +120,11 @@ def test_a_manifest_that_fits_and_one_that_does_not(
     [
         pytest.param(["explain"], "give exactly one of TYPE NAME", id="nothing to explain"),
         pytest.param(["explain", "pod"], "give exactly one name: pod NAME", id="no name"),
-        pytest.param(["explain", "service", "x"], "give pod NAME, not service x", id="another kind"),
+        pytest.param(
+            ["explain", "service", "x"],
+            "service is no type that explain knows: pod, deployment",
+            id="another kind",
+        ),
         pytest.param(["explain", "node", "a100-1"], "use a100-0 if you meant that", id="a misspelt node"),
         pytest.param(["explain", "pod", "train", "--all-pending"], "give exactly one of", id="two questions"),
         pytest.param(["explain", "pod", "a", "b"], "give exactly one name: pod NAME", id="two names"),

@@ -46,7 +46,7 @@ def wait_of(claim: ResourceClaim, explanation: Explanation) -> ClaimWait:
     details = tuple(f"{_nodes(node_class)}: {reason.message}" for node_class, reason, _ in short)
     if not short:
         return ClaimWait(_first_message(claim, explanation))
-    _, reason, shortage = max(short, key=lambda entry: (not entry[1].lasting, entry[2].left))
+    _, reason, shortage = max(short, key=_hope)
     place = next(node_class for node_class, other, _ in short if other is reason)
     members = {name for node_class, _, _ in short for name in node_class.members}
     line = _line(shortage, place, len(members), explanation)
@@ -64,6 +64,12 @@ def _short_of(
                 yield node_class, reason, min(requests, key=lambda request: request.left)
 
 
+def _hope(entry: tuple[NodeClass, ClaimNotAllocatable, RequestShortage]) -> tuple[bool, int, bool]:
+    """Where a claim comes nearest: there time may help, most devices are left, or some are of its class."""
+    _, reason, shortage = entry
+    return not reason.lasting, shortage.left, any(why != "class" for why in shortage.counts)
+
+
 def _line(shortage: RequestShortage, node_class: NodeClass, short: int, explanation: Explanation) -> str:
     """The shortage on the nodes that lack least; of `short` nodes in all, and what the others say."""
     counts = [f"{shortage.counts[why]} {words}" for why, words in _WORDS.items() if shortage.counts.get(why)]
@@ -71,8 +77,7 @@ def _line(shortage: RequestShortage, node_class: NodeClass, short: int, explanat
     wants = f"request {shortage.request} wants {shortage.wants} of class {shortage.class_}"
     there = f"{shortage.left} left on {_nodes(node_class)}{excluded}"
     if short > len(node_class.members):
-        most = "the most of any node" if shortage.left else "as on the other nodes"
-        there = f"{shortage.left} left on {_nodes(node_class)}, {most}{excluded}"
+        there += ", the most of any node" if shortage.left else ", nor on other nodes"
     others = f"; {explanation.message}" if len(explanation.nodes) > short else ""
     return f"{wants}; {there}{others}"
 

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -107,8 +106,8 @@ def plugin(wheel: Path, tmp_path: Path) -> Path:
     assert platform["uri"] == f"https://downloads.example.com/tonnage/v{VERSION}/gpu.tar.gz"
     assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
     folder = tmp_path / "krew"
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+    folder.mkdir()
+    subprocess.run(["tar", "-xzf", archive, "-C", folder], check=True, timeout=60)
     assert (folder / platform["bin"]).stat().st_mode & 0o111
     return folder
 

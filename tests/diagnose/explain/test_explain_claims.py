@@ -17,8 +17,15 @@ from support.claim_objects import (
     pod,
     resource_slice,
 )
+from tonnage.diagnose.claims import claim_rows
 from tonnage.diagnose.explain.explain import explain_manifest
-from tonnage.model.reasons.pod.claims import ClaimElsewhere, ClaimError, ClaimMissing, ClaimNotAllocatable
+from tonnage.model.reasons.pod.claims import (
+    ClaimElsewhere,
+    ClaimError,
+    ClaimMissing,
+    ClaimNotAllocatable,
+    DeviceClassMissing,
+)
 from tonnage.model.reasons.pod.pods import NotModelled
 from tonnage.model.reasons.pod.scheduling import NodeAffinityMismatch
 from tonnage.model.verdict import Verdict
@@ -166,6 +173,40 @@ def test_nodes_without_a_device_of_the_class_are_told_from_others() -> None:
         "no node of 2 takes it: 1 without devices for its claims (not of the class), "
         "1 without devices for its claims (not selected)"
     )
+
+
+def test_what_a_claim_waits_for_is_said_of_the_node_that_has_devices_of_its_class() -> None:
+    only = device_class("gpu", f"'model' in device.attributes['{DRIVER}']")
+    objects = [
+        *(node("a"), node("b"), only, pod("mine")),
+        *(resource_slice("a", device("gpu-0-mig-0")), resource_slice("b", *GPUS[:1])),
+        claim("mine", selectors=[{"cel": {"expression": "false"}}]),
+    ]
+    [row] = claim_rows(snapshot_from_documents(objects, server_version="1.35"))
+    assert (
+        row.wait.why == "request gpu wants 1 of class gpu; 0 left on b (1 not selected), nor on other nodes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("vfio.gpu.nvidia.com", "install the driver of NVIDIA's that brings it: Tonnage does not hand GPUs"),
+        ("imex.nvidia.com", "install the driver of NVIDIA's that brings it: Tonnage does not serve compute"),
+        ("gpv", "use gpu if you meant that"),
+        ("other", "create the DeviceClass other; there are gpu"),
+    ],
+)
+def test_of_a_class_that_is_not_there_it_is_said_who_brings_it(name: str, remedy: str) -> None:
+    asking = dynamic(
+        "ResourceClaim",
+        "mine",
+        {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": name}}]}},
+    )
+    explanation = explained(node("a"), resource_slice("a", *GPUS), ANY, asking, pod("mine"))
+    [reason] = explanation.reasons
+    assert reason.code == DeviceClassMissing.code
+    assert reason.remedy.startswith(remedy)
 
 
 def test_where_something_else_stands_against_a_node_its_claims_alone_are_no_remedy() -> None:

@@ -103,6 +103,13 @@ def test_claims_of_unusual_shape(expected: Body, version: str, message: str, rem
     assert remedy in "; ".join((*(r.remedy for r in reasons), *(r.action for r in answer.remedies)))
 
 
+def test_a_claim_that_a_server_took_shows_that_capacity_may_be_asked_for() -> None:
+    asked = asking(exact("y", capacity={"requests": {"memory": "900Gi"}}))
+    asked["metadata"]["uid"] = "taken"
+    answer = explained(node("a"), THREE, ANY, asked, pod("mine"), version="1.35")
+    assert "too little memory left of g0, g1, g2" in answer.nodes[0].reasons[0].message
+
+
 @pytest.mark.parametrize(
     "expected",
     [

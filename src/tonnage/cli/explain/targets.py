@@ -29,16 +29,18 @@ KINDS = tuple(names[0] for kind, names in TYPES.items() if kind != "Pod")
 
 
 def target_of(words: tuple[str, ...]) -> tuple[str, str]:
-    """Kind and name of what `TYPE NAME` or `TYPE/NAME` names, types as kubectl has them."""
+    """Kind and name of what `TYPE NAME` or `TYPE/NAME` names, types as in kubectl; else a pod's name."""
     kind, _, name = words[0].partition("/")
     parts = [kind, *([name] if name else []), *words[1:]]
     canonical = next((k for k, names in TYPES.items() if parts[0].lower() in names), None)
     custom = custom_type(parts[0]) if canonical is None else None
     canonical = custom.key if custom is not None else canonical
+    if canonical is None and len(parts) == 1:
+        return "Pod", parts[0]
     if canonical is None:
         raise click.UsageError(
-            f"give pod NAME, not {' '.join(words)[:100]}: name one of the pods (kubectl get pods), "
-            f"another of {', '.join(KINDS)}, or the manifest with -f FILE"
+            f"{parts[0][:100]} is no type that explain knows: pod, {', '.join(KINDS)}, "
+            "or the kind of a workload's custom resource; -f FILE explains a manifest"
         )
     if len(parts) != 2:
         raise click.UsageError(f"give exactly one name: {canonical.partition('.')[0].lower()} NAME")

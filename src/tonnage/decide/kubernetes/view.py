@@ -180,7 +180,7 @@ class ClusterView:
 
 def allocator_of(snapshot: Snapshot, profile: SchedulerRelease) -> Allocator:
     """What gives devices to claims, and what of them is taken."""
-    gates = gates_shown(profile.minor, snapshot.slices, snapshot.device_classes)
+    gates = gates_shown(profile.minor, snapshot.slices, snapshot.device_classes, snapshot.claims)
     slices = tainted(snapshot.slices, snapshot.taint_rules, gates)
     return Allocator(supply_of(slices, snapshot.device_classes, snapshot.claims, gates))
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of
+from tonnage.diagnose.lint.claim_attributes import unpublished
 from tonnage.diagnose.lint.finding import Draft, SetText
 from tonnage.diagnose.lint.manifest_objects import mapping, mappings
 from tonnage.diagnose.lint.rule_inputs import RuleInputs
@@ -24,6 +25,7 @@ _GUARDED: Final = re.compile(r"device\.driver|has\(|\.\?|\bin\s+device")
 _MISSING_KEY: Final = re.compile(r"no such key: ([A-Za-z_][A-Za-z0-9_]{0,31})")
 _ONE_LINE: Final = 2048
 _MOST_TRIED: Final = 4096
+_ENDS_ALL: Final = "a device without the attribute is an error, which ends the attempt on every node"
 
 
 def drafts(
@@ -51,14 +53,18 @@ def drafts(
         return
     if inputs.cluster is not None and inputs.cluster.ground.view.supply.by_pool:
         yield from _on_devices(expressions, before or (), inputs.cluster.ground.view.supply)
-    elif before is None and not _GUARDED.search(expressions[0][1]) and "device." in expressions[0][1]:
+        return
+    for place, expression in expressions:
+        for message, remedy in unpublished(expression):
+            reason = SelectorDoubtful(message=message, remedy=remedy, expression=expression)
+            yield Draft(reason, place, _ENDS_ALL, severity=Severity.WARNING)
+    if before is None and not _GUARDED.search(expressions[0][1]) and "device." in expressions[0][1]:
         reason = SelectorDoubtful(
             message="the class does not name the driver of its devices",
             remedy="begin with device.driver == 'gpu.nvidia.com' &&, or with another driver's name",
             expression=expressions[0][1],
         )
-        why = "a device without the attribute is an error, which ends the attempt on every node"
-        yield Draft(reason, expressions[0][0], why)
+        yield Draft(reason, expressions[0][0], _ENDS_ALL)
 
 
 def _on_devices(

@@ -11,6 +11,13 @@ from tonnage.model.devices.mps import MpsDaemon
 
 DRIVER: Final = "gpu.nvidia.com"
 """The name of NVIDIA's driver, whose classes, attributes and configurations manifests are written for."""
+OTHER_CLASSES: Final[Mapping[str, str]] = {
+    "vfio.gpu.nvidia.com": "Tonnage does not hand GPUs over to virtual machines",
+    "imex.nvidia.com": "Tonnage does not serve compute domains",
+    "compute-domain-daemon.nvidia.com": "Tonnage does not serve compute domains",
+    "compute-domain-default-channel.nvidia.com": "Tonnage does not serve compute domains",
+}
+"""Classes of NVIDIA's charts whose devices Tonnage does not publish, and why."""
 CDI_CLAIM_KIND: Final = f"k8s.{DRIVER}/claim"
 
 

@@ -21,6 +21,7 @@ from tonnage.decide.node.claims.slices import (
 )
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.share import share
+from tonnage.diagnose.lint.claim_attributes import ATTRIBUTES, CAPACITIES
 from tonnage.model.devices.claims import (
     PublishedDevice,
 )
@@ -169,6 +170,20 @@ def test_a_mig_device_has_the_attributes_of_its_gpu_and_its_own_memory_slices() 
     engines = {"copyEngines": "0", "decoders": "1", "encoders": "0", "jpegEngines": "0", "ofaEngines": "0"}
     slices = {"memorySlice2": "1", "memorySlice3": "1"}
     assert device.capacity == {"memory": "9856Mi", "multiprocessors": "28", **engines, **slices}
+
+
+@pytest.mark.parametrize("shares", ["", "4"])
+def test_lint_knows_every_attribute_and_capacity_that_a_device_may_have(shares: str) -> None:
+    mig = MigDevice(*("MIG-a", 0, "2g.10gb", 1, 0, 9856, (2, 2)), multiprocessors=28, profile_number=14)
+    gpu = Device("GPU-0", 0, "NVIDIA A100-SXM4-40GB", 40960, "8.0", minor=0, addressing_mode="HMM")
+    inventory = Inventory((gpu, replace(gpu, uuid="GPU-1", minor=1, mig_enabled=True, migs=(mig,))))
+    inventory = replace(inventory, driver_version="580.1", cuda_version="13.0")
+    devices = published_devices(inventory, PluginConfig(claimed=("all",), claim_shares=shares))
+    names = {name for d in devices for name in (*d.texts, *d.versions, *d.numbers) if "/" not in name}
+    assert len(devices) == 2
+    assert names <= set(ATTRIBUTES)
+    assert len(names) == 11, "but for those of virtual machines and of Fabric Manager"
+    assert {name for device in devices for name in device.capacity} <= set(CAPACITIES)
 
 
 def test_a_gpu_that_a_container_has_as_a_resource_is_not_published_and_one_of_a_claim_is() -> None:

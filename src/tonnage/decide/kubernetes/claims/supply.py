@@ -72,19 +72,34 @@ def gates_of(minor: int, chosen: tuple[tuple[str, bool], ...] = ()) -> Gates:
     )
 
 
-def gates_shown(minor: int, slices: Iterable[ResourceSlice], classes: Iterable[DeviceClass] = ()) -> Gates:
+def gates_shown(
+    minor: int,
+    slices: Iterable[ResourceSlice],
+    classes: Iterable[DeviceClass] = (),
+    claims: Iterable[ResourceClaim] = (),
+) -> Gates:
     """The gates of a release, and those that objects show: a server drops the fields of one that is off."""
     gates, slices = gates_of(minor), tuple(slices)
     gates = replace(gates, extended=gates.extended or any(cls.extended_resource for cls in classes))
     if gates.partitions and gates.taints and gates.sharing and gates.conditions:
         return gates
     devices = tuple(device for part in slices for device in part.devices)
+    shares = any(device.shareable for device in devices) or any(map(_shows_sharing, claims))
     return replace(
         gates,
         partitions=gates.partitions or any(part.counters for part in slices),
         taints=gates.taints or any(device.taints for device in devices),
-        sharing=gates.sharing or any(device.shareable for device in devices),
+        sharing=gates.sharing or shares,
         conditions=gates.conditions or any(device.waits_for for device in devices),
+    )
+
+
+def _shows_sharing(claim: ResourceClaim) -> bool:
+    """A claim that a server took has what it drops while consumable capacity is off. A file shows nothing."""
+    parts = (part for request in claim.requests for part in (request, *request.alternatives))
+    return bool(claim.uid) and (
+        any(part.capacity is not None for part in parts)
+        or any(constraint.distinct for constraint in claim.constraints)
     )
 
 

@@ -24,7 +24,7 @@ from tonnage.diagnose.lint.rule_inputs import LintCluster, RuleInputs
 from tonnage.documents.nearest import nearest
 from tonnage.documents.pods.fields import claim_entry_faults
 from tonnage.documents.yaml.reader import Path
-from tonnage.model.devices.claims import DRIVER
+from tonnage.model.devices.claims import DRIVER, OTHER_CLASSES
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.reasons.lint.manifests import (
     ClaimConfigInvalid,
@@ -256,10 +256,13 @@ def _class(name: str, place: Path, manifest: ManifestObject, inputs: RuleInputs)
     names = sorted(candidate.name for candidate in snapshot.device_classes)
     if name not in names and inputs.cluster.looked_at("DeviceClass"):
         message = f"the DeviceClass {name[:100]} does not exist"
+        remedy = nearest(name, names) or "install the driver that brings it"
+        if name in OTHER_CLASSES:
+            remedy = f"install the driver of NVIDIA's that brings it: {OTHER_CLASSES[name]}"
         reason = DeviceClassMissing(
             subject=manifest.subject,
             message=message,
-            remedy=nearest(name, names) or "install the driver that brings it",
+            remedy=remedy,
             claims=(manifest.name,),
         )
         yield Draft(reason, place)

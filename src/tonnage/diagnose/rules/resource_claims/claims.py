@@ -16,6 +16,7 @@ from tonnage.decide.kubernetes.scheduler.filters.claims import NAME
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.remedies.selector_advice import advised
+from tonnage.model.devices.claims import OTHER_CLASSES
 from tonnage.model.kubernetes.resource_claims import PodClaim, ResourceClaim
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.pod.claims import ClaimError, ClaimMissing, ClaimNotUsable, DeviceClassMissing
@@ -116,6 +117,8 @@ def _halted(case: Case) -> Reason:
         else "; the driver's chart makes its classes"
     )
     remedy = f"use {near[0]} if you meant that" if near else f"create the DeviceClass {match[1]}{there}"
+    if match[1] in OTHER_CLASSES:
+        remedy = f"install the driver of NVIDIA's that brings it: {OTHER_CLASSES[match[1]]}"
     return _reason(case, DeviceClassMissing, f"the DeviceClass {match[1]} does not exist", remedy)
 
 
