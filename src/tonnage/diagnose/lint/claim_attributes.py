@@ -46,13 +46,11 @@ def unpublished(expression: str) -> Iterator[tuple[str, str]]:
     >>> list(unpublished("device.attributes['gpu.nvidia.com'].memory > 1"))[0][1]
     "memory is a capacity: write device.capacity['gpu.nvidia.com'].memory"
     """
-    seen: set[tuple[str, str]] = set()
-    for match in _LOOKED_UP.finditer(expression):
-        kind, name = match[1], match[3]
+    lookups = {(match[1], match[3]): match[0] for match in _LOOKED_UP.finditer(expression)}
+    for (kind, name), lookup in lookups.items():
         names, others = (ATTRIBUTES, CAPACITIES) if kind == "attributes" else (CAPACITIES, ATTRIBUTES)
-        if name in names or f"has({match[0]})" in expression or (kind, name) in seen:
+        if name in names or f"has({lookup})" in expression:
             continue
-        seen.add((kind, name))
         noun, other = ("attribute", "capacity") if kind == "attributes" else ("capacity", "attributes")
         near = get_close_matches(name, names, n=1)
         if name in others:
