@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.decide.cluster.operate.plugin_configs import ConfigCopy, config_copy, counters_copy
+from tonnage.decide.cluster.operate.plugin_configs import (
+    ConfigCopy,
+    config_copy,
+    counters_copy,
+    layouts_copy,
+)
 from tonnage.model.actions.cluster import ApplyConfigMap
 from tonnage.model.gpu_policy import ConfigMapChoice, GpuPolicy, SeenConfigMap
 
@@ -118,3 +123,19 @@ def test_counters_that_cannot_be_copied_say_why(
     assert problem in copied.problem
     assert copied.problem.startswith("spec.dcgmExporter.config.name: ")
     assert copied.action is None
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "refused"),
+    [
+        pytest.param("default-mig-parted-config", None, False, id="what NVIDIA's operator makes itself"),
+        pytest.param("layouts", None, True, id="a user's"),
+    ],
+)
+def test_layouts_that_nobody_made_are_the_agents_own(
+    name: str, source: SeenConfigMap | None, refused: bool
+) -> None:
+    policy = GpuPolicy("p", mig_config=ConfigMapChoice(name))
+    target = SeenConfigMap("tonnage-system", "default-mig-parted-config", {})
+    answer = layouts_copy(policy, source, target, "gpu-operator")
+    assert (answer.refusal is not None, answer.action) == (refused, None)

@@ -9,6 +9,7 @@ from typing import Final
 from tonnage.documents.device_plugin.mig_strategy import with_mig_strategy
 from tonnage.model.actions.cluster import ApplyConfigMap
 from tonnage.model.gpu_policy import ConfigMapChoice, FieldWithoutEffect, GpuPolicy, SeenConfigMap
+from tonnage.model.names import AGENTS_LAYOUTS
 from tonnage.model.reasons.cluster.operator import ConfigMapNotFollowed
 
 LAYOUTS_KEY: Final = "config.yaml"
@@ -82,10 +83,13 @@ def _of_strategy(policy: GpuPolicy, target: SeenConfigMap) -> ConfigCopy:
 def layouts_copy(
     policy: GpuPolicy, source: SeenConfigMap | None, target: SeenConfigMap, operator_namespace: str
 ) -> ConfigCopy:
-    """MIG-4: how the agents' ConfigMap of MIG layouts follows `migManager.config.name`."""
+    """MIG-4: how the agents' ConfigMap of MIG layouts follows `migManager.config.name`.
+
+    NVIDIA's operator makes the one that it names itself; the layouts in it are those that agents make.
+    """
     name, where = policy.mig_config.name, "spec.migManager.config.name"
     path = f"{operator_namespace}/{name}"
-    if not name:
+    if not name or (name == AGENTS_LAYOUTS and source is None):
         return ConfigCopy(released(target))
     if path == target.path:
         return ConfigCopy()
