@@ -196,6 +196,19 @@ async def test_a_node_that_is_renamed(bench: DriverBench) -> None:
     assert (await bench.labels("new"))["nvidia.com/gpu.present"] == "true"
 
 
+async def test_a_node_for_whose_machine_the_image_may_not_be_built(bench: DriverBench) -> None:
+    await bench.node("a", **{"kubernetes.io/arch": "arm64"})
+    await bench.policy()
+    bench.start()
+    await bench.clock.advance(5)
+    message = (await bench.condition("Ready"))["message"]
+    assert "a: no agent has reported yet, and the node is arm64; have image.repository serve" in message
+    assert "look at its pod: kubectl get pods" in message
+    await bench.report("a")
+    await bench.clock.advance(5)
+    assert "arm64" not in (await bench.condition("Ready"))["message"]
+
+
 async def test_a_node_without_labels(bench: DriverBench) -> None:
     await bench.node("a", gpus=0)
     await bench.report("a")

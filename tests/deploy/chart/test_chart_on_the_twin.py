@@ -34,6 +34,7 @@ from tonnage.wire.kinds import (
     DAEMON_SET,
     JOB,
     NODE,
+    SERVICE,
     SERVICE_ACCOUNT,
 )
 from tonnage.wire.kinds import NAMESPACE as NAMESPACE_KIND
@@ -56,9 +57,9 @@ class Cluster:
         """What it prints. Helm 4 applies on the server, Helm 3 merges on its own side."""
         return await asyncio.to_thread(self._helm.run, *arguments, values=values)
 
-    async def refused(self, *arguments: str | Path) -> str:
+    async def refused(self, *arguments: str | Path, values: str = "") -> str:
         """What Helm says when it fails."""
-        done = await asyncio.to_thread(self._helm.attempt, *arguments)
+        done = await asyncio.to_thread(self._helm.attempt, *arguments, values=values)
         assert done.returncode != 0
         return done.stderr
 
@@ -96,6 +97,29 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 IN = ("--namespace", NAMESPACE)
+
+
+CONTROLLED = "controller: {enabled: true, operatorNamespace: gpu-operator}\nexporter: {enabled: true}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace"), [("nvidia-dcgm", "gpu-operator"), ("nvidia-dcgm-exporter", NAMESPACE)]
+)
+async def test_a_service_of_nvidias_operator_is_named_with_the_remedy(
+    cluster: Cluster, name: str, namespace: str
+) -> None:
+    for each in ("gpu-operator", NAMESPACE):
+        await cluster.api.create(NAMESPACE_KIND, {"metadata": {"name": each}})
+    policy = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "name": "cluster-policy", "uid": "1"}
+    metadata: Any = {"name": name, "labels": {"app": name}, "ownerReferences": [policy]}
+    spec: Any = {"selector": {"app": name}, "ports": [{"port": 5555}]}
+    await cluster.api.create(SERVICE, {"metadata": metadata, "spec": spec}, namespace=namespace)
+    said = await cluster.refused("install", RELEASE, CHART, *IN, values=CONTROLLED)
+    assert f"Service {namespace}/{name} is there already, and is of ClusterPolicy cluster-policy" in said
+    assert f"kubectl -n {namespace} delete service {name}" in said
+    await cluster.api.delete(SERVICE, name, namespace=namespace)
+    await cluster.helm("install", RELEASE, CHART, *IN, "--no-hooks", values=CONTROLLED)
+    await cluster.helm("upgrade", RELEASE, CHART, *IN, "--no-hooks", values=CONTROLLED)
 
 
 async def test_install_upgrade_rollback_uninstall(cluster: Cluster) -> None:

@@ -17,6 +17,8 @@ from tonnage.model.node.gpu_status import SILENT_AFTER, GpuStatus
 from tonnage.model.validation import NodeStage, NodeValidation, Outcome
 
 _DEVICES: Final = ("nvidia.com/gpu", "nvidia.com/mig-")
+_MACHINE: Final = "kubernetes.io/arch"
+_USUAL: Final = "amd64"
 
 
 class NodePart(StrEnum):
@@ -46,8 +48,7 @@ def readiness(node: OperatedNode, now: datetime, *, validated: bool = True) -> N
     """What the node waits for first; with `validated`, for the workload too where one is tried."""
     report = node.report
     if report is None:
-        why = "no agent has reported yet"
-        return NodeReadiness(node.name, NodePart.AGENT, why, f"look at its pod: {_agent_pod(node.name)}")
+        return _unreported(node)
     if report.heartbeat is not None and now - report.heartbeat > SILENT_AFTER:
         minutes = int((now - report.heartbeat).total_seconds() // 60)
         why = f"its agent has been silent for {minutes} minutes"
@@ -73,6 +74,17 @@ def readiness(node: OperatedNode, now: datetime, *, validated: bool = True) -> N
             why = f"its agent serves no claims: {report.claims.why}"
         return NodeReadiness(node.name, NodePart.PLUGIN, why, f"run: kubectl gpu explain node {node.name}")
     return _of_workload(node.name, report.validation) if validated else NodeReadiness(node.name)
+
+
+def _unreported(node: OperatedNode) -> NodeReadiness:
+    """Where the image may be built for other machines, that is said first: its pod cannot run at all then."""
+    why, remedy = "no agent has reported yet", f"look at its pod: {_agent_pod(node.name)}"
+    machine = node.labels.get(_MACHINE, _USUAL)
+    if machine != _USUAL:
+        why = f"{why}, and the node is {machine}"
+        built = f"have image.repository serve an image built for {machine}, too"
+        remedy = f"{built}, or keep agents off by the chart's nodeSelector; {remedy}"
+    return NodeReadiness(node.name, NodePart.AGENT, why, remedy)
 
 
 def _unjoined(report: GpuStatus) -> str:
