@@ -38,7 +38,10 @@ async def test_gpus_are_published_as_nvidias_driver_has_them_once_kubelet_knows_
         assert (meta.labels[MARK], meta.owner_references[0].kind) == ("true", "Node")
         first, second = spec["devices"]
         assert (first["name"], second["name"]) == ("gpu-0", "gpu-1")
-        assert first["capacity"] == {"memory": {"value": "40Gi"}}
+        assert {key: each["value"] for key, each in first["capacity"].items()} == {
+            **{"memory": "40Gi", "multiprocessors": "98", "copyEngines": "7"},
+            **{"decoders": "5", "encoders": "0", "jpegEngines": "1", "ofaEngines": "1"},
+        }
         attributes = first["attributes"]
         assert attributes["type"] == {"string": "gpu"}
         assert attributes["uuid"] == {"string": "GPU-0"}

@@ -41,7 +41,10 @@ async def test_a_mig_device_is_made_for_a_claim_at_its_place_and_removed_with_it
         [half] = [each for each in devices.spec["devices"] if each["name"] == "gpu-0-mig-3g20gb-9-4"]
         assert "uuid" not in half["attributes"]
         used = half["consumesCounters"][0]["counters"]
-        assert sorted(used) == ["memory", *(f"memory-slice-{n}" for n in (4, 5, 6, 7))]
+        slices = [f"memory-slice-{n}" for n in (4, 5, 6, 7)]
+        engines = ["copy-engines", "decoders", "encoders", "jpeg-engines", "multiprocessors", "ofa-engines"]
+        assert sorted(used) == sorted(["memory", *slices, *engines])
+        assert (used["multiprocessors"], used["copy-engines"]) == ({"value": "42"}, {"value": "3"})
         before = devices.spec
 
         claim = await gated.claim("part", "gpu-0-mig-3g20gb-9-4", "gpu-0-mig-1g5gb-19-0")

@@ -38,6 +38,7 @@ from tonnage.twin.devices.load.load_file import LoadRun
 from tonnage.twin.devices.load.readings import DeviceLoads
 from tonnage.twin.devices.scenario_mig import ScenarioLayout, ScenarioLayouts, part_name
 from tonnage.twin.devices.scenario_readings import nvlinks_of, samples_of
+from tonnage.twin.devices.scenario_sizes import profile_sizes
 
 _POLL_S: Final = 0.2
 _LEVELS: Final = {word: level for level, word in PCI_WORDS.items()}
@@ -261,6 +262,7 @@ def _device(entry: HardwareDevice, index: int, layout: ScenarioLayout | None, fa
         mig_enabled=None if layout is None else layout.enabled,
         fabric=fabric if model.nvswitch_links else "",
         migs=() if layout is None else tuple(_parts(entry, model, layout)),
+        profile_sizes=profile_sizes(model) if layout is not None else {},
     )
 
 

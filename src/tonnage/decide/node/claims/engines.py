@@ -24,6 +24,11 @@ COUNTERS: Final[Mapping[str, str]] = MappingProxyType(
 """NVIDIA's names of the counters, by those of the capacities."""
 
 
+def size_of(device: Device, number: int | None) -> ProfileSize | None:
+    """What the driver tells of the profile of that number."""
+    return None if number is None else device.profile_sizes.get(number)
+
+
 def engines_of(size: ProfileSize | MigDevice) -> dict[str, str]:
     """The capacities of a MIG device beside its memory."""
     return {name: str(count) for name, count in _counts(size).items()}

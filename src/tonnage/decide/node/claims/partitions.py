@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 from typing import Final
 
-from tonnage.decide.node.claims.engines import COUNTERS, engines_of, most_engines
+from tonnage.decide.node.claims.engines import COUNTERS, engines_of, most_engines, size_of
 from tonnage.decide.node.claims.quantities import quantity_of
 from tonnage.model.catalog.gpus import gpu_models
 from tonnage.model.catalog.mig import MigModel, MigProfile, device_mib, mig_model
 from tonnage.model.devices.claims import ClaimCounters, Partition, PublishedDevice
-from tonnage.model.devices.inventory import Device, ProfileSize
+from tonnage.model.devices.inventory import Device
 from tonnage.model.mig.profile_names import parse_profile
 
 _EXTENSION: Final = "+me"
@@ -70,7 +70,7 @@ def partitions_of(
 def _absent(
     device: Device, gpu: PublishedDevice, profile: MigProfile, start: int, model: MigModel
 ) -> PublishedDevice:
-    size = _size(device, profile)
+    size = size_of(device, profile.number)
     unfit = ""
     if profile.number is None:
         unfit = "the driver's number of its profile is unknown"
@@ -87,10 +87,6 @@ def _absent(
         unfit=unfit,
         partition=Partition(device.uuid, profile.name, start, profile.memory),
     )
-
-
-def _size(device: Device, profile: MigProfile) -> ProfileSize | None:
-    return None if profile.number is None else device.profile_sizes.get(profile.number)
 
 
 def _catalogued_mib(device: Device, profile: MigProfile, model: MigModel) -> int:
@@ -121,7 +117,7 @@ def _consumed(
 ) -> dict[str, str]:
     values = {f"memory-slice-{place}": "1" for place in range(start, start + profile.memory)}
     values["memory"] = memory
-    if (size := _size(device, profile)) is not None:
+    if (size := size_of(device, profile.number)) is not None:
         return values | {COUNTERS[name]: count for name, count in engines_of(size).items()}
     if model.media and profile.media:
         values["decoders"] = str(profile.media)

@@ -14,7 +14,7 @@ from typing import Final
 
 from tonnage.decide.node.advertise import describe
 from tonnage.decide.node.claims.claimed import claimed_devices
-from tonnage.decide.node.claims.engines import engines_of, most_engines
+from tonnage.decide.node.claims.engines import engines_of, most_engines, size_of
 from tonnage.decide.node.claims.nvlink_groups import NVLINK_GROUP, nvlink_groups
 from tonnage.decide.node.claims.partitions import part_name, partitions_of
 from tonnage.decide.node.claims.quantities import quantity_of
@@ -177,8 +177,8 @@ def _part(device: Device, mig: MigDevice, gpu: PublishedDevice) -> PublishedDevi
         unfit = "it is a part of a GPU instance, and claims name whole ones"
     start, slices = mig.placement or (0, 0)
     capacity = {"memory": quantity_of(mig.memory_mib)}
-    if mig.multiprocessors:
-        capacity |= engines_of(mig)
+    size = mig if mig.multiprocessors else size_of(device, mig.profile_number)
+    capacity |= engines_of(size) if size is not None else {}
     capacity |= {f"memorySlice{place}": "1" for place in range(start, start + slices)}
     texts = {"type": "mig", "uuid": mig.uuid, "parentUUID": device.uuid, "profile": mig.profile}
     return replace(
