@@ -15,6 +15,7 @@ from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.diagnose.missing_kinds import unread_text
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.kubernetes.resource_claims import BETA_VERSIONS
 
 _CHART: Final = "helm template RELEASE CHART -f values.yaml | tonnage lint -"
 _KUSTOMIZE: Final = "kustomize build FOLDER | tonnage lint -"
@@ -97,6 +98,8 @@ def unjudged_part(manifest: ManifestObject, inputs: RuleInputs) -> UnjudgedPart 
     versions = inputs.shapes.versions(*kind)
     if versions:
         message = f"lint knows {' and '.join(versions)} of {manifest.kind}, not {manifest.api_version[:60]}"
+        if manifest.api_version in BETA_VERSIONS:
+            return _part(manifest, message, f"tonnage convert {manifest.sheet.name} writes {versions[-1]}")
         return _part(manifest, message, f"write {versions[-1]}, or ask: kubectl api-resources")
     unknown = f"lint does not know {manifest.kind[:60]} of {manifest.api_version[:60] or 'no apiVersion'}"
     ask = "kubectl apply --dry-run=server -f FILE asks a cluster that has the kind"

@@ -31,12 +31,12 @@ from tonnage.diagnose.migrate.text_changes import (
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.resource_claims import BETA_VERSIONS
 from tonnage.model.reasons.pod.migration import VersionNotConverted
 
 _GROUP: Final = "resource.k8s.io"
 V1: Final = f"{_GROUP}/v1"
-_FLAT_VERSION: Final = f"{_GROUP}/v1beta1"
-_OLDER: Final = (_FLAT_VERSION, f"{_GROUP}/v1beta2")
+_FLAT_VERSION: Final = BETA_VERSIONS[0]
 _KINDS: Final = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice")
 REQUEST_FIELDS: Final = (
     "deviceClassName",
@@ -78,7 +78,7 @@ def converted_text(sheet: Sheet) -> ConvertedText:
     older = [part for part in items_of(sheet, "") if part.group == _GROUP and part.api_version != V1]
     for number in dict.fromkeys(part.document for part in older):
         parts = [part for part in older if part.document == number]
-        convertible = [part for part in parts if part.api_version in _OLDER and part.kind in _KINDS]
+        convertible = [part for part in parts if part.api_version in BETA_VERSIONS and part.kind in _KINDS]
         own, anew = _document_edits(sheet, number, convertible) if convertible else ([], False)
         edits += own
         objects += (

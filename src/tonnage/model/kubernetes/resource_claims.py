@@ -16,6 +16,9 @@ from typing import Final, NamedTuple, TypeAlias
 from tonnage.model.errors import Problem
 from tonnage.model.kubernetes.selectors import NodeSelectorTerm, Taint, Toleration
 
+BETA_VERSIONS: Final = ("resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2")
+ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
+"""Of namespaces whose claims may have devices that others use: `true`."""
 DEVICES_OF_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
 """What quotas put after a class's name, to count the devices of claims."""
 

@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes pkg/apis/resource/validation, k8s.io/dynamic-resource-
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.decide.node.claims.opaque import read_config
@@ -26,6 +26,7 @@ from tonnage.documents.pods.fields import claim_entry_faults
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.devices.claims import DRIVER, OTHER_CLASSES
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.kubernetes.resource_claims import ADMIN_LABEL
 from tonnage.model.reasons.lint.manifests import (
     ClaimConfigInvalid,
     ClaimInvalid,
@@ -238,8 +239,23 @@ def _exact(request: JsonObject, at: Path, manifest: ManifestObject, inputs: Rule
         yield _invalid((*at, "count"), message, "remove it")
     elif isinstance(count, int) and count < 0:  # 0 is unset: one
         yield _invalid((*at, "count"), f"count is {count}, but must be above 0", "write 1")
+    if request.get("adminAccess") is True:
+        yield from _admin_access((*at, "adminAccess"), manifest.namespace, inputs)
     before = _selectors_of(str(name), inputs)
     yield from selectors_cel.drafts(request.get("selectors"), (*at, "selectors"), inputs, before)
+
+
+def _admin_access(place: Path, namespace: str, inputs: RuleInputs) -> Iterator[Draft]:
+    """Where the namespace is in the files, or the cluster's are known."""
+    labels: Mapping[str, JsonValue] | None = None
+    if (own := inputs.own("Namespace", "", namespace)) is not None:
+        labels = mapping(mapping(own.value.get("metadata")).get("labels"))
+    elif inputs.cluster is not None and inputs.cluster.looked_at("Namespace"):
+        labels = inputs.cluster.ground.view.snapshot.namespaces.get(namespace)
+    if labels is not None and labels.get(ADMIN_LABEL) != "true":
+        message = f"admin access to devices needs the label {ADMIN_LABEL}: true of the namespace {namespace}"
+        remedy = f"kubectl label namespace {namespace} {ADMIN_LABEL}=true, or remove adminAccess"
+        yield _invalid(place, message, remedy)
 
 
 def _selectors_of(name: str, inputs: RuleInputs) -> tuple[str, ...]:

@@ -10,11 +10,13 @@ from typing import Final
 from tonnage.decide.kubernetes.api.problems import FieldError, forbidden
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import flag, mappings, text
+from tonnage.model.kubernetes.resource_claims import ADMIN_LABEL
 from tonnage.twin.apiserver.object_store import ObjectStore
 from tonnage.twin.apiserver.requests import ApiRequest
 
-_LABEL: Final = "resource.kubernetes.io/admin-access"
-_WORDS: Final = f"admin access to devices requires the `{_LABEL}: true` label on the containing namespace"
+_WORDS: Final = (
+    f"admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace"
+)
 _GROUP: Final = "resource.k8s.io"
 _REQUESTS: Final = {
     (_GROUP, "resourceclaims"): ("spec", "devices", "requests"),
@@ -44,5 +46,5 @@ def admin_access_problems(
     if not path:
         return ()
     namespace = store.get(("", "namespaces"), ("", request.namespace))
-    labeled = namespace is not None and text(namespace.object, "metadata", "labels", _LABEL) == "true"
+    labeled = namespace is not None and text(namespace.object, "metadata", "labels", ADMIN_LABEL) == "true"
     return () if labeled else (forbidden(path, _WORDS),)
