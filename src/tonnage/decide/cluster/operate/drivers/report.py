@@ -60,6 +60,8 @@ def _preflight(report: DriverReport) -> JsonObject:
     ordered = sorted(
         report.problems, key=lambda problem: (not problem.blocks, not problem.node, problem.node)
     )
+    if not ordered and report.refusal is not None:
+        return _condition(PREFLIGHT, "Unknown", "InvalidPolicy", report.refusal.message)
     if not ordered:
         return _condition(
             PREFLIGHT, "True", "Passed", "nothing stands against the drivers that are asked for"
