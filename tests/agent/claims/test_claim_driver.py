@@ -39,8 +39,13 @@ async def test_gpus_are_published_as_nvidias_driver_has_them_once_kubelet_knows_
         first, second = spec["devices"]
         assert (first["name"], second["name"]) == ("gpu-0", "gpu-1")
         assert {key: each["value"] for key, each in first["capacity"].items()} == {
-            **{"memory": "40Gi", "multiprocessors": "98", "copyEngines": "7"},
-            **{"decoders": "5", "encoders": "0", "jpegEngines": "1", "ofaEngines": "1"},
+            "memory": "40Gi",
+            "multiprocessors": "98",
+            "copyEngines": "7",
+            "decoders": "5",
+            "encoders": "0",
+            "jpegEngines": "1",
+            "ofaEngines": "1",
         }
         attributes = first["attributes"]
         assert attributes["type"] == {"string": "gpu"}

@@ -12,6 +12,7 @@ from tonnage.decide.cluster.operate.drivers.states import UNDER_WAY, UpgradeStat
 from tonnage.decide.cluster.operate.policy_status import of_fields, stamped
 from tonnage.model.drivers.policy import DriverPolicy
 from tonnage.model.json import JsonObject
+from tonnage.model.json_access import mappings, text
 from tonnage.model.reasons.cluster.drivers import (
     DriverImageUnknown,
     DriverReason,
@@ -53,6 +54,14 @@ class DriverReport:
 def conditions_of(report: DriverReport) -> list[JsonObject]:
     """The preflight's condition and the upgrade's, without times."""
     return [_preflight(report), _upgrade(report)]
+
+
+def conditions_without_drivers(status: JsonObject) -> list[JsonObject]:
+    """What takes the place of those that a status still has, where a policy asks for no driver any more."""
+    standing = {text(condition, "type") for condition in mappings(status, "conditions")}
+    message = "the controller installs no driver for this policy"
+    kinds = [kind for kind in (PREFLIGHT, UPGRADE) if kind in standing]
+    return [_condition(kind, "Unknown", "NoDrivers", message) for kind in kinds]
 
 
 def _preflight(report: DriverReport) -> JsonObject:
