@@ -233,7 +233,8 @@ async def test_a_node_that_is_renamed(bench: DriverBench) -> None:
 
 
 async def test_a_node_for_whose_machine_the_image_may_not_be_built(bench: DriverBench) -> None:
-    await bench.node("a", **{"kubernetes.io/arch": "arm64"})
+    machine: dict[str, Any] = {"kubernetes.io/arch": "arm64"}
+    await bench.node("a", **machine)
     await bench.policy()
     bench.start()
     await bench.clock.advance(5)
