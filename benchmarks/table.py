@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
+_LIMIT: Final = re.compile(r"\(wanted: under (\d+)\)")
 Benchmark = Callable[[int], dict[str, list[float]]]
 """Takes the number of rounds; gives each figure's name and the values of its runs."""
 
@@ -22,8 +25,16 @@ def print_figures(benchmarks: Mapping[str, Benchmark], wanted: Sequence[str], *,
     for name in wanted or benchmarks:
         for figure, values in benchmarks[name](rounds).items():
             shown = map(_shown, (statistics.median(values), min(values), max(values)))
-            print(f"{figure:<80}{''.join(shown)}   {len(values)}", flush=True)
+            print(f"{figure:<80}{''.join(shown)}   {len(values)}{_verdict(figure, values)}", flush=True)
     return 0
+
+
+def _verdict(figure: str, values: Sequence[float]) -> str:
+    """Whether each run keeps the limit that the figure's name has; empty: it has none."""
+    limit = _LIMIT.search(figure)
+    if limit is None:
+        return ""
+    return "  met" if max(values) < float(limit[1]) else "  NOT MET"
 
 
 def _shown(value: float) -> str:

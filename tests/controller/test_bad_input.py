@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from controller.driver_bench import DRIVERS, UPGRADES, DriverBench
 from tonnage.decide.cluster.operate.drivers.rollout import DriverCluster, needed_images
 from tonnage.model.drivers.node import DriverNode
@@ -96,6 +98,40 @@ async def test_an_image_without_a_tag(bench: DriverBench) -> None:
     assert (await bench.condition("Error"))["message"] == message
     assert await _images(bench) == before
     assert set(await bench.running()) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        pytest.param(
+            {"image": "driver:580.95.05"},
+            "nvcr.io/nvidia/driver:580.95.05:590.1.1 is no name of an image; have the tag in version alone",
+            id="a tag in both",
+        ),
+        pytest.param(
+            {"version": "sha256:0000"},
+            "nvcr.io/nvidia/driver@sha256:0000 is no name of an image; correct repository, image and version",
+            id="a digest that is cut",
+        ),
+        pytest.param(
+            {"repository": "https://nvcr.io/nvidia"},
+            "https://nvcr.io/nvidia/driver:590.1.1 is no name of an image; correct repository",
+            id="an address",
+        ),
+    ],
+)
+async def test_an_image_that_no_runtime_would_pull(
+    bench: DriverBench, fields: dict[str, str], words: str
+) -> None:
+    before = await _with_driver(bench)
+    body: Any = {"spec": {"driver": {"version": "590.1.1", **fields}}}
+    await bench.api.patch(CLUSTER_POLICY, "cluster-policy", body)
+    await bench.clock.advance(20)
+    assert f"spec.driver.image: {words}" in (await bench.condition(DRIVER))["message"]
+    preflight = await bench.condition("tonnage.dev/DriverPreflight")
+    assert (preflight["status"], preflight["reason"]) == ("Unknown", "InvalidPolicy"), "nothing was looked at"
+    assert (await bench.status())["state"] == "notReady"
+    assert await _images(bench) == before
 
 
 async def test_selectors_that_overlap(bench: DriverBench) -> None:
@@ -197,7 +233,8 @@ async def test_a_node_that_is_renamed(bench: DriverBench) -> None:
 
 
 async def test_a_node_for_whose_machine_the_image_may_not_be_built(bench: DriverBench) -> None:
-    await bench.node("a", **{"kubernetes.io/arch": "arm64"})
+    machine: dict[str, Any] = {"kubernetes.io/arch": "arm64"}
+    await bench.node("a", **machine)
     await bench.policy()
     bench.start()
     await bench.clock.advance(5)

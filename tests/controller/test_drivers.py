@@ -375,6 +375,20 @@ async def test_an_upgrade_asked_for_where_there_is_none_is_not_kept_for_the_next
     assert "580.95.05" in (await bench.running())["a"]
 
 
+async def test_a_policy_that_asks_for_no_driver_any_more_says_so(bench: DriverBench) -> None:
+    await bench.machine("a", nouveauBound=1)
+    await bench.drivers("580.95.05")
+    bench.start(DRIVERS)
+    await bench.clock.advance(10)
+    assert (await bench.condition("tonnage.dev/DriverPreflight"))["reason"] == "NouveauBound"
+    await bench.drivers("580.95.05", enabled=False)
+    await bench.clock.advance(10)
+    for kind in ("Preflight", "Upgrade"):
+        condition = await bench.condition(f"tonnage.dev/Driver{kind}")
+        assert (condition["status"], condition["reason"]) == ("Unknown", "NoDrivers")
+        assert condition["message"] == "the controller installs no driver for this policy"
+
+
 async def test_without_the_policy_nothing_of_ours_stays(bench: DriverBench) -> None:
     await bench.machine("a")
     await bench.drivers("580.95.05")

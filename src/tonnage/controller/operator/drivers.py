@@ -21,7 +21,12 @@ from tonnage.decide.cluster.operate.drivers.daemon_set import (
 )
 from tonnage.decide.cluster.operate.drivers.images import policy_refusal
 from tonnage.decide.cluster.operate.drivers.node_upgrade import NodeStep, UpgradingNode
-from tonnage.decide.cluster.operate.drivers.report import DriverReport, conditions_of, driver_status
+from tonnage.decide.cluster.operate.drivers.report import (
+    DriverReport,
+    conditions_of,
+    conditions_without_drivers,
+    driver_status,
+)
 from tonnage.decide.cluster.operate.drivers.rollout import (
     DriverCluster,
     DriverRollout,
@@ -93,16 +98,19 @@ class DriverLoop:
         self._unmade = UnmadePods(context.clock, namespace)
         self._refusals: dict[str, str] = {}
         self._reports_by_owner: dict[str, DriverReport] = {}
+        self._has_looked = False
 
     @property
     def copies(self) -> tuple[Informer[DaemonSet] | Informer[Pod], ...]:
         """The copies that nobody else keeps fresh."""
         return self._sets, self._pods
 
-    def conditions(self, policy: str) -> list[JsonObject]:
-        """The conditions of a ClusterPolicy's own drivers."""
+    def conditions(self, policy: str, status: JsonObject) -> list[JsonObject]:
+        """The conditions of a ClusterPolicy's own drivers; `status` has those that were said last."""
         report = self._reports_by_owner.get(f"{DriverOwnerKind.CLUSTER_POLICY} {policy}")
-        return [] if report is None else conditions_of(report)
+        if report is None:
+            return conditions_without_drivers(status) if self._has_looked else []
+        return conditions_of(report)
 
     def problem(self, policy: str) -> str:
         """Why a ClusterPolicy's own drivers stay as they are whatever it says; empty: they follow it."""
@@ -228,8 +236,8 @@ class DriverLoop:
                 refusal = plan.assigned.refused.get(policy.owner.name)
                 problems = problems_for(policy, (), plan)
                 reports[str(policy.owner)] = DriverReport(problems=problems, refusal=refusal)
-        if reports != self._reports_by_owner:
-            self._reports_by_owner = reports
+        if reports != self._reports_by_owner or not self._has_looked:
+            self._reports_by_owner, self._has_looked = reports, True
             self._context.policy_turns.soon()
         return under_way
 

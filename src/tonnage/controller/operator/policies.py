@@ -10,6 +10,7 @@ from tonnage.controller.context import ControllerContext
 from tonnage.controller.operator.node_loop import reports_of
 from tonnage.controller.operator.operand_sets import OperandLoop
 from tonnage.controller.operator.policy_turns import ALL_POLICIES
+from tonnage.decide.cluster.operate.drivers.report import conditions_without_drivers
 from tonnage.decide.cluster.operate.plugin_configs import (
     ConfigCopy,
     claims_copy,
@@ -137,7 +138,11 @@ class PolicyLoop:
 
     def _more_conditions(self, policy: GpuPolicy) -> Sequence[JsonObject]:
         """Those of the drivers that it asks for, of pods that nobody replaces, and of refused requests."""
-        of_drivers = [] if self._drivers is None else self._drivers.conditions(policy.name)
+        of_drivers = (
+            conditions_without_drivers(policy.status)
+            if self._drivers is None
+            else self._drivers.conditions(policy.name, policy.status)
+        )
         of_pods = [] if self._rejected is None else self._rejected.conditions(policy.status)
         refused = [*self._context.refused.current(), *self._operands.without_pods()]
         refused += [] if self._drivers is None else self._drivers.without_pods()

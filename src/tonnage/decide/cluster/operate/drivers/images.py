@@ -25,6 +25,12 @@ _IDS_BY_NAME: Final = (
 """By how a Node's `osImage` begins; the longer first."""
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)*")
 _SAFE: Final = re.compile(r"[A-Za-z0-9._-]{1,60}")
+_PART: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_REFERENCE: Final = re.compile(
+    rf"(?:(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::[0-9]+)?/)?{_PART}(?:/{_PART})*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
+"""What a container runtime takes for an image: host, path, tag, digest."""
 _NVCR: Final = "nvcr.io/nvidia"
 MODULES: Final = {
     "gds": ImageFields("nvcr.io/nvidia/cloud-native", "nvidia-fs", "2.29.4"),
@@ -123,6 +129,10 @@ def _unfit(where: str, fields: ImageFields) -> str:
         return f"{where}.image: {path} names no image; set image"
     if "@" not in path and ":" not in path.rpartition("/")[2]:
         return f"{where}.version: the image {path} has neither a tag nor a digest; set version"
+    if not _REFERENCE.fullmatch(path):
+        both = ":" in fields.image.rpartition("/")[2] and fields.version
+        remedy = "have the tag in version alone" if both else "correct repository, image and version"
+        return f"{where}.image: {path} is no name of an image; {remedy}"
     return ""
 
 

@@ -12,6 +12,7 @@ from tonnage.decide.cluster.operate.drivers.states import UNDER_WAY, UpgradeStat
 from tonnage.decide.cluster.operate.policy_status import of_fields, stamped
 from tonnage.model.drivers.policy import DriverPolicy
 from tonnage.model.json import JsonObject
+from tonnage.model.json_access import mappings, text
 from tonnage.model.reasons.cluster.drivers import (
     DriverImageUnknown,
     DriverReason,
@@ -55,11 +56,21 @@ def conditions_of(report: DriverReport) -> list[JsonObject]:
     return [_preflight(report), _upgrade(report)]
 
 
+def conditions_without_drivers(status: JsonObject) -> list[JsonObject]:
+    """What takes the place of those that a status still has, where a policy asks for no driver any more."""
+    standing = {text(condition, "type") for condition in mappings(status, "conditions")}
+    message = "the controller installs no driver for this policy"
+    kinds = [kind for kind in (PREFLIGHT, UPGRADE) if kind in standing]
+    return [_condition(kind, "Unknown", "NoDrivers", message) for kind in kinds]
+
+
 def _preflight(report: DriverReport) -> JsonObject:
     """A line for each check that fails and each node of it, the blocking ones first, the policy's last."""
     ordered = sorted(
         report.problems, key=lambda problem: (not problem.blocks, not problem.node, problem.node)
     )
+    if not ordered and report.refusal is not None:
+        return _condition(PREFLIGHT, "Unknown", "InvalidPolicy", report.refusal.message)
     if not ordered:
         return _condition(
             PREFLIGHT, "True", "Passed", "nothing stands against the drivers that are asked for"
