@@ -12,61 +12,6 @@ from pathlib import Path
 from benchmarks.snapshot import NODES, PODS, write_cluster
 
 MOST_ROUNDS = 3
-_ASK = """
-import json, resource, sys, time
-
-def took(deed):
-    wall, cpu = time.perf_counter(), time.process_time()
-    found = deed()
-    return found, time.perf_counter() - wall, time.process_time() - cpu
-
-def ready():
-    from pathlib import Path
-    from tonnage.adapters.snapshots.objects import collector_paused
-    from tonnage.cli.cluster import read_snapshot
-    from tonnage.diagnose.explain.explain import explain_waiting_pod
-    from tonnage.diagnose.cluster_view import ground_of
-    with collector_paused(kept=True):  # as `tonnage explain` does, to its end
-        return ground_of(read_snapshot(Path(sys.argv[1])))
-
-ground, wall, cpu = took(ready)
-if sys.argv[2] != "load":
-    from dataclasses import replace
-    from tonnage.diagnose.explain.explain import explain_waiting_pod
-    from tonnage.model.kubernetes.cluster import Container, Pod
-    from tonnage.model.kubernetes.selectors import Toleration
-    asks = {"cpu": 95_500, "memory": 2**30, "nvidia.com/gpu": 8}
-    pod = Pod(
-        "new", "team-1", containers=(Container("main", "registry.example/team/image-1:v1", asks, asks),),
-        tolerations=(Toleration("nvidia.com/gpu", "Exists"),),
-        node_selector={"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"},
-    )
-    urgent = replace(pod, priority=1000)
-match sys.argv[2]:
-    case "verdict":
-        found, wall, cpu = took(lambda: explain_waiting_pod(ground, pod, trying=False))
-        assert len(found.nodes) == len(ground.view.nodes) and not found.remedies
-    case "remedies":
-        found, wall, cpu = took(lambda: explain_waiting_pod(ground, pod))
-        assert found.remedies
-    case "preemption":
-        found, wall, cpu = took(lambda: ground.decision(urgent))
-        assert found.victims
-    case "ten" | "both":
-        from tonnage.diagnose import remedies
-        tried = []
-        least = remedies._least
-        remedies._least = lambda *asked: (tried.append(asked), least(*asked))[1]
-        remedies._MOST_TRIALS = 10 if sys.argv[2] == "ten" else remedies._MOST_TRIALS
-        found, wall, cpu = took(lambda: explain_waiting_pod(ground, urgent))
-        assert found.placement.victims and found.remedies
-        assert len(tried) == (10 if sys.argv[2] == "ten" else 24)
-    case "json":
-        import msgspec
-        answer = explain_waiting_pod(ground, pod, trying=False)
-        found, wall, cpu = took(lambda: msgspec.json.encode(answer.to_json()))
-print(json.dumps([wall, cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
-"""
 _QUESTIONS = {
     "load": ("file to ready, s", 4, 1),
     "verdict": ("verdict and grouped reasons, ms", 10, 1000),
@@ -86,9 +31,9 @@ def measure(rounds: int) -> dict[str, list[float]]:
     try:
         path = folder / "cluster.jsonl.gz"
         write_cluster(path, NODES, PODS)
-        for name, (told, bar, unit) in _QUESTIONS.items():
+        for name, (question, bar, unit) in _QUESTIONS.items():
             answers = [_asked(path, name) for _ in range(min(rounds, MOST_ROUNDS))]
-            figures[f"{told} (wanted: under {bar})"] = [unit * wall for wall, _, _ in answers]
+            figures[f"{question} (wanted: under {bar})"] = [unit * wall for wall, _, _ in answers]
             figures["  of CPU" + f" ({name})"] = [unit * cpu for _, cpu, _ in answers]
             peak += [mb for _, _, mb in answers]
     finally:
@@ -98,6 +43,6 @@ def measure(rounds: int) -> dict[str, list[float]]:
 
 
 def _asked(path: Path, name: str) -> tuple[float, float, float]:
-    command = [sys.executable, "-c", _ASK, str(path), name]
+    command = [sys.executable, "-m", "benchmarks.scale_answers", str(path), name]
     wall, cpu, mb = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     return wall, cpu, mb
