@@ -127,7 +127,8 @@ def dump_of(board: NodeBoard, clock: Clock, *, node: str, agent: str) -> bytes:
     now = clock.monotonic()
     facts = {name: _dumped(topic.fact, now) for name, topic in _topics(board).items()}
     dump = NodeDump(VERSION, agent, node, clock.now(), BoardFacts(**facts))
-    return msgspec.json.encode(dump, enc_hook=_plain, order="deterministic")
+    plain = msgspec.to_builtins(dump, enc_hook=_plain, str_keys=True, order="deterministic")
+    return msgspec.json.encode(plain)
 
 
 def dump_in(text: bytes) -> NodeDump:

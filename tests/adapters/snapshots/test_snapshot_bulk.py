@@ -200,6 +200,7 @@ DEVICES = st.lists(
             "reason": NAMES,
             "numaNode": st.integers(0, 1),
             "fabric": NAMES,
+            "migEnabled": st.one_of(st.none(), st.booleans()),
             "computeCapability": NAMES,
             "pciBusID": NAMES,
             "links": st.lists(st.fixed_dictionaries({"peers": st.lists(st.integers(0, 3)), "path": NAMES})),
@@ -232,7 +233,7 @@ def test_reports_are_the_same_read_either_way(devices: list[Body], problems: lis
 
 def test_every_field_of_a_device_is_read_quickly_too() -> None:
     known = "uuid product index resource replicas memory_mib used_mib healthy reason holders"
-    more = "compute_capability pci_bus_id numa_node links parts fabric"
+    more = "compute_capability pci_bus_id numa_node links parts mig_enabled fabric"
     told = "a new field of GpuDevice: read it in Reports._device, and add it to DEVICES above"
     assert {part.name for part in fields(GpuDevice)} == {*known.split(), *more.split()}, told
 

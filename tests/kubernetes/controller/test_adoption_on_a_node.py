@@ -178,7 +178,7 @@ def looked_at(cluster: GenuineCluster) -> Iterator[Looks]:
     finally:
         over.set()
         for thread in threads:
-            thread.join()
+            thread.join(60)
 
 
 @pytest.fixture

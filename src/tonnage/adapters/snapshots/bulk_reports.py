@@ -45,6 +45,7 @@ class _Device(w.Wire):
     numa_node: int | None = None
     links: msgspec.Raw = _NONE
     mig_devices: msgspec.Raw = _NONE
+    mig_enabled: bool | None = None
     fabric: str = ""
 
 
@@ -120,6 +121,7 @@ class Reports:
             device.numa_node,
             self._links(bytes(device.links)),
             self._parts(device.mig_devices),
+            device.mig_enabled is True,
             once(device.fabric),
         )
 
