@@ -181,7 +181,7 @@ async def test_mig_devices_that_do_not_exist_of_more_than_eight_gpus(server: Ser
 
 
 async def test_counters_of_all_engines_that_the_driver_tells_of(server: Server) -> None:
-    """Pretended drivers tell nothing of a profile's engines: the slices are written without an agent."""
+    """As a driver of 16 GPUs tells of them; the slices are written without an agent."""
     if not server.gates.has(PARTITIONS):
         pytest.skip("nothing is published with counters")
     told: Any = {"mig_enabled": True, "profile_sizes": A100_SIZES}
