@@ -43,12 +43,12 @@ def profile_sizes(model: GpuModel) -> Mapping[int, ProfileSize]:
 
 def _size(model: GpuModel, board: MigModel, profile: MigProfile) -> ProfileSize:
     capability, whole = model.compute_capability, profile.compute == board.compute
-    each, all_of_them = _MULTIPROCESSORS[capability]
+    of_a_slice, all_of_them = _MULTIPROCESSORS[capability]
     media = int(whole or "+me" in profile.name)
     decoders = profile.compute
     if capability == _A100:
         decoders = _DECODERS if whole else max(profile.memory // 2, media)
-    usual = all_of_them if whole else each * profile.compute
+    usual = all_of_them if whole else of_a_slice * profile.compute
     return ProfileSize(
         memory_mib=device_mib(board, model.key, model.memory_mib, parse_profile(profile.name)),
         multiprocessors=_MORE.get((capability, profile.compute, profile.memory), usual),
