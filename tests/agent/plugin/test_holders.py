@@ -114,6 +114,8 @@ class Bench:
         asked, until = self.kubelet.asked, self.clock.monotonic() + seconds
         async with asyncio.timeout(60):
             while self.clock.monotonic() < until or self.kubelet.asked < asked + 3:
+                assert self.task is not None
+                assert not self.task.done(), self.task.exception()
                 await self.clock.sleep(0.2)
 
     def pod(self, phase: str = "Running") -> None:
