@@ -82,7 +82,7 @@ class ClaimNode:
     def published(self) -> list[Any]:
         """The devices of the slices, whole."""
         slices = self.cluster.get("resourceslices").get("items", [])
-        return [device for obj in slices for device in obj["spec"].get("devices", ())]
+        return [device for obj in slices for device in obj["spec"].get("devices") or ()]
 
     def slice_uids(self) -> set[str]:
         return {obj["metadata"]["uid"] for obj in self.cluster.get("resourceslices").get("items", ())}
