@@ -163,7 +163,7 @@ async def test_a_pod_that_our_watch_has_not_seen_yet_is_inquired_after(bench: Be
     await bench.start()
     bench.kubelet.book = (IN_CHECKPOINT,)
     bench.cluster.objects[POD.plural, "ml", "train"] = {  # no watcher is told
-        "metadata": {"name": "train", "namespace": "ml", "uid": "uid-1"}
+        "metadata": {"name": "train", "namespace": "ml", "uid": "uid-1", "resourceVersion": "0"}
     }
     await bench.until(lambda: bench.holds)
     await bench.later()

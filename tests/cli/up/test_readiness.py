@@ -75,6 +75,14 @@ def test_readiness_counts_the_scenario(
     assert (str(now), now.complete) == (text, complete)
 
 
+def test_nodes_without_an_agent_are_waited_for_without_a_report(scenario: Scenario) -> None:
+    light = scenario.with_light(2)
+    nodes = [node(name, nvidia_com__gpu="8") for group in light.groups for name in group.node_names]
+    reports = [NodeGPUStatus(metadata=ObjectMeta(name=f"t4-{number}")) for number in range(2)]
+    now = readiness(light, nodes, reports)
+    assert (now.complete, now.agents, now.ready) == (True, 2, 5)
+
+
 def test_the_kubeconfig_has_what_kubectl_needs() -> None:
     read = yaml.safe_load(kubeconfig_text(Endpoint("https://127.0.0.1:1", b"PEM", "secret: #")))
     assert read["users"][0]["user"] == {"token": "secret: #"}

@@ -38,11 +38,11 @@ def readiness(scenario: Scenario, nodes: Iterable[Node], reports: Iterable[NodeG
     """What the scenario's nodes have reached; nodes that somebody added do not count.
 
     Nodes that offer GPUs as claims need not advertise any. What people ask first is answered from the agents'
-    reports, which come a moment after the devices.
+    reports, which come a moment after the devices. Light nodes have no agent.
     """
     by_name = {node.metadata.name: node for node in nodes}
     reporters = {report.metadata.name for report in reports}
-    agents = [name for group in scenario.groups if group.gpu for name in group.node_names]
+    agents = [name for group in scenario.groups if group.gpu and not group.light for name in group.node_names]
     gpu_nodes = [
         name
         for group in scenario.groups
