@@ -15,6 +15,7 @@ from tonnage.decide.kubernetes.kubelet.node_admission import broken_rules, short
 from tonnage.decide.kubernetes.requests import PODS, pod_requests
 from tonnage.decide.kubernetes.view import NodeView
 from tonnage.model.json import JsonObject, JsonValue
+from tonnage.model.json_access import mappings, text
 from tonnage.model.kubernetes.quantity import integer_value, milli_value
 from tonnage.model.kubernetes.well_known import MIRROR
 from tonnage.reading.cluster import node_from, pod_from
@@ -25,6 +26,8 @@ CPU: Final = "cpu"
 _OWN: Final = ("cpu", "memory")
 _SYSTEM: Final = "linux"
 _MINOR: Final = 35
+_CLAIMS_APART: Final = 36
+"""From here on kubelet asks no resource of the node that a claim meets."""
 _SWAPPED: Final = str.maketrans("./", "/.")
 
 
@@ -56,9 +59,18 @@ def pod_amounts(pod: Pod) -> Mapping[str, int]:
     return pod_requests(pod_from(pod))
 
 
-def device_amounts(container: Container) -> dict[str, int]:
-    """Limits of extended resources, what the device manager looks at."""
-    return {name: amount_of(name, text) for name, text in container.resources.limits.items() if "/" in name}
+def device_amounts(pod: Pod, container: Container) -> dict[str, int]:
+    """Limits of extended resources, what the device manager looks at, but for those that a claim meets."""
+    claimed, limits = claimed_resources(pod), container.resources.limits
+    return {
+        name: amount_of(name, text) for name, text in limits.items() if "/" in name and name not in claimed
+    }
+
+
+def claimed_resources(pod: Pod) -> frozenset[str]:
+    """Extended resources that the scheduler has met by a claim: on one node it does so for all containers."""
+    mapped = mappings(pod.status.extended_resource_claim_status, "requestMappings")
+    return frozenset(text(each, "resourceName") for each in mapped)
 
 
 def own_cpus(pod: Pod) -> dict[str, int]:
@@ -110,12 +122,16 @@ def _sysctl_refusal(pod: Pod, written: str) -> str:
     return f'"{name}" not allowed with host {space} enabled' if shared else ""
 
 
-def fit_failure(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, int]) -> AdmissionFailure | None:
+def fit_failure(
+    pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, int], minor: int = _MINOR
+) -> AdmissionFailure | None:
     """The first thing that the node lacks. `others` are the pods that run here already."""
     used: Counter[str] = Counter()
     for other in others:
         used.update({**pod_amounts(other), PODS: 1})
-    return lacking(pod_amounts(pod), used, allocatable)
+    claimed = claimed_resources(pod) if minor >= _CLAIMS_APART else frozenset()
+    requested = {name: amount for name, amount in pod_amounts(pod).items() if name not in claimed}
+    return lacking(requested, used, allocatable)
 
 
 def lacking(

@@ -12,6 +12,7 @@ import msgspec
 
 from tonnage.loop.events import recorder_over
 from tonnage.model.json import JsonObject
+from tonnage.model.kubernetes.feature_gates import minor_of
 from tonnage.ports.clock import Clock
 from tonnage.ports.kubernetes import KubernetesApi
 from tonnage.twin.kubelet.addresses import PodAddresses
@@ -68,7 +69,8 @@ class _Incarnation:
             self._outbox,
             self.claims,
         )
-        self.pods = PodWorkers(services, self.devices, self.reporter.allocatable)
+        minor = minor_of(spec.kubelet_version)
+        self.pods = PodWorkers(services, self.devices, self.reporter.allocatable, minor)
         self._registration = Registration(paths, self.devices.resources)
         self._pod_resources = PodResources(paths, self.devices, self.claims, self.pods.pods)
 

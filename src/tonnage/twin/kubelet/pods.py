@@ -37,14 +37,22 @@ class _Entry:
 
 
 class PodWorkers:
-    """Workers by pod uid. `allocatable` gives the kubelet's own view of the node, in counted units."""
+    """Workers by pod uid. `allocatable` gives the kubelet's own view of the node, in counted units.
+
+    `minor` is the kubelet's release.
+    """
 
     def __init__(
-        self, node: NodeServices, devices: DeviceManager, allocatable: Callable[[], dict[str, int]]
+        self,
+        node: NodeServices,
+        devices: DeviceManager,
+        allocatable: Callable[[], dict[str, int]],
+        minor: int,
     ) -> None:
         self._node = node
         self._devices = devices
         self._allocatable = allocatable
+        self._minor = minor
         self._entries: dict[str, _Entry] = {}
         self._uids: dict[Key, str] = {}
         self._changed: list[Key] = []
@@ -145,7 +153,7 @@ class PodWorkers:
                     for entry in self._entries.values()
                     if entry.admitted and not entry.worker.finished
                 ]
-                failure = system_failure(pod) or fit_failure(pod, others, self._allocatable())
+                failure = system_failure(pod) or fit_failure(pod, others, self._allocatable(), self._minor)
                 failure = failure or await self._broken(pod, others)
                 if failure is not None:
                     await self._devices.release(uid)
@@ -178,7 +186,7 @@ def _needs(pod: Pod) -> list[ContainerNeed]:
     init = [
         ContainerNeed(
             c.name,
-            device_amounts(c),
+            device_amounts(pod, c),
             reusable_after=not is_sidecar(c),
             sidecar=is_sidecar(c),
             cpus=own.get(c.name, 0),
@@ -186,5 +194,5 @@ def _needs(pod: Pod) -> list[ContainerNeed]:
         for c in pod.spec.init_containers
     ]
     return init + [
-        ContainerNeed(c.name, device_amounts(c), cpus=own.get(c.name, 0)) for c in pod.spec.containers
+        ContainerNeed(c.name, device_amounts(pod, c), cpus=own.get(c.name, 0)) for c in pod.spec.containers
     ]
