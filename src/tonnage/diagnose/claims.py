@@ -87,7 +87,7 @@ class _Claims:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._pods = pods_by_claim(snapshot.pods)
+        self._pods = pods_by_claim(snapshot.pods, snapshot.claims)
         self._held = frozenset(
             holder.resource
             for report in snapshot.gpu.values()

@@ -188,6 +188,16 @@ def test_what_a_claim_waits_for_is_said_of_the_node_that_has_devices_of_its_clas
     )
 
 
+def test_a_claim_for_extended_resources_is_of_the_pod_for_which_it_is_reserved() -> None:
+    """The pod names none: the scheduler made the claim."""
+    made = claim("p-extended-resources-x", held="a/gpu-0", by="p")
+    counting = pod()
+    counting["spec"]["resourceClaims"] = []
+    objects = [node("a"), resource_slice("a", device("gpu-0")), ANY, made, counting]
+    [row] = claim_rows(snapshot_from_documents(objects, server_version="1.36"))
+    assert row.pods == ("p",)
+
+
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [

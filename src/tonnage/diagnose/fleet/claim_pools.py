@@ -123,13 +123,24 @@ def _crowded_out(left: Mapping[tuple[str, str], Left], identity: ClaimDeviceId, 
     return not suffices(rest)
 
 
-def pods_by_claim(pods: Iterable[Pod]) -> Mapping[tuple[str, str], tuple[Pod, ...]]:
-    """The pods that are not over by each claim that they name."""
+def pods_by_claim(
+    pods: Iterable[Pod], claims: Iterable[ResourceClaim]
+) -> Mapping[tuple[str, str], tuple[Pod, ...]]:
+    """The pods that are not over by each claim that they name, or that is reserved for them.
+
+    A pod names no claim that the scheduler made for its extended resources.
+    """
     by_claim: defaultdict[tuple[str, str], dict[str, Pod]] = defaultdict(dict)
-    for pod in sorted(pods, key=lambda pod: pod.name):
-        for entry in pod.claims if not pod.finished else ():
+    alive = sorted((pod for pod in pods if not pod.finished), key=lambda pod: pod.name)
+    by_uid = {pod.uid: pod for pod in alive if pod.uid}
+    for pod in alive:
+        for entry in pod.claims:
             if name := entry.claim or entry.made:
                 by_claim[pod.namespace, name][pod.name] = pod
+    for claim in claims:
+        for consumer in claim.reserved_for:
+            if (reserving := by_uid.get(consumer.uid)) is not None:
+                by_claim[claim.key].setdefault(reserving.name, reserving)
     return {key: tuple(users.values()) for key, users in by_claim.items()}
 
 
@@ -192,7 +203,7 @@ def _add_reported(pools: list[ClaimPool], node: str, report: ClaimReport) -> Non
 
 def _allocated(snapshot: Snapshot) -> dict[ClaimDeviceId, tuple[str, ...]]:
     """Who has each device that claims have: pods as `namespace/name`, or a claim that no pod uses."""
-    users = pods_by_claim(snapshot.pods)
+    users = pods_by_claim(snapshot.pods, snapshot.claims)
     holders: defaultdict[ClaimDeviceId, dict[str, None]] = defaultdict(dict)
     for claim in snapshot.claims:
         for device in claim.allocation.devices if claim.allocation is not None else ():
