@@ -70,7 +70,7 @@ def device_amounts(pod: Pod, container: Container) -> dict[str, int]:
 def claimed_resources(pod: Pod) -> frozenset[str]:
     """Extended resources that the scheduler has met by a claim: on one node it does so for all containers."""
     mapped = mappings(pod.status.extended_resource_claim_status, "requestMappings")
-    return frozenset(text(each, "resourceName") for each in mapped)
+    return frozenset(text(mapping, "resourceName") for mapping in mapped)
 
 
 def own_cpus(pod: Pod) -> dict[str, int]:
