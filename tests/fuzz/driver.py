@@ -173,7 +173,8 @@ _ANSWERS: Final[dict[str, Callable[[Oracle, Any], Any]]] = {
         *("memorySizeMB",),
     ),
     "GpuInstanceProfileInfo": _structure(
-        *("multiprocessorCount", "copyEngineCount", "decoderCount", "encoderCount", "jpegCount", "ofaCount"),
+        *("id", "memorySizeMB", "multiprocessorCount", "copyEngineCount"),
+        *("decoderCount", "encoderCount", "jpegCount", "ofaCount"),
     ),
     "GpuInstanceGetInfo": lambda oracle, _: SimpleNamespace(
         placement=_structure("start", "size")(oracle, ()), profileId=19
