@@ -62,9 +62,7 @@ def pod_amounts(pod: Pod) -> Mapping[str, int]:
 def device_amounts(pod: Pod, container: Container) -> dict[str, int]:
     """Limits of extended resources, what the device manager looks at, but for those that a claim meets."""
     claimed, limits = claimed_resources(pod), container.resources.limits
-    return {
-        name: amount_of(name, text) for name, text in limits.items() if "/" in name and name not in claimed
-    }
+    return amounts_of({name: limits[name] for name in limits if "/" in name and name not in claimed})
 
 
 def claimed_resources(pod: Pod) -> frozenset[str]:
