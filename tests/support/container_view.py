@@ -70,7 +70,9 @@ def look(cluster: GenuineCluster, pod: str, container: str = "main", *, gpus: in
 
 
 def start(cluster: GenuineCluster, *pods: Mapping[str, Any]) -> None:
-    """Apply pods and wait until each runs."""
+    """Apply pods and wait until each runs. AssertionError with what is known of the one that does not."""
     cluster.apply(*pods)
     for pod in pods:
-        cluster.kubectl("wait", f"pod/{pod['metadata']['name']}", "--for=condition=Ready", "--timeout=180s")
+        name = f"pod/{pod['metadata']['name']}"
+        waited = cluster.kubectl("wait", name, "--for=condition=Ready", "--timeout=180s", check=False)
+        assert waited, cluster.kubectl("describe", name, check=False)

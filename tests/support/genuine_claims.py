@@ -28,6 +28,7 @@ from support.nvml.changes import forget_instances
 from support.nvml.state import DriverState, FakeGpu, FakeMig
 from tonnage.adapters.checkpoints import peek
 from tonnage.agent.holds.claim_file import claims_in
+from tonnage.model.kubernetes.feature_gates import FeatureGates
 
 MPS_ROOT: Final = "/run/nvidia/mps"
 ROOTS: Final[Mapping[int, str]] = {0: "pci0000:10", 1: "pci0000:20", 2: "pci0000:30", 3: "pci0000:30"}
@@ -258,20 +259,20 @@ def claim_node(cluster: GenuineCluster, version: str) -> Iterator[ClaimNode]:
 @contextmanager
 def gates_on(cluster: GenuineCluster, *gates: str) -> Iterator[None]:
     """Every program of Kubernetes anew with these feature gates; afterwards without. etcd goes on."""
-    _start_all_again(cluster, f"--feature-gates={','.join(f'{gate}=true' for gate in gates)}")
+    _start_all_again(cluster, FeatureGates(chosen=tuple((gate, True) for gate in gates)))
     try:
         yield
     finally:
-        _start_all_again(cluster)
+        _start_all_again(cluster, FeatureGates())
 
 
-def _start_all_again(cluster: GenuineCluster, *extra: str) -> None:
+def _start_all_again(cluster: GenuineCluster, gates: FeatureGates) -> None:
     cluster.node.end("kubelet")
     for program in ("kube-scheduler", "kube-controller-manager", "kube-apiserver"):
         asyncio.run(cluster.plane.end(program))
-    cluster.plane.start_again("kube-apiserver", *extra)
+    cluster.plane.start_again("kube-apiserver", *gates.server_flags)
     asyncio.run(cluster.plane.ready())
     for program in ("kube-controller-manager", "kube-scheduler"):
-        cluster.plane.start_again(program, *extra)
-    cluster.node.start("kubelet", *extra)
+        cluster.plane.start_again(program, *gates.flags)
+    cluster.node.start("kubelet", *gates.flags)
     until(cluster.is_ready)

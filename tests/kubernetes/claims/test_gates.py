@@ -5,8 +5,9 @@ health in the status of pods, parts of one GPU, and an extended resource that st
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -14,13 +15,14 @@ import pytest
 
 from support.agent_additions import CHANGES
 from support.bad_days import RECOVERY
-from support.claim_manifests import CLASS, MIG_CLASS, alike, claiming, opaque, request, template
+from support.claim_manifests import CLASS, MIG_CLASS, alike, claim, claiming, opaque, request, template
 from support.container_view import start
 from support.genuine_claims import ClaimNode, gates_on
 from support.genuine_node import until
 from support.installed_agent import GPU, gpu_pod
 from support.nvml.changes import compute_modes, mig_devices
 from support.shapes_of_claims import SHAPES, everybody_has_theirs
+from tonnage.cli.locations.binaries import chosen_minor
 from tonnage.decide.node.claims.slices import UNHEALTHY
 from tonnage.model.devices.inventory import ComputeMode
 
@@ -90,6 +92,16 @@ def health(claims: ClaimNode, pod: str) -> set[str]:
     }
 
 
+def reported(name: str, *requests: Any, **fields: Any) -> tuple[Any, Mapping[str, str]]:
+    """What a pod claims by if kubelet is to write its devices' health into the pod's status, and how.
+
+    1.34 does so only of a claim that has the name that the pod gives it, 1.35 only of a template's.
+    """
+    if chosen_minor(os.environ) == "1.34":
+        return claim("gpu", *requests, **fields), {"by": "gpu"}
+    return template(name, *requests, **fields), {"of": name}
+
+
 @contextmanager
 def ill(claims: ClaimNode, gpu: int, pod: str, record: Callable[[str, object], None]) -> Iterator[None]:
     """A GPU is lost; the slice and the status of a pod that has it say so, and then no longer."""
@@ -121,12 +133,10 @@ def test_mig_devices_are_made_for_claims_fall_ill_recover_and_go_with_them(
 
     small = request("small", of=MIG_CLASS, expression=of("1g.10gb"))
     large = request("large", of=MIG_CLASS, expression=of("3g.40gb"))
-    claims.cluster.apply(
-        template("both", small, large, constraints=[alike(f"{CLASS}/parentUUID")]),
-        template("small", small),
-    )
+    both, parts = reported("both", small, large, constraints=[alike(f"{CLASS}/parentUUID")])
+    claims.cluster.apply(both, template("small", small))
     start(
-        claims.cluster, claiming("parts", of="both", containers=("small", "large")), claiming("b", of="small")
+        claims.cluster, claiming("parts", **parts, containers=("small", "large")), claiming("b", of="small")
     )
     assert [profile for profile, _ in made(claims)] == ["1g", "1g", "3g"]
     held = claims.capabilities("parts"), claims.capabilities("parts", "main-1"), claims.capabilities("b")
@@ -145,9 +155,9 @@ def test_a_gpu_that_is_shared_by_mps_falls_ill_and_recovers(
     claims: ClaimNode, record_property: Callable[[str, object], None]
 ) -> None:
     claims.configure({"devices": "all"}, **SOON)
-    # By a template: of claims that a pod names itself, kubelet 1.35 writes no health into its status.
-    claims.cluster.apply(template("shared", config=[opaque(strategy="MPS")]))
-    start(claims.cluster, claiming("mps", of="shared", containers=("", "")))
+    shared, own = reported("shared", config=[opaque(strategy="MPS")])
+    claims.cluster.apply(shared)
+    start(claims.cluster, claiming("mps", **own, containers=("", "")))
     (gpu,) = claims.gpus("mps")
     with ill(claims, gpu, "mps", record_property):
         assert modes(claims)[gpu] == ComputeMode.EXCLUSIVE_PROCESS

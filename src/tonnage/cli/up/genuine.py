@@ -60,7 +60,7 @@ class GenuineCluster:
         serving: Serving = Serving(),  # noqa: B008 - frozen
     ) -> None:
         self._audit_log = serving.audit_log
-        self._gates = FeatureGates(chosen=scenario.with_gates(serving.gates).gates).flags
+        self._gates = FeatureGates(chosen=scenario.with_gates(serving.gates).gates)
         self._scenario = scenario
         self._clock = clock
         self._runtime_dir = runtime_dir
@@ -85,7 +85,7 @@ class GenuineCluster:
             ClusterError: a process ended.
         """
         tokens = write_credentials(self._folder, self._authority, self._plane.url)
-        await self._plane.serve(*self._audit_flags(), *self._gates, *flags)
+        await self._plane.serve(*self._audit_flags(), *self._gates.server_flags, *flags)
         return Endpoint(self._plane.url, self._authority.certificate_pem, tokens["admin"])
 
     def _audit_flags(self) -> list[str]:
@@ -98,7 +98,7 @@ class GenuineCluster:
 
     async def populate(self, kubeconfig: Path) -> None:
         """Start the loops and the kubelets, which say the server's version, and install the agents."""
-        self._plane.run_loops(*self._gates)
+        self._plane.run_loops(*self._gates.flags)
         clients = [
             await self._clients.enter_async_context(connect(kubeconfig, program="tonnage-twin"))
             for _ in range(1 + (self._scenario.nodes - 1) // _NODES_A_CLIENT)

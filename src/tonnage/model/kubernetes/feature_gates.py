@@ -22,6 +22,10 @@ SIMULATED: Final = (PARTITIONS, TAINTS, SHARES, CONDITIONS, HEALTH, EXTENDED)
 _ON_SINCE: Final[Mapping[str, int]] = dict.fromkeys(SIMULATED, 36)
 """The first minor release of Kubernetes 1 that has a gate on by default."""
 _FLAG: Final = "--feature-gates"
+_RULED_BY: Final = (TAINTS, "DRADeviceTaintRules")
+"""With either, by release, schedulers list DeviceTaintRules, and schedule no pod at all until they can."""
+_SERVE_RULES: Final = "--runtime-config=resource.k8s.io/v1alpha3=true,resource.k8s.io/v1beta2=true"
+"""Up to 1.35 they are of the first version, in 1.36 of the second; neither is served by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,16 @@ class FeatureGates:
         """What a genuine program is started with."""
         chosen = ",".join(f"{name}={'true' if on else 'false'}" for name, on in self.chosen)
         return (f"{_FLAG}={chosen}",) if chosen else ()
+
+    @property
+    def server_flags(self) -> tuple[str, ...]:
+        """What a genuine API server is started with: the gates, and the versions that others then ask it for.
+
+        >>> FeatureGates(34, ((TAINTS, True),)).server_flags[1:]
+        ('--runtime-config=resource.k8s.io/v1alpha3=true,resource.k8s.io/v1beta2=true',)
+        """
+        ruled = any(on and name in _RULED_BY for name, on in self.chosen)
+        return (*self.flags, _SERVE_RULES) if ruled else self.flags
 
 
 DEFAULT_GATES: Final = FeatureGates()
