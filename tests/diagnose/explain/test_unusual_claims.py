@@ -17,6 +17,7 @@ from support.claim_objects import (
     pod,
     resource_slice,
 )
+from tonnage.model.reasons.pod.claims import FeatureGateNeeded
 from tonnage.model.verdict import Verdict
 
 
@@ -87,12 +88,6 @@ TOGETHER = "each request can be met alone, but not all of them at once"
             asking(exact("y", capacity={"requests": {"memory": "900Gi"}})), "1.36",
             "too little memory left of g0, g1, g2", "change the capacity memory", id="more than a device has",
         ),
-        pytest.param(
-            asking(exact("y", capacity={"requests": {"memory": "1Gi"}})), "1.35",
-            "has capacity requests, but the DRAConsumableCapacity feature is disabled",
-            "remove capacity from the request, or turn on DRAConsumableCapacity",
-            id="capacity without the gate",
-        ),
     ],
 )  # fmt: skip
 def test_claims_of_unusual_shape(expected: Body, version: str, message: str, remedy: str) -> None:
@@ -108,6 +103,15 @@ def test_a_claim_that_a_server_took_shows_that_capacity_may_be_asked_for() -> No
     asked["metadata"]["uid"] = "taken"
     answer = explained(node("a"), THREE, ANY, asked, pod("mine"), version="1.35")
     assert "too little memory left of g0, g1, g2" in answer.nodes[0].reasons[0].message
+
+
+def test_without_the_gate_a_server_drops_what_a_file_asks_of_capacity_and_gives_whole_devices() -> None:
+    asked = asking(exact("y", capacity={"requests": {"memory": "900Gi"}}))
+    answer = explained(node("a"), THREE, ANY, asked, pod("mine"), version="1.35")
+    assert answer.verdict is Verdict.FITS
+    [note] = [reason for reason in answer.reasons if reason.is_note]
+    assert isinstance(note, FeatureGateNeeded)
+    assert "drops capacity of the claim ml/mine unless DRAConsumableCapacity is on" in note.message
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,18 @@ class Gates:
     extended: bool = False
 
     @property
+    def as_features(self) -> FeatureGates:
+        """The same by their names."""
+        chosen = (
+            (PARTITIONS, self.partitions),
+            (TAINTS, self.taints),
+            (SHARES, self.sharing),
+            (CONDITIONS, self.conditions),
+            (EXTENDED, self.extended),
+        )
+        return FeatureGates(self.minor, chosen)
+
+    @property
     def takes_incomplete_pools(self) -> bool:
         """Counts are met from pools of which slices are missing, and an invalid pool fails the pod."""
         return self.minor < 35
@@ -80,7 +92,8 @@ def gates_shown(
 ) -> Gates:
     """The gates of a release, and those that objects show: a server drops the fields of one that is off."""
     gates, slices = gates_of(minor), tuple(slices)
-    gates = replace(gates, extended=gates.extended or any(cls.extended_resource for cls in classes))
+    shown = any(cls.extended_resource and cls.created for cls in classes)  # a file shows nothing
+    gates = replace(gates, extended=gates.extended or shown)
     if gates.partitions and gates.taints and gates.sharing and gates.conditions:
         return gates
     devices = tuple(device for part in slices for device in part.devices)
