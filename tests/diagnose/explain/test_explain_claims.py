@@ -111,7 +111,8 @@ TAINTED = [{**gpu, "taints": [{"key": "xid", "value": "79", "effect": "NoSchedul
     [
         pytest.param(
             claim("mine", selectors=[{"cel": {"expression": B200}}]), [], GPUS,
-            f"change the selector in request gpu of claim ml/mine, without which devices are left: {B200}",
+            f"change the selector in request gpu of claim ml/mine, without which devices are left: {B200} "
+            "(no device has the model B200; there are H100)",
             id="the selector that takes none",
         ),
         pytest.param(

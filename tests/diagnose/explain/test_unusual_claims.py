@@ -36,6 +36,7 @@ def exact(name: str, **exactly: Any) -> Body:
 
 THREE = resource_slice("a", device("g0", model="H100"), device("g1", model="A10"), device("g2", model="A10"))
 OF_MODEL = f"{DRIVER}/model"
+LOWER = [{"cel": {"expression": f"device.attributes['{DRIVER}'].model == 'a10'"}}]
 NONE = [{"cel": {"expression": "false"}}]
 TOGETHER = "each request can be met alone, but not all of them at once"
 
@@ -69,6 +70,16 @@ TOGETHER = "each request can be met alone, but not all of them at once"
             asking(exact("y", count=2), constraints=[{"matchAttribute": "x.y/z"}]), "1.36",
             "do not meet matchAttribute x.y/z, which 3 of them do not have", "remove the constraint on x.y/z",
             id="an attribute that no device has",
+        ),
+        pytest.param(
+            asking(exact("y", count=2), constraints=[{"matchAttribute": "x.y/model"}]), "1.36",
+            "do not meet matchAttribute x.y/model",
+            f"remove the constraint on x.y/model, or compare {OF_MODEL}",
+            id="an attribute of another domain",
+        ),
+        pytest.param(
+            asking(exact("y", selectors=LOWER)), "1.36", "not selected by claim ml/mine",
+            "== 'a10' (no device has the model a10; write 'A10')", id="a value that no device has",
         ),
         pytest.param(
             asking(exact("y", allocationMode="All"), constraints=[{"matchAttribute": OF_MODEL}]), "1.36",

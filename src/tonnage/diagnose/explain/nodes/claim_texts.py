@@ -9,6 +9,7 @@ from typing import Final
 from tonnage.decide.kubernetes.claims.exclusions import Exclusion, RequestSurvey, Survey, Why
 from tonnage.decide.kubernetes.claims.relief import Relief, ReliefKind
 from tonnage.decide.kubernetes.view import ClusterView
+from tonnage.diagnose.remedies.selector_advice import attributes_like, unselected
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.name_lists import listed
@@ -55,9 +56,13 @@ def survey_remedy(surveyed: Survey, pod: Pod, view: ClusterView, otherwise: str)
     """What would have the node meet the pod's claims; each change of a claim was tried."""
     if surveyed.pools and not surveyed.in_time:
         return "check the driver: it is replacing its slices, or publishes them wrongly"
-    ways = [*_waits(surveyed, view), *(_relief_text(relief, pod) for relief in surveyed.reliefs)]
+    ways = [*_waits(surveyed, view), *(_relief_text(relief, pod, view) for relief in surveyed.reliefs)]
     if surveyed.constraint is not None:
         ways.insert(0, f"remove the constraint on {surveyed.constraint.attribute}")
+        if surveyed.without_attribute == surveyed.reached and (
+            like := attributes_like(surveyed.constraint.attribute, view.supply)
+        ):
+            ways[0] += f", or compare {listed(like)}"
     if ways:
         return "; or ".join(ways[:_MOST_RELIEFS])
     if surveyed.in_time:
@@ -216,11 +221,13 @@ def _written_in(claim: ResourceClaim, pod: Pod) -> str:
     return f"template {template}" if template else f"claim {claim}"
 
 
-def _relief_text(relief: Relief, pod: Pod) -> str:
+def _relief_text(relief: Relief, pod: Pod, view: ClusterView) -> str:
     where = f"in request {relief.request} of {_written_in(relief.claim, pod)}"
     match relief.kind:
         case ReliefKind.SELECTOR:
-            return f"change the selector {where}, without which devices are left: {_cut(relief.detail)}"
+            hint = unselected(relief.detail, view.supply)
+            change = f"change the selector {where}, without which devices are left: {_cut(relief.detail)}"
+            return f"{change} ({hint})" if hint else change
         case ReliefKind.COUNT:
             return f"ask for {relief.count} of {relief.of} devices {where}"
         case ReliefKind.CAPACITY:
