@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tonnage.cli.terminal.output import say
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.api_answer import ApiFault, ApiServer
+from tonnage.model.kubernetes.feature_gates import DEFAULT_GATES, FeatureGates
 
 if TYPE_CHECKING:
     from tonnage.decide.kubernetes.api.custom.definitions import CustomDefinitions
@@ -18,8 +19,8 @@ _NVIDIAS = ("gpuclusters", "nvidiadrivers")
 """Kinds of NVIDIA's that no rule of lint's own looks at."""
 
 
-def api_server(objects: Iterable[JsonObject] = ()) -> ApiServer | None:
-    """What answers as the API server would once the definitions among the objects are there.
+def api_server(objects: Iterable[JsonObject] = (), gates: FeatureGates = DEFAULT_GATES) -> ApiServer | None:
+    """What answers as an API server with these gates would, once the definitions among the objects are there.
 
     None, with a word on stderr, in the agent's image.
     """
@@ -28,7 +29,7 @@ def api_server(objects: Iterable[JsonObject] = ()) -> ApiServer | None:
     except ModuleNotFoundError:
         say("not checked against the API server's own rules: this image does not contain them", err=True)
         return None
-    return partial(answer_to_create, definitions=custom_definitions(objects))
+    return partial(answer_to_create, definitions=custom_definitions(objects), gates=gates)
 
 
 def policy_faults(obj: JsonObject) -> tuple[ApiFault, ...]:

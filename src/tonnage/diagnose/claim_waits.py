@@ -11,6 +11,7 @@ from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.facts import RequestShortage
 from tonnage.model.reasons.pod.claims import ClaimNotAllocatable
+from tonnage.model.reasons.pod.scheduling import NodeNotPinned
 from tonnage.model.verdict import Explanation, NodeClass
 
 _MOST_DETAILS: Final = 8
@@ -42,7 +43,8 @@ NOTHING: Final = ClaimWait()
 
 def wait_of(claim: ResourceClaim, explanation: Explanation) -> ClaimWait:
     """What a claim waits for, by the explanation of a pod that uses it."""
-    short = [pair for node_class in explanation.classes for pair in _short_of(claim, node_class)]
+    reached = [node_class for node_class in explanation.classes if not _is_for_another(node_class)]
+    short = [pair for node_class in reached for pair in _short_of(claim, node_class)]
     details = tuple(f"{_nodes(node_class)}: {reason.message}" for node_class, reason, _ in short)
     if not short:
         return ClaimWait(_first_message(claim, explanation))
@@ -64,10 +66,18 @@ def _short_of(
                 yield node_class, reason, min(requests, key=lambda request: request.left)
 
 
-def _hope(entry: tuple[NodeClass, ClaimNotAllocatable, RequestShortage]) -> tuple[bool, int, bool]:
-    """Where a claim comes nearest: there time may help, most devices are left, or some are of its class."""
-    _, reason, shortage = entry
-    return not reason.lasting, shortage.left, any(why != "class" for why in shortage.counts)
+def _is_for_another(node_class: NodeClass) -> bool:
+    """Whether the pod names another node, as one of a DaemonSet does: what is left here is no matter."""
+    return any(isinstance(reason, NodeNotPinned) for reason in node_class.first.reasons)
+
+
+def _hope(entry: tuple[NodeClass, ClaimNotAllocatable, RequestShortage]) -> tuple[bool, bool, int, bool]:
+    """Where a claim comes nearest: nothing else stands against the node, time may help, most devices are
+    left, or some are of its class.
+    """
+    node_class, reason, shortage = entry
+    alone = not any(other.lasting for other in node_class.first.reasons if other is not reason)
+    return alone, not reason.lasting, shortage.left, any(why != "class" for why in shortage.counts)
 
 
 def _line(shortage: RequestShortage, node_class: NodeClass, short: int, explanation: Explanation) -> str:
@@ -88,6 +98,8 @@ def _nodes(node_class: NodeClass) -> str:
 
 def _first_message(claim: ResourceClaim, explanation: Explanation) -> str:
     """The first reason that names the claim, else the first of all."""
-    reasons = (reason for verdict in explanation.nodes for reason in verdict.reasons)
+    reasons = (
+        reason for node in explanation.classes if not _is_for_another(node) for reason in node.first.reasons
+    )
     named = next((reason.message for reason in reasons if str(claim) in reason.message), "")
     return named or next((reason.message for reason in explanation.reasons), explanation.message)

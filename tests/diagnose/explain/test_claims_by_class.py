@@ -45,7 +45,12 @@ def plugged(name: str, gpus: int) -> Body:
     return body
 
 
-NAMED = {**ANY, "spec": {**ANY["spec"], "extendedResourceName": "nvidia.com/gpu"}}
+NAMED = {
+    **ANY,
+    "metadata": {**ANY["metadata"], "creationTimestamp": "2026-01-01T00:00:00Z"},
+    "spec": {**ANY["spec"], "extendedResourceName": "nvidia.com/gpu"},
+}
+OF_A_FILE = {**NAMED, "metadata": ANY["metadata"]}
 TWO = resource_slice("a", device("gpu-0"), device("gpu-1"))
 FREE_TWO = "container-0-request-1: wants 3 of class gpu, 2 left"
 
@@ -69,6 +74,10 @@ FREE_TWO = "container-0-request-1: wants 3 of class gpu, 2 left"
             id="by the class's own name",
         ),
         pytest.param([node("a"), TWO, NAMED, by_count(1)], "1.35", None, id="1.35 with the gate"),
+        pytest.param(
+            [node("a"), TWO, OF_A_FILE, by_count(1)], "1.35",
+            "the node does not offer nvidia.com/gpu", id="1.35 drops what the class of a file stands for",
+        ),
         pytest.param(
             [node("a"), TWO, ANY, by_count(1, "deviceclass.resource.kubernetes.io/gpu")], "1.35",
             "the node does not offer deviceclass.resource.kubernetes.io/gpu", id="1.35 without the gate",

@@ -111,7 +111,8 @@ TAINTED = [{**gpu, "taints": [{"key": "xid", "value": "79", "effect": "NoSchedul
     [
         pytest.param(
             claim("mine", selectors=[{"cel": {"expression": B200}}]), [], GPUS,
-            f"change the selector in request gpu of claim ml/mine, without which devices are left: {B200}",
+            f"change the selector in request gpu of claim ml/mine, without which devices are left: {B200} "
+            "(no device has the model B200; there are H100)",
             id="the selector that takes none",
         ),
         pytest.param(
@@ -186,6 +187,64 @@ def test_what_a_claim_waits_for_is_said_of_the_node_that_has_devices_of_its_clas
     assert (
         row.wait.why == "request gpu wants 1 of class gpu; 0 left on b (1 not selected), nor on other nodes"
     )
+
+
+def test_a_pod_that_names_its_node_waits_for_nothing_that_others_have() -> None:
+    """As one of a DaemonSet does on a node without devices, while other nodes have some in use."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}
+    pinned = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    }
+    objects = [
+        *(node("a"), node("b"), resource_slice("a", device("gpu-0")), ANY),
+        *(claim("held", held="a/gpu-0", by="train"), claim("mine"), pod("mine", affinity=pinned)),
+    ]
+    wait = claim_rows(snapshot_from_documents(objects, server_version="1.35"))[-1].wait
+    assert wait.why == "no driver publishes devices that the node reaches; it cannot meet ml/mine"
+    assert not wait.remedy
+
+
+def test_a_claim_waits_for_the_node_against_which_nothing_else_stands() -> None:
+    objects = [
+        *(node("a"), node("b"), ANY, pod("mine", nodeSelector={"zone": "b"})),
+        *(resource_slice("a", device("gpu-0"), device("gpu-1")), resource_slice("b", device("gpu-0"))),
+        *(claim("held", held="b/gpu-0", by="train"), claim("mine", count=3)),
+    ]
+    objects[1]["metadata"]["labels"] = {"zone": "b"}
+    wait = claim_rows(snapshot_from_documents(objects, server_version="1.35"))[-1].wait
+    assert wait.why.startswith("request gpu wants 3 of class gpu; 0 left on b (1 in use)")
+
+
+def test_what_a_template_asks_is_changed_in_the_template() -> None:
+    """A claim that is made from one cannot be changed."""
+    template = dynamic(
+        "ResourceClaimTemplate",
+        "t",
+        {"spec": {"devices": {"requests": claim("x", count=2)["spec"]["devices"]["requests"]}}},
+    )
+    manifest = pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
+    cluster = snapshot_from_documents([node("a"), resource_slice("a", device("x")), ANY])
+    snapshot = with_objects_in([template, manifest], cluster, namespace="ml")
+    [read] = manifests_from_documents([template, manifest], namespace="ml")
+    [remedy] = explain_manifest(read, snapshot).remedies
+    assert remedy.action == "ask for 1 of 2 devices in request gpu of template t"
+
+
+def test_administrators_access_takes_no_part_of_a_device() -> None:
+    """Its claim may go, and no more is left for others than before."""
+    shareable = {**device("gpu-0"), "allowMultipleAllocations": True}
+    part = {"shareID": "8c1d2f3a-0000-4000-8000-000000000001", "consumedCapacity": {"memory": "70Gi"}}
+    held, watching = (
+        claim("held", held="a/gpu-0", by="train"),
+        claim("watching", held="a/gpu-0", by="monitor"),
+    )
+    held["status"]["allocation"]["devices"]["results"][0] |= part
+    watching["status"]["allocation"]["devices"]["results"][0] |= {**part, "adminAccess": True}
+    mine = claim("mine", capacity={"requests": {"memory": "20Gi"}})
+    explanation = explained(
+        node("a"), resource_slice("a", shareable), ANY, held, watching, mine, pod("mine"), version="1.36"
+    )
+    assert explanation.remedies[0].action == "wait until claim ml/held of train has ended"
 
 
 def test_a_claim_for_extended_resources_is_of_the_pod_for_which_it_is_reserved() -> None:

@@ -17,6 +17,7 @@ from support.claim_objects import (
     pod,
     resource_slice,
 )
+from tonnage.model.reasons.pod.claims import FeatureGateNeeded
 from tonnage.model.verdict import Verdict
 
 
@@ -35,6 +36,7 @@ def exact(name: str, **exactly: Any) -> Body:
 
 THREE = resource_slice("a", device("g0", model="H100"), device("g1", model="A10"), device("g2", model="A10"))
 OF_MODEL = f"{DRIVER}/model"
+LOWER = [{"cel": {"expression": f"device.attributes['{DRIVER}'].model == 'a10'"}}]
 NONE = [{"cel": {"expression": "false"}}]
 TOGETHER = "each request can be met alone, but not all of them at once"
 
@@ -70,6 +72,16 @@ TOGETHER = "each request can be met alone, but not all of them at once"
             id="an attribute that no device has",
         ),
         pytest.param(
+            asking(exact("y", count=2), constraints=[{"matchAttribute": "x.y/model"}]), "1.36",
+            "do not meet matchAttribute x.y/model",
+            f"remove the constraint on x.y/model, or compare {OF_MODEL}",
+            id="an attribute of another domain",
+        ),
+        pytest.param(
+            asking(exact("y", selectors=LOWER)), "1.36", "not selected by claim ml/mine",
+            "== 'a10' (no device has the model a10; write 'A10')", id="a value that no device has",
+        ),
+        pytest.param(
             asking(exact("y", allocationMode="All"), constraints=[{"matchAttribute": OF_MODEL}]), "1.36",
             "cannot add device gpu.example.com/a/g1 because a claim constraint would not be satisfied",
             "ask for a count instead of allocationMode: All", id="all, and alike",
@@ -87,12 +99,6 @@ TOGETHER = "each request can be met alone, but not all of them at once"
             asking(exact("y", capacity={"requests": {"memory": "900Gi"}})), "1.36",
             "too little memory left of g0, g1, g2", "change the capacity memory", id="more than a device has",
         ),
-        pytest.param(
-            asking(exact("y", capacity={"requests": {"memory": "1Gi"}})), "1.35",
-            "has capacity requests, but the DRAConsumableCapacity feature is disabled",
-            "remove capacity from the request, or turn on DRAConsumableCapacity",
-            id="capacity without the gate",
-        ),
     ],
 )  # fmt: skip
 def test_claims_of_unusual_shape(expected: Body, version: str, message: str, remedy: str) -> None:
@@ -108,6 +114,15 @@ def test_a_claim_that_a_server_took_shows_that_capacity_may_be_asked_for() -> No
     asked["metadata"]["uid"] = "taken"
     answer = explained(node("a"), THREE, ANY, asked, pod("mine"), version="1.35")
     assert "too little memory left of g0, g1, g2" in answer.nodes[0].reasons[0].message
+
+
+def test_without_the_gate_a_server_drops_what_a_file_asks_of_capacity_and_gives_whole_devices() -> None:
+    asked = asking(exact("y", capacity={"requests": {"memory": "900Gi"}}))
+    answer = explained(node("a"), THREE, ANY, asked, pod("mine"), version="1.35")
+    assert answer.verdict is Verdict.FITS
+    [note] = [reason for reason in answer.reasons if reason.is_note]
+    assert isinstance(note, FeatureGateNeeded)
+    assert "drops capacity of the claim ml/mine unless DRAConsumableCapacity is on" in note.message
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,14 @@ def test_a_later_kubernetes_may_have_fields_that_are_not_known_here() -> None:
         assert [finding.severity.value for finding in report.findings] == severities
 
 
+@pytest.mark.parametrize(("version", "needed"), [("1.34", 3), ("1.35", 3), ("1.36", 0), (None, 0)])
+def test_which_gates_are_on_is_known_by_the_version_that_is_told(version: str | None, needed: int) -> None:
+    text = (FOLDER / "gates" / "good.yaml").read_text()
+    context = asyncio.run(given_for(Common(server_version=version), []))
+    codes = [finding.code for finding in lint([Sheet("f.yaml", text)], context).findings]
+    assert codes.count("feature-gate-needed") == needed + bool(needed)
+
+
 def test_every_family_has_good_and_bad() -> None:
     for folder in {path.parent for path in CASES}:
         assert {"good", "bad"} <= {path.stem for path in folder.glob("*.yaml")}, folder

@@ -114,7 +114,7 @@ def test_two_new_pods_never_get_one_device() -> None:
 def test_a_pod_that_asks_for_the_resource_of_a_class_is_given_its_devices() -> None:
     """A class with a resource's name shows that the gate is on, which is off by default in 1.35."""
     nodes = tuple(node(f"a100-{n}", 0) for n in range(2))
-    stands = replace(CLASS, extended_resource="nvidia.com/gpu")
+    stands = replace(CLASS, extended_resource="nvidia.com/gpu", created=1.0)
     base = replace(_with_claims(), nodes=nodes, device_classes=(stands,))
     added = AddWorkload("w.yaml", 3, (Manifest("Job.batch", "new", pod("new", 1)),))
     after = tried(base, added)

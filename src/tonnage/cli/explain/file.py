@@ -9,6 +9,7 @@ from tonnage.cli.api_rules import api_server
 from tonnage.cli.lint.files import ReadableFile, read_files
 from tonnage.cli.lint.lint_context import shapes
 from tonnage.cli.terminal.output import say
+from tonnage.decide.kubernetes.claims.supply import gates_shown
 from tonnage.diagnose.explain.admission.refused_objects import explain_objects, refused_objects
 from tonnage.diagnose.explain.admission.wrong_types import (
     Named,
@@ -25,6 +26,7 @@ from tonnage.diagnose.lint.sheet import Sheet
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.kubernetes.feature_gates import minor_of
 from tonnage.model.reasons.pod.admission import ObjectRefused
 from tonnage.model.verdict import Explanation, Subject
 from tonnage.reading.custom_workloads import UNKNOWN_KIND, makes_none, why_undetermined
@@ -72,7 +74,9 @@ def explain_files(
     """
     objects = files.objects
     documents = [document for _, some in files.documents for document in some]
-    server = api_server(objects)
+    minor = minor_of(version or snapshot.server_version)
+    gates = gates_shown(minor, snapshot.slices, snapshot.device_classes, snapshot.claims)
+    server = api_server(objects, gates.as_features)
     refused = refused_objects(objects, namespace, server)
     uncounted = tuple(_uncounted(files.texts, objects, namespace))
     try:

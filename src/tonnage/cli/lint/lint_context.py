@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tonnage.reading.object_names import Name, ObjectNames
 
 _MINOR: Final = 35
+_GATES_ON: Final = 36
+"""A release with all gates for devices on: what only some servers refuse is not refused unasked."""
 
 
 async def given_for(common: Common, sheets: Sequence[Sheet]) -> LintContext:
@@ -33,14 +35,18 @@ async def given_for(common: Common, sheets: Sequence[Sheet]) -> LintContext:
         ClusterError: the cluster cannot be reached.
     """
     if all(word is None for word in (common.snapshot, common.kubeconfig, common.context, common.as_user)):
-        minor = _MINOR
+        from tonnage.decide.kubernetes.claims.supply import gates_of
+
+        minor, gates = _MINOR, None
         if common.server_version is not None:
             from tonnage.decide.kubernetes.versions import profile_for
 
             minor = profile_for(common.server_version).minor
+            gates = gates_of(minor)
         namespace = common.namespace or "default"
         objects = [entry.value for entry in _items(sheets, namespace)]
-        return LintContext(shapes(objects), read_pod, None, minor, namespace, server=api_server(objects))
+        server = api_server(objects, (gates or gates_of(_GATES_ON)).as_features)
+        return LintContext(shapes(objects), read_pod, None, minor, namespace, server=server, gates=gates)
     from tonnage.diagnose.lint.named_objects import named_objects
 
     if common.snapshot is not None:
@@ -91,7 +97,9 @@ def _context(
     cluster = LintCluster(ground, existing, kinds, only)
     minor = ground.view.profile.minor
     objects = [entry.value for entry in items]
-    return LintContext(shapes(objects), read_pod, cluster, minor, namespace, server=api_server(objects))
+    gates = ground.view.supply.gates
+    server = api_server(objects, gates.as_features)
+    return LintContext(shapes(objects), read_pod, cluster, minor, namespace, server=server, gates=gates)
 
 
 def shapes(objects: Iterable[JsonObject] = ()) -> KindFields:

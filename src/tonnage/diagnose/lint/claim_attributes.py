@@ -1,4 +1,4 @@
-"""What a device selector looks up that devices of `gpu.nvidia.com` do not have, known without a cluster.
+"""What a selector or a constraint asks of devices of `gpu.nvidia.com` in vain, known without a cluster.
 
 Source: dra-driver-nvidia-gpu v0.5, cmd/gpu-kubelet-plugin/deviceinfo.go; attributes it published before.
 """
@@ -6,11 +6,15 @@ Source: dra-driver-nvidia-gpu v0.5, cmd/gpu-kubelet-plugin/deviceinfo.go; attrib
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
+from tonnage.decide.node.labels.gpu import FAMILIES
+from tonnage.decide.node.labels.syntax import sanitised
+from tonnage.model.catalog.products import gpu_products
 from tonnage.model.devices.claims import DRIVER
+from tonnage.model.name_lists import listed
 
 ATTRIBUTES: Final = (
     *("type", "uuid", "productName", "brand", "architecture", "addressingMode"),
@@ -23,33 +27,56 @@ CAPACITIES: Final = (
     *("shares", "addressableMemory"),
     *(f"memorySlice{place}" for place in range(8)),
 )
-_ELSEWHERE: Final[Mapping[str, str]] = {
-    "index": "select by uuid, or by device.attributes['resource.kubernetes.io'].pciBusID",
-    "minor": "select by uuid, or by device.attributes['resource.kubernetes.io'].pciBusID",
-    "numa": "write device.attributes['resource.kubernetes.io'].numaNode",
-    "pcieBusID": "write device.attributes['resource.kubernetes.io'].pciBusID",
-    "pciBusID": "write device.attributes['resource.kubernetes.io'].pciBusID",
-    "pcieRoot": "write device.attributes['resource.kubernetes.io'].pcieRoot",
-    "numaNode": "write device.attributes['resource.kubernetes.io'].numaNode",
+_FIRST_ONES: Final = ", ".join(ATTRIBUTES[:11])
+_STANDARD: Final[Mapping[str, str]] = {
+    **{name: name for name in ("pciBusID", "pcieRoot", "numaNode")},
+    "numa": "numaNode",
+    "pcieBusID": "pciBusID",
 }
-"""What drivers before v0.5 published, or what stands in Kubernetes' own domain."""
-_LOOKED_UP: Final = re.compile(
-    rf"device\.(attributes|capacity)\[(['\"]){re.escape(DRIVER)}\2\]\.([A-Za-z_][A-Za-z0-9_]{{0,31}})\b"
+"""What stands in Kubernetes' own domain, also by the names of drivers before v0.5."""
+_BY_PLACE: Final = "select by uuid, or by device.attributes['resource.kubernetes.io'].pciBusID"
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    "index": _BY_PLACE,
+    "minor": _BY_PLACE,
+    **{old: f"write device.attributes['resource.kubernetes.io'].{name}" for old, name in _STANDARD.items()},
+}
+_NAME: Final = "[A-Za-z_][A-Za-z0-9_]{0,31}"
+LOOKUP: Final = (
+    r"device\.(?P<map>attributes|capacity)\[(?P<q>['\"])(?P<domain>[A-Za-z0-9.-]{1,63})(?P=q)\]"
+    rf"(?:\.(?P<name>{_NAME})\b|\[(?P<p>['\"])(?P<key>{_NAME})(?P=p)\])"
 )
+"""An attribute or a capacity by its domain and name, in either form."""
+_LOOKED_UP: Final = re.compile(LOOKUP)
+_TEXT: Final = r"'[^'\\]*'|\"[^\"\\]*\""
+_EQUAL: Final = re.compile(rf"{LOOKUP}\s*==\s*(?P<text>{_TEXT})")
+_VERSIONS: Final = ("cudaComputeCapability", "driverVersion", "cudaDriverVersion")
+VERSION_COMPARED: Final = re.compile(
+    rf"(?P<whole>{LOOKUP})\s*(?P<op>==|!=|>=|<=|>|<)\s*(?P<number>{_TEXT}|[0-9.]+)"
+)
+_AS_TEXT: Final = re.compile(rf"{LOOKUP}\.(?:startsWith|endsWith|contains|matches|lowerAscii)\(")
+_PROFILE: Final = re.compile(r"[0-9]{1,2}g\.[0-9]{1,3}gb(?:[+-].*)?")
+_WITH_VENDOR: Final = re.compile(r"(NVIDIA|Tesla|Quadro|GRID|GeForce|TITAN) ")
+_TYPES: Final = ("gpu", "mig", "vfio")
 
 
-def unpublished(expression: str) -> Iterator[tuple[str, str]]:
-    """What no device has of what is looked up without has(), each with what to write instead.
+def name_of(lookup: re.Match[str]) -> str:
+    """The name in a match of `LOOKUP`."""
+    return lookup["name"] or lookup["key"]
 
-    >>> list(unpublished("device.attributes['gpu.nvidia.com'].index == 0"))[0][0]
+
+def unpublished(expression: str) -> Iterator[tuple[str, str, str]]:
+    """What no device has of what is looked up without has(): its name, a message, and what to write instead.
+
+    >>> list(unpublished("device.attributes['gpu.nvidia.com'].index == 0"))[0][1]
     'no device of gpu.nvidia.com has the attribute index'
-    >>> list(unpublished("device.attributes['gpu.nvidia.com'].memory > 1"))[0][1]
+    >>> list(unpublished("device.attributes['gpu.nvidia.com']['memory'] > 1"))[0][2]
     "memory is a capacity: write device.capacity['gpu.nvidia.com'].memory"
     """
-    lookups = {(match[1], match[3]): match[0] for match in _LOOKED_UP.finditer(expression)}
-    for (kind, name), lookup in lookups.items():
+    lookups = {(match["map"], name_of(match)): match for match in _LOOKED_UP.finditer(expression)}
+    for (kind, name), match in lookups.items():
         names, others = (ATTRIBUTES, CAPACITIES) if kind == "attributes" else (CAPACITIES, ATTRIBUTES)
-        if name in names or f"has({lookup})" in expression:
+        guarded = f"has({match[0]})" in expression or re.search(rf"['\"]{name}['\"]\s+in\s", expression)
+        if match["domain"] != DRIVER or name in names or guarded:
             continue
         noun, other = ("attribute", "capacity") if kind == "attributes" else ("capacity", "attributes")
         near = get_close_matches(name, names, n=1)
@@ -62,4 +89,103 @@ def unpublished(expression: str) -> Iterator[tuple[str, str]]:
             remedy = f"write {near[0]} if you meant that"
         else:
             remedy = f"there are {', '.join(names[:11])}"
-        yield f"no device of {DRIVER} has the {noun} {name}", remedy
+        yield name, f"no device of {DRIVER} has the {noun} {name}", remedy
+
+
+def unpublished_attribute(attribute: str) -> tuple[str, str] | None:
+    """Why no device of the driver has an attribute that a constraint compares, and what to write instead.
+
+    >>> unpublished_attribute("gpu.nvidia.com/numaNode")[1]
+    'write resource.kubernetes.io/numaNode'
+    >>> unpublished_attribute("gpu.nvidia.com/parentUUID") is None
+    True
+    """
+    domain, _, name = attribute.rpartition("/")
+    if domain != DRIVER or name in ATTRIBUTES:
+        return None
+    near = get_close_matches(name, ATTRIBUTES, n=1)
+    if name in CAPACITIES:
+        remedy = f"{name} is a capacity, and constraints compare attributes: {_FIRST_ONES}"
+    elif name in _STANDARD:
+        remedy = f"write resource.kubernetes.io/{_STANDARD[name]}"
+    elif "nvlink" in name.lower():
+        remedy = "write tonnage.dev/nvlinkGroup, which Tonnage publishes and NVIDIA's driver does not"
+    else:
+        remedy = f"write {DRIVER}/{near[0]} if you meant that" if near else f"there are {_FIRST_ONES}"
+    return f"no device of {DRIVER} has the attribute {name}", remedy
+
+
+def unlike(expression: str, values_of: Callable[[str, str], Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """Equalities with a text that no device has, each with what to write instead.
+
+    `values_of` a domain and a name: all the texts that there are; none where they are not known.
+    """
+    for match in _EQUAL.finditer(expression):
+        name, value = name_of(match), match["text"][1:-1]
+        values = values_of(match["domain"], name) if match["map"] == "attributes" else ()
+        if values and value not in values:
+            yield f"no device has the {name} {value}", _meant(name, value, values)
+
+
+def never_equal(expression: str) -> Iterator[tuple[str, str]]:
+    """The same without a cluster: only what no driver will ever say."""
+    yield from unlike(expression, _types_of)
+    products = tuple(product.name for family in gpu_products().families.values() for product in family)
+    families = tuple(" ".join(word.title() for word in name.split("-")) for name in sorted(FAMILIES))
+    for match in _EQUAL.finditer(expression):
+        name, value = name_of(match), match["text"][1:-1]
+        if match["domain"] != DRIVER or match["map"] != "attributes":
+            continue
+        meant = ""
+        if name == "productName" and not _WITH_VENDOR.match(value):
+            meant = _meant(name, value, products)
+        elif name == "architecture" and value not in families:
+            meant = _meant(name, value, families)
+        elif name == "profile" and not _PROFILE.fullmatch(value):
+            meant = "write it as the driver does, such as 1g.10gb"
+        if meant and not meant.startswith("there are"):
+            yield f"no device of {DRIVER} has the {name} {value}", meant
+
+
+def miscompared(expression: str) -> Iterator[tuple[str, str]]:
+    """Versions that are compared as texts or numbers, which they are not, each with what to write instead.
+
+    >>> list(miscompared("device.attributes['gpu.nvidia.com'].driverVersion >= '550'"))[0][1]
+    "write device.attributes['gpu.nvidia.com'].driverVersion.compareTo(semver('550.0.0')) >= 0"
+    """
+    for match in VERSION_COMPARED.finditer(expression):
+        if is_version(match):
+            yield f"{name_of(match)} is a version, neither a text nor a number", f"write {as_versions(match)}"
+    for match in _AS_TEXT.finditer(expression):
+        if is_version(match):
+            remedy = "use .major(), .minor() or .compareTo(semver('1.2.3'))"
+            yield f"{name_of(match)} is a version, not a text", remedy
+
+
+def is_version(lookup: re.Match[str]) -> bool:
+    """Whether the driver publishes the attribute as a semantic version."""
+    return lookup["domain"] == DRIVER and lookup["map"] == "attributes" and name_of(lookup) in _VERSIONS
+
+
+def as_versions(match: re.Match[str]) -> str:
+    """A match of `VERSION_COMPARED` as a comparison of versions."""
+    numbers = re.findall("[0-9]+", match["number"])
+    version = ".".join(str(int(number)) for number in (*numbers, "0", "0", "0")[:3])
+    return f"{match['whole']}.compareTo(semver('{version}')) {match['op']} 0"
+
+
+def _types_of(domain: str, name: str) -> Sequence[str]:
+    return _TYPES if (domain, name) == (DRIVER, "type") else ()
+
+
+def _meant(name: str, value: str, values: Sequence[str]) -> str:
+    lowered = value.lower()
+    same = [other for other in values if sanitised(other).lower() == sanitised(value).lower()]
+    near = get_close_matches(value, values, n=1, cutoff=0.8)
+    if same or near:
+        return f"write '{(same or near)[0]}'"
+    if any(value in other for other in values):
+        return f"write {name}.contains('{value}')"
+    if any(lowered in other.lower() for other in values):
+        return f"write {name}.lowerAscii().contains('{lowered}')"
+    return f"there are {listed(sorted(values))}"

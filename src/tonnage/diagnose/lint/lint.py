@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
+from tonnage.decide.kubernetes.claims.supply import Gates
 from tonnage.diagnose.lint.coverage import (
     UnjudgedPart,
     is_configuration,
@@ -54,6 +55,7 @@ class LintContext:
     namespace: str = "default"
     mig_parted: frozenset[str] = frozenset()
     server: ApiServer | None = None
+    gates: Gates | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,9 @@ def lint(sheets: Iterable[Sheet], context: LintContext) -> LintReport:
     items = (*items, *(inner for manifest in items for inner in _inner(manifest)))
     cluster, minor = context.cluster, context.minor
     inputs = RuleInputs(
-        items, context.shapes, context.read_pod, cluster, minor, context.mig_parted, context.server
+        *(items, context.shapes, context.read_pod, cluster, minor, context.mig_parted),
+        server=context.server,
+        gates=context.gates,
     )
     located = [entry for manifest in items for entry in _of_item(manifest, inputs)]
     wordless = [part for sheet in readable for part in unjudged_documents(sheet)]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tonnage.decide.kubernetes.claims.supply import Gates
 from tonnage.diagnose.cluster_view import Ground
 from tonnage.diagnose.lint.finding import Draft
 from tonnage.diagnose.lint.manifest_objects import ManifestObject, PodSite
@@ -87,6 +88,8 @@ class RuleInputs:
     mig_parted: frozenset[str] = frozenset()
     server: ApiServer | None = None
     """The API server's own rules, where they are at hand."""
+    gates: Gates | None = None
+    """The server's, as far as its version and its objects show; None: the version is not told."""
     _own: dict[tuple[str, str], list[ManifestObject]] = field(default_factory=dict)
 
     def own(self, kind: str, namespace: str, name: str) -> ManifestObject | None:

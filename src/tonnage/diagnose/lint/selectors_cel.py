@@ -9,23 +9,34 @@ from typing import Final
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of
-from tonnage.diagnose.lint.claim_attributes import unpublished
+from tonnage.diagnose.lint.claim_attributes import (
+    miscompared,
+    never_equal,
+    unpublished,
+    unpublished_attribute,
+)
 from tonnage.diagnose.lint.finding import Draft, SetText
 from tonnage.diagnose.lint.manifest_objects import mapping, mappings
 from tonnage.diagnose.lint.rule_inputs import RuleInputs
-from tonnage.diagnose.remedies.selector_advice import advised
+from tonnage.diagnose.remedies.selector_advice import advised, attributes_like, unselected, written_otherwise
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonValue
 from tonnage.model.kubernetes.resource_claims import SliceDevice
+from tonnage.model.name_lists import listed
 from tonnage.model.reasons.lint.manifests import SelectorDoubtful, SelectorRefused
 from tonnage.model.severity import Severity
 
 _NVIDIA: Final = re.compile(r"device\.driver\s*==\s*(['\"])gpu\.nvidia\.com\1")
 _GUARDED: Final = re.compile(r"device\.driver|has\(|\.\?|\bin\s+device")
 _MISSING_KEY: Final = re.compile(r"no such key: ([A-Za-z_][A-Za-z0-9_]{0,31})")
+_COMPARE: Final = "compare with what they publish: kubectl get resourceslices -o yaml"
+_TEST: Final = "test with has() what may be missing, after device.driver =="
 _ONE_LINE: Final = 2048
 _MOST_TRIED: Final = 4096
 _ENDS_ALL: Final = "a device without the attribute is an error, which ends the attempt on every node"
+_OF_VERSIONS: Final = (
+    "it equals no text, and to order it so is an error, which ends the attempt on every node"
+)
 
 
 def drafts(
@@ -55,9 +66,7 @@ def drafts(
         yield from _on_devices(expressions, before or (), inputs.cluster.ground.view.supply)
         return
     for place, expression in expressions:
-        for message, remedy in unpublished(expression):
-            reason = SelectorDoubtful(message=message, remedy=remedy, expression=expression)
-            yield Draft(reason, place, _ENDS_ALL, severity=Severity.WARNING)
+        yield from _in_vain(expression, place)
     if before is None and not _GUARDED.search(expressions[0][1]) and "device." in expressions[0][1]:
         reason = SelectorDoubtful(
             message="the class does not name the driver of its devices",
@@ -65,6 +74,34 @@ def drafts(
             expression=expressions[0][1],
         )
         yield Draft(reason, expressions[0][0], _ENDS_ALL)
+
+
+def of_constraint(attribute: str, place: Path, inputs: RuleInputs) -> Iterator[Draft]:
+    """A finding where no device has what a constraint compares: then no device meets it."""
+    hint = unpublished_attribute(attribute)
+    supply = _supply(inputs)
+    if supply.attributes:
+        if attribute in supply.attributes:
+            return
+        like = attributes_like(attribute, supply)
+        remedy = f"write {listed(like)}" if like else hint[1] if hint else _COMPARE
+        hint = f"no device of the cluster has the attribute {attribute[:100]}", remedy
+    if hint is not None:
+        message, remedy = hint
+        reason = SelectorDoubtful(message=message, remedy=remedy, expression=attribute)
+        yield Draft(reason, place, "devices without it do not meet the constraint", severity=Severity.WARNING)
+
+
+def _in_vain(expression: str, place: Path) -> Iterator[Draft]:
+    """What no device of NVIDIA's driver meets."""
+    causes = [
+        *((message, remedy, _ENDS_ALL) for _, message, remedy in unpublished(expression)),
+        *((message, remedy, _OF_VERSIONS) for message, remedy in miscompared(expression)),
+        *((message, remedy, "the selector takes no device") for message, remedy in never_equal(expression)),
+    ]
+    for message, remedy, why in causes:
+        reason = SelectorDoubtful(message=message, remedy=remedy, expression=expression)
+        yield Draft(reason, place, why, severity=Severity.WARNING)
 
 
 def _on_devices(
@@ -94,7 +131,7 @@ def _on_devices(
         place, expression = expressions[-1]
         reason = SelectorDoubtful(
             message=f"none of the {tried} devices of the cluster is selected",
-            remedy="compare with what they publish: kubectl get resourceslices -o yaml",
+            remedy=next(filter(None, (unselected(text, supply) for _, text in expressions)), _COMPARE),
             expression=expression,
             tried=tried,
         )
@@ -106,7 +143,7 @@ def _fails(place: Path, expression: str, error: str, device: str, supply: Supply
     better = advised(expression, key[1] if key else "", supply)
     reason = SelectorDoubtful(
         message=f"the selector fails on the device {device}: {error}",
-        remedy=f"write {better}" if better else "test with has() what may be missing, after device.driver ==",
+        remedy=f"write {better}" if better else written_otherwise(expression, error) or _TEST,
         expression=expression,
         device=device,
         error=error,
@@ -148,7 +185,7 @@ def _refused(expression: str, error: str, place: Path, inputs: RuleInputs) -> Dr
     return Draft(
         reason,
         place,
-        "device.attributes['x'] is all attributes of the domain x; add a name" if advice else "",
+        "device.attributes['x'] is all attributes of the domain x; add a name" if "(map(" in error else "",
         SetText(place, advice) if sure and _is_plain(advice) else None,
     )
 

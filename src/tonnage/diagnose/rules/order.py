@@ -22,7 +22,7 @@ from tonnage.diagnose.rules.devices import (
     silent_agents,
     single_request,
 )
-from tonnage.diagnose.rules.resource_claims import cdi_support, claims
+from tonnage.diagnose.rules.resource_claims import cdi_support, claims, dropped_capacity
 from tonnage.diagnose.rules.scheduling import (
     cluster_wide,
     gates,
@@ -58,6 +58,7 @@ RULES: Final[tuple[Rule, ...]] = (
     missing_labels,
     idle_gpus,
     cdi_support,
+    dropped_capacity,
     pod_condition,
     ineffective_quotas,
     unverified_release,

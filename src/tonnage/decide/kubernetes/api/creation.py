@@ -27,6 +27,7 @@ from tonnage.decide.kubernetes.api.warnings.by_kind import notices
 from tonnage.model.json import JsonObject
 from tonnage.model.json_access import mapping, put, text
 from tonnage.model.kubernetes.api_answer import ApiAnswer, ApiFault
+from tonnage.model.kubernetes.feature_gates import DEFAULT_GATES, FeatureGates
 from tonnage.wire.schema import KindRow, load_schema
 
 _POD: Final = ("", "pods")
@@ -49,6 +50,7 @@ def answer_to_create(
     definitions: CustomDefinitions | None = None,
     *,
     strict: bool = True,
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> ApiAnswer | None:
     """What the server answers to a request, by default a strict one; None for a kind that is never created.
 
@@ -72,11 +74,11 @@ def answer_to_create(
     except BodyError as error:
         if not strict:
             return ApiAnswer(error.message, namespace=space)
-        later = answer_to_create(body, namespace, definitions, strict=False)
+        later = answer_to_create(body, namespace, definitions, strict=False, gates=gates)
         return ApiAnswer(error.message, namespace=space, later=later.faults if later else ())
     obj = apply_defaults(schema, row, decoded)
     prefix = _identify(obj, space)
-    warnings = _prepare(row, obj)
+    warnings = _prepare(row, obj, gates)
     errors = validate_create(row, obj)
     if not errors:
         warnings = (*warnings, *notices((row.group, row.plural), "", obj, None))
@@ -147,14 +149,14 @@ def _identify(obj: JsonObject, namespace: str) -> str:
     return made
 
 
-def _prepare(row: KindRow, obj: JsonObject) -> tuple[str, ...]:
+def _prepare(row: KindRow, obj: JsonObject, gates: FeatureGates) -> tuple[str, ...]:
     """What the kind's strategy and the admission of accounts do to every object; warnings about it."""
     resource = (row.group, row.plural)
     if resource not in CREATED_WITH_STATUS:
         obj.pop("status", None)
     if rule := ON_CREATE.get(resource):
         rule(obj, None)
-    drop_gated(resource, obj, {})
+    drop_gated(resource, obj, {}, gates)
     if resource == _SERVICE:
         pair_addresses(mapping(obj, "spec"), {})
         drop_for_type(mapping(obj, "spec"), {})

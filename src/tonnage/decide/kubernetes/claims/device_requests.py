@@ -6,7 +6,7 @@ Source: k8s.io/dynamic-resource-allocation/structured (checks of claims, selecto
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, CompileError
@@ -112,9 +112,11 @@ class Requests:
     ) -> Ask:
         where = f"claim {claim}, request {part.name}"
         if part.capacity is not None and not self._supply.gates.sharing:
-            raise AllocationError(
-                f"{where}: has capacity requests, but the DRAConsumableCapacity feature is disabled"
-            )
+            if claim.uid:
+                raise AllocationError(
+                    f"{where}: has capacity requests, but the DRAConsumableCapacity feature is disabled"
+                )
+            part = replace(part, capacity=None)  # a server drops it of a claim that comes from a file
         if not part.device_class:
             raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
         cls = self._supply.classes.get(part.device_class)

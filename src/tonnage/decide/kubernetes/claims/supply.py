@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from tonnage.model.kubernetes.feature_gates import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tonnage.decide.kubernetes.claims.expressions import Selection
 
 
+_MOST_LOOKED_AT: Final = 4096
 _CLASS_AS_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
 """What every class is called as an extended resource, before its name."""
 
@@ -47,6 +49,18 @@ class Gates:
     sharing: bool = False
     conditions: bool = False
     extended: bool = False
+
+    @property
+    def as_features(self) -> FeatureGates:
+        """The same by their names."""
+        chosen = (
+            (PARTITIONS, self.partitions),
+            (TAINTS, self.taints),
+            (SHARES, self.sharing),
+            (CONDITIONS, self.conditions),
+            (EXTENDED, self.extended),
+        )
+        return FeatureGates(self.minor, chosen)
 
     @property
     def takes_incomplete_pools(self) -> bool:
@@ -80,7 +94,8 @@ def gates_shown(
 ) -> Gates:
     """The gates of a release, and those that objects show: a server drops the fields of one that is off."""
     gates, slices = gates_of(minor), tuple(slices)
-    gates = replace(gates, extended=gates.extended or any(cls.extended_resource for cls in classes))
+    shown = any(cls.extended_resource and cls.created for cls in classes)  # a file shows nothing
+    gates = replace(gates, extended=gates.extended or shown)
     if gates.partitions and gates.taints and gates.sharing and gates.conditions:
         return gates
     devices = tuple(device for part in slices for device in part.devices)
@@ -124,6 +139,7 @@ class Supply:
     changed: list[str] = field(init=False, default_factory=list, compare=False, repr=False)
     """Nodes of whose own devices some were given by `put`, in order."""
     _selections: dict[str, Selection] = field(default_factory=dict)
+    _attributes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def with_claims(self, claims: Iterable[ResourceClaim]) -> Supply:
         """The same offer to other claims."""
@@ -143,6 +159,27 @@ class Supply:
                         self.held[device.id] = claim
                     pool = self.by_pool.get((device.id.driver, device.id.pool), ())
                     self.changed.extend(part.scope.name for part in pool if part.scope and part.scope.name)
+
+    @property
+    def attributes(self) -> Mapping[str, tuple[str, ...]]:
+        """The attributes that devices publish, by their full names, each with the texts that it has.
+
+        Empty where there are too many devices to look at.
+        """
+        if not self._attributes and self._is_small():
+            texts: dict[str, dict[str, None]] = {}
+            for (driver, _), slices in self.by_pool.items():
+                for device in (device for part in slices for device in part.devices):
+                    for key, value in device.attributes.items():
+                        there = texts.setdefault(key if "/" in key else f"{driver}/{key}", {})
+                        if isinstance(value, str):
+                            there[value] = None
+            self._attributes.update({name: tuple(values) for name, values in texts.items()})
+        return self._attributes
+
+    def _is_small(self) -> bool:
+        counts = (len(part.devices) for slices in self.by_pool.values() for part in slices)
+        return all(total <= _MOST_LOOKED_AT for total in accumulate(counts))
 
     def selects(self, expression: str, driver: str, device: SliceDevice) -> bool:
         """Whether a CEL selector takes a device; asked about alike devices once.

@@ -9,6 +9,8 @@ from typing import Final
 from tonnage.decide.kubernetes.claims.exclusions import Exclusion, RequestSurvey, Survey, Why
 from tonnage.decide.kubernetes.claims.relief import Relief, ReliefKind
 from tonnage.decide.kubernetes.view import ClusterView
+from tonnage.diagnose.remedies.selector_advice import attributes_like, unselected
+from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.name_lists import listed
 
@@ -50,13 +52,17 @@ def no_devices_text(claims: tuple[ResourceClaim, ...]) -> str:
     return f"no driver publishes devices that the node reaches; it cannot meet {listed(map(str, claims))}"
 
 
-def survey_remedy(surveyed: Survey, view: ClusterView, otherwise: str) -> str:
-    """What would have the node meet the claims; each change of a claim was tried."""
+def survey_remedy(surveyed: Survey, pod: Pod, view: ClusterView, otherwise: str) -> str:
+    """What would have the node meet the pod's claims; each change of a claim was tried."""
     if surveyed.pools and not surveyed.in_time:
         return "check the driver: it is replacing its slices, or publishes them wrongly"
-    ways = [*_waits(surveyed, view), *map(_relief_text, surveyed.reliefs)]
+    ways = [*_waits(surveyed, view), *(_relief_text(relief, pod, view) for relief in surveyed.reliefs)]
     if surveyed.constraint is not None:
         ways.insert(0, f"remove the constraint on {surveyed.constraint.attribute}")
+        if surveyed.without_attribute == surveyed.reached and (
+            like := attributes_like(surveyed.constraint.attribute, view.supply)
+        ):
+            ways[0] += f", or compare {listed(like)}"
     if ways:
         return "; or ".join(ways[:_MOST_RELIEFS])
     if surveyed.in_time:
@@ -187,12 +193,13 @@ def _waits(surveyed: Survey, view: ClusterView) -> Iterator[str]:
 
 
 def _sharers(excluded: Iterable[Exclusion], view: ClusterView) -> list[str]:
-    """The claims that have parts of devices."""
+    """The claims that have parts of devices. Administrators' access takes no part."""
     shared = {exclusion.device for exclusion in excluded} & view.supply.parts.keys()
     return [
         str(claim)
         for claim in (view.supply.claims.values() if shared else ())
-        if claim.allocation is not None and any(device.id in shared for device in claim.allocation.devices)
+        if claim.allocation is not None
+        and any(device.id in shared and not device.admin for device in claim.allocation.devices)
     ]
 
 
@@ -208,11 +215,19 @@ def _counter_holders(pool: tuple[str, str], sets: str, view: ClusterView) -> lis
     return [str(claim) for claim in taking if claim is not None]
 
 
-def _relief_text(relief: Relief) -> str:
-    where = f"in request {relief.request} of claim {relief.claim}"
+def _written_in(claim: ResourceClaim, pod: Pod) -> str:
+    """Where a person changes what a claim asks: in the template, if the pod's claim is made from one."""
+    template = next((entry.template for entry in pod.claims if entry.made == claim.name), "")
+    return f"template {template}" if template else f"claim {claim}"
+
+
+def _relief_text(relief: Relief, pod: Pod, view: ClusterView) -> str:
+    where = f"in request {relief.request} of {_written_in(relief.claim, pod)}"
     match relief.kind:
         case ReliefKind.SELECTOR:
-            return f"change the selector {where}, without which devices are left: {_cut(relief.detail)}"
+            hint = unselected(relief.detail, view.supply)
+            change = f"change the selector {where}, without which devices are left: {_cut(relief.detail)}"
+            return f"{change} ({hint})" if hint else change
         case ReliefKind.COUNT:
             return f"ask for {relief.count} of {relief.of} devices {where}"
         case ReliefKind.CAPACITY:

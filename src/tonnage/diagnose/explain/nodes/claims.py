@@ -46,7 +46,7 @@ class Surveys:
     """
 
     def __init__(self, pod: Pod, view: ClusterView, kind_of: Callable[[str], int] | None = None) -> None:
-        self._pod = pod
+        self.pod = pod
         self._claims = claims_of(pod, view.supply.claims).waiting
         self._supply = view.supply
         self._kind_of = kind_of
@@ -54,7 +54,7 @@ class Surveys:
 
     def claims_on(self, node: Node) -> tuple[ResourceClaim, ...]:
         """The claims that wait for devices, with that for what a class stands for on the node."""
-        own = claim_on(self._pod, node, self._supply)
+        own = claim_on(self.pod, node, self._supply)
         return self._claims if own is None else (*self._claims, own)
 
     def of(self, node: Node) -> Survey | None:
@@ -92,7 +92,7 @@ def with_survey(reason: ClaimNotAllocatable, surveys: Surveys, node: NodeView, v
         requests=tuple(_fact(request) for request in surveyed.requests),
         devices=surveyed.reached,
         pools=tuple(surveyed.pools),
-        remedy=survey_remedy(surveyed, view, reason.remedy),
+        remedy=survey_remedy(surveyed, surveys.pod, view, reason.remedy),
         lasting=not (surveyed.in_time or surveyed.incomplete),
     )
 

@@ -145,13 +145,13 @@ def _devices(devices: JsonObject, at: Path, manifest: ManifestObject, inputs: Ru
         yield from _request(request, place, manifest, inputs)
     for section in ("constraints", "config"):
         for index, entry in mappings(devices.get(section)):
-            yield from _references(entry, (*at, section, index), names)
+            yield from _references(entry, (*at, section, index), names, inputs)
             if section == "constraints" and not any(field in entry for field in _COMPARED):
                 message = "matchAttribute is missing from the constraint"
                 yield _invalid((*at, section, index), message, "name the attribute that must be equal")
 
 
-def _references(entry: JsonObject, at: Path, names: set[str]) -> Iterator[Draft]:
+def _references(entry: JsonObject, at: Path, names: set[str], inputs: RuleInputs) -> Iterator[Draft]:
     for place, name in enumerate(sequence(entry.get("requests"))):
         if isinstance(name, str) and name not in names:
             message = f"the claim has no request {name[:130]}"
@@ -161,6 +161,8 @@ def _references(entry: JsonObject, at: Path, names: set[str]) -> Iterator[Draft]
         if isinstance(name, str) and "/" not in name:
             message = f"{name[:100]} has no domain"
             yield _invalid((*at, field), message, f"write the driver's: gpu.nvidia.com/{name[:32]}")
+        elif isinstance(name, str):
+            yield from selectors_cel.of_constraint(name, (*at, field), inputs)
 
 
 def _request(request: JsonObject, at: Path, manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]:

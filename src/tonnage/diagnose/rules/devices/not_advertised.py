@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.decide.kubernetes.claims.extended_resources import backed_by_classes
+from tonnage.decide.kubernetes.claims.supply import classes_by_resource
 from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.case import Case, device_needs, is_offered
 from tonnage.diagnose.related_resources import misspelt, related_names
 from tonnage.model.kubernetes.cluster import Node
+from tonnage.model.kubernetes.feature_gates import EXTENDED
 from tonnage.model.layer import Layer
 from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuStatus
@@ -67,7 +69,11 @@ def _reason(resource: str, view: ClusterView) -> Reason:
     order = (Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE)
     layer = next((layer for layer in order if layer in layers.values()), None)
     meant = ""
-    if with_capacity:
+    device_class = classes_by_resource(view.supply.classes.values()).get(resource, "")
+    if device_class:
+        message = f"the DeviceClass {device_class} stands for it only with the gate {EXTENDED}"
+        layer = Layer.SCHEDULER
+    elif with_capacity:
         message = (
             f"nodes with capacity but nothing allocatable: {listed(with_capacity)} "
             "(devices unhealthy, or the plugin is gone)"
@@ -82,7 +88,7 @@ def _reason(resource: str, view: ClusterView) -> Reason:
     return ResourceNotAdvertised(
         subject=f"Resource {resource}",
         message=f"no node advertises {resource}; {message}",
-        remedy=f"ask for {meant}" if meant else _REMEDIES[layer],
+        remedy=_remedy(layer, meant, device_class),
         source="Node status.allocatable and labels",
         layer=layer or Layer.PLUGIN,
         lasting=not with_capacity,
@@ -91,6 +97,13 @@ def _reason(resource: str, view: ClusterView) -> Reason:
         nodes_with_capacity=tuple(with_capacity),
         meant=meant or None,
     )
+
+
+def _remedy(layer: Layer | None, meant: str, device_class: str) -> str:
+    if device_class:
+        gate = f"turn on {EXTENDED} (on since 1.36)"
+        return f"claim devices of class {device_class} by resourceClaims, or {gate}"
+    return f"ask for {meant}" if meant else _REMEDIES[layer]
 
 
 def _offered(view: ClusterView) -> set[str]:

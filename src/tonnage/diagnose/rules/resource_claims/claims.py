@@ -15,7 +15,7 @@ from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.scheduler.filters.claims import NAME
 from tonnage.diagnose.case import Case
 from tonnage.diagnose.explain.template_claims import with_made_claims
-from tonnage.diagnose.remedies.selector_advice import advised
+from tonnage.diagnose.remedies.selector_advice import advised, written_otherwise
 from tonnage.model.devices.claims import OTHER_CLASSES
 from tonnage.model.kubernetes.resource_claims import PodClaim, ResourceClaim
 from tonnage.model.name_lists import listed
@@ -144,6 +144,8 @@ def _failed(case: Case) -> Reason:
         better = advised(expression, key[1] if key else "", case.view.supply)
         if better:
             remedy = f"write in {owner}: {better}"
+        elif instead := written_otherwise(expression, text):
+            remedy = f"{instead}, in {owner}"
         elif key:
             remedy = f"check first with has() that {key[1]} exists, and begin with device.driver == …"
     return ClaimError(

@@ -225,13 +225,15 @@ class SelectorRefused(ObjectReason):
 
 @reason
 class SelectorDoubtful(ObjectReason):
-    """A DeviceClass does not name the driver of its devices; with a cluster, as a warning: a selector
-    that fails on a device, or takes none of those there are."""
+    """A DeviceClass does not name the driver of its devices; as a warning: a selector that fails on a
+    device, or takes none of those there are, or a constraint on what no device has."""
 
     code: ClassVar[str] = "selector-doubtful"
     advice: ClassVar[str] = "begin with `device.driver ==`; lint gives an expression that works on all"
     severity: ClassVar[Severity] = Severity.NOTE
-    rule: ClassVar[LintRule] = LintRule("A device selector that compiles but can fail.", CLAIMS)
+    rule: ClassVar[LintRule] = LintRule(
+        "A device selector or constraint that can fail, or that no device meets.", CLAIMS
+    )
     layer: Layer = Layer.SCHEDULER
     expression: str
     device: str | None = None

@@ -10,6 +10,7 @@ from tonnage.model.reasons.facts import (
 )
 from tonnage.model.reasons.lint.lint_rule import CLAIMS, LintRule
 from tonnage.model.reasons.reason import ManifestReason, Reason, SchedulerReason, reason
+from tonnage.model.severity import Severity
 
 
 @reason
@@ -101,6 +102,20 @@ class ClaimWithoutCdi(Reason):
     nodes: tuple[str, ...]
 
 
+@reason
+class FeatureGateNeeded(ManifestReason):
+    """What the server drops without a word, or refuses, unless a feature gate is on, which is named."""
+
+    code: ClassVar[str] = "feature-gate-needed"
+    is_note: ClassVar[bool] = True
+    advice: ClassVar[str] = "turn the gate on, or do without"
+    severity: ClassVar[Severity] = Severity.WARNING
+    rule: ClassVar[LintRule] = LintRule("What needs a feature gate that is off by default.", CLAIMS)
+    layer: Layer = Layer.ADMISSION
+    lasting: bool = False
+    gate: str
+
+
 REASONS: Final[tuple[type[Reason], ...]] = (
     ClaimElsewhere,
     ClaimError,
@@ -109,4 +124,5 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     ClaimNotAllocatable,
     DeviceClassMissing,
     ClaimWithoutCdi,
+    FeatureGateNeeded,
 )
