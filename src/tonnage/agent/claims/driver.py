@@ -54,7 +54,7 @@ class ClaimDriver:
         self._preparation = preparation
         self.metrics = preparation.metrics
         self._sweep = sweep
-        self._health = ClaimHealth(context, board, devices)
+        self._health = ClaimHealth(context, board, devices, preparation.book)
         self._wake = asyncio.Event()
         self._slices = SlicePublisher(context, board, self._wake.set)
         self._complaint = ""
