@@ -138,7 +138,8 @@ def _daemon(
         MpsDevice(uuid, limits.get(uuid, limits.get(str(place), config.limit_mib)))
         for place, uuid in enumerate(uuids)
     )
-    return MpsDaemon(daemon_name(claim.uid, number), root, config.threads_percent, devices, config.multi_user)
+    name = daemon_name(claim.uid, number)
+    return MpsDaemon(name, root, config.threads_percent, devices, config.multi_user, str(claim))
 
 
 def daemon_name(uid: str, number: int) -> ResourceName:
