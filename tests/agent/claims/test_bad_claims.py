@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,10 +14,12 @@ import pytest
 from support.claim_kubelet import eventually
 from support.claim_node import ALL, NODE, ClaimNode, names
 from support.deadlines import LIMIT_S
+from tonnage.adapters import checkpoints
+from tonnage.adapters.checkpoints import file_problem
 from tonnage.adapters.kubernetes.answers import decoded
 from tonnage.decide.node.claims.slices import slice_name
 from tonnage.model.devices.claims import DRIVER, ClaimRef
-from tonnage.model.errors import ApiError
+from tonnage.model.errors import ApiError, HardwareError
 from tonnage.model.json import JsonObject
 from tonnage.wire import kinds
 
@@ -169,6 +173,34 @@ async def test_two_requests_with_the_same_device_have_it_in_the_spec_once(scene:
         assert [device.device_name for device in answer.devices] == ["gpu-0", "gpu-0", "gpu-1"]
         entries = [entry["name"] for entry in scene.spec(claim)["devices"]]
         assert entries == [f"{claim.uid}-gpu-0", f"{claim.uid}-gpu-1"]
+
+
+async def test_a_full_disk_keeps_claims_as_they_are_until_there_is_room_and_is_told_once(
+    scene: ClaimNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, full = checkpoints.write_atomic, True
+
+    def write(file: Path, content: bytes, **options: Any) -> None:
+        if full and file.name == "claims":
+            raise HardwareError(file_problem("cannot be written", file, OSError(errno.ENOSPC, "No space")))
+        written(file, content, **options)
+
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: len(names(listing)) == 3)
+        held, asked = await scene.claim("held", "gpu-0"), await scene.claim("asked", "gpu-1")
+        assert not (await scene.kubelet.prepare(held))[held.uid].error
+        monkeypatch.setattr(checkpoints, "write_atomic", write)
+        for _ in range(3):
+            assert "free space" in (await scene.kubelet.prepare(asked))[asked.uid].error
+            assert "free space" in (await scene.kubelet.unprepare(held))[held.uid]
+        assert scene.spec(asked) is None
+        told = [record for record in caplog.records if "claim refused" in record.message]
+        assert len(told) == 2, "of each claim once"
+        full = False
+        assert not (await scene.kubelet.prepare(asked))[asked.uid].error
+        assert await scene.kubelet.unprepare(held, asked) == {held.uid: "", asked.uid: ""}
 
 
 async def test_what_the_server_refuses_as_there_already_is_told_in_its_words(

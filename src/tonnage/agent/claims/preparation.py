@@ -187,7 +187,6 @@ class ClaimPreparation:
         if self.book.unreadable:
             raise HardwareError(Problem(self.book.unreadable))
         noted = self.book.claims.get(claim.uid)
-        self._complaints.pop(claim.uid, None)
         async with self._ledger.answering:
             # Of one that is noted nothing but a time slice depends on it, and reading costs time.
             present = (noted is None or bool(noted.slices)) and await self._specs.present(claim.uid)
@@ -199,5 +198,6 @@ class ClaimPreparation:
         async with self._ledger.answering:
             await self.book.forget(claim)
         self._sharing.over(claim.uid)
+        self._complaints.pop(claim.uid, None)
         if present or noted is not None:
             _LOG.info("claim unprepared: node=%s claim=%s", self._node, claim)
