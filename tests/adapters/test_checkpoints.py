@@ -263,7 +263,10 @@ async def test_others_go_on_while_a_row_waits_for_the_disk(
 
 @pytest.mark.parametrize(
     ("code", "remedy"),
-    [(errno.EACCES, "permission"), (errno.EROFS, "writable"), (errno.EDQUOT, "quota"), (errno.EIO, "")],
+    [
+        *((errno.EACCES, "permission"), (errno.EROFS, "writable"), (errno.EDQUOT, "quota")),
+        *((errno.EISDIR, "remove the directory"), (errno.EIO, "")),
+    ],
 )
 def test_refusals_of_the_file_system_have_remedies(code: int, remedy: str) -> None:
     problem = file_problem("cannot be written", Path("/x/y"), OSError(code, "text"))

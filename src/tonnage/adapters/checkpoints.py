@@ -40,6 +40,7 @@ _REMEDIES: Final = {
     errno.EACCES: _PERMISSION,
     errno.EPERM: _PERMISSION,
     errno.EROFS: "mount this file system writable",
+    errno.EISDIR: "remove the directory that lies in the place of the file",
 }
 
 

@@ -86,12 +86,13 @@ class NodeMps:
         if not self._used:
             return ConditionReport("Unknown", "MPSNeverUsed")
         states = self._board.mps.value
-        failing = [f"{name}: {state.why}" for name, state in states.items() if state.why]
+        failing = [f"{state.daemon.subject}: {state.why}" for state in states.values() if state.why]
         if failing:
             return ConditionReport("False", "MPSDaemonNotReady", "; ".join(failing))
         if not states:
             return ConditionReport("True", "MPSNotUsed", "no resource or claim is shared through MPS")
-        return ConditionReport("True", "MPSDaemonsReady", f"serving {', '.join(sorted(states))}")
+        served = sorted(state.daemon.subject for state in states.values())
+        return ConditionReport("True", "MPSDaemonsReady", f"serving {', '.join(served)}")
 
     async def run(self) -> None:
         """Run until cancelled; then end every daemon and give the devices back."""
@@ -198,9 +199,8 @@ class NodeMps:
         if isinstance(step, QueryDaemon):
             return silent(before, why, now=now)
         if isinstance(step, StopDaemon):
-            _LOG.warning(
-                "MPS daemon not ended: node=%s resource=%s why=%s", self._node, before.daemon.resource, why
-            )
+            subject = before.daemon.subject
+            _LOG.warning("MPS daemon not ended: node=%s subject=%s why=%s", self._node, subject, why)
             failures = before.failures + 1
             return replace(
                 before, alive=False, ready=False, why=why, failures=failures, due_at=now + pause_s(failures)
@@ -242,21 +242,23 @@ class NodeMps:
             return
         states = {other: state for other, state in states_before.items() if other != name}
         if after is not None and (before is None or before.why != after.why):
-            self._report(name, before, after)
+            self._report(before, after)
         self._board.mps.publish(MappingProxyType(states if after is None else {**states, name: after}))
         self._board.mps_condition.publish(self._condition())
 
-    def _report(self, name: ResourceName, before: MpsState | None, after: MpsState) -> None:
+    def _report(self, before: MpsState | None, after: MpsState) -> None:
+        daemon, subject = after.daemon, after.daemon.subject
         if not after.why:
-            daemon = after.daemon
             _LOG.info(
-                "MPS daemon serves: node=%s resource=%s devices=%d threads_percent=%d",
-                *(self._node, name, len(daemon.devices), daemon.threads_percent),
+                "MPS daemon serves: node=%s subject=%s devices=%d threads_percent=%d",
+                *(self._node, subject, len(daemon.devices), daemon.threads_percent),
             )
-            self._events.post("Normal", "MpsDaemonReady", f"{name} is served by its MPS control daemon")
+            self._events.post("Normal", "MpsDaemonReady", f"{subject} is served by its MPS control daemon")
         elif before is not None:
-            _LOG.warning("MPS daemon does not serve: node=%s resource=%s why=%s", self._node, name, after.why)
-            self._events.post("Warning", "MpsDaemonNotReady", f"{name}: {after.why}")
+            _LOG.warning(
+                "MPS daemon does not serve: node=%s subject=%s why=%s", self._node, subject, after.why
+            )
+            self._events.post("Warning", "MpsDaemonNotReady", f"{subject}: {after.why}")
 
     async def _end(self) -> None:
         """End daemons in order, side by side; what cannot be ended in time is killed, and left on disk."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,9 +14,12 @@ import pytest
 from support.claim_kubelet import eventually
 from support.claim_node import ALL, NODE, ClaimNode, names
 from support.deadlines import LIMIT_S
+from tonnage.adapters import checkpoints
+from tonnage.adapters.checkpoints import file_problem
 from tonnage.adapters.kubernetes.answers import decoded
+from tonnage.decide.node.claims.slices import slice_name
 from tonnage.model.devices.claims import DRIVER, ClaimRef
-from tonnage.model.errors import ApiError
+from tonnage.model.errors import ApiError, HardwareError
 from tonnage.model.json import JsonObject
 from tonnage.wire import kinds
 
@@ -156,6 +161,71 @@ async def test_a_field_that_the_server_drops_is_told_once_and_the_rest_is_publis
         await scene.slices(lambda listing: names(listing) == ["gpu-1", "gpu-2"])
         dropped = [record for record in caplog.records if "drops fields of slices" in record.message]
         assert [record.args for record in dropped] == [(NODE, "sharedCounters")]
+
+
+async def test_two_requests_with_the_same_device_have_it_in_the_spec_once(scene: ClaimNode) -> None:
+    """The scheduler gives nobody that, but a runtime would take no device of a spec with a name twice."""
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        claim = await scene.claim("train", "gpu-0", "gpu-0", "gpu-1")
+        answer = (await scene.kubelet.prepare(claim))[claim.uid]
+        assert [device.device_name for device in answer.devices] == ["gpu-0", "gpu-0", "gpu-1"]
+        entries = [entry["name"] for entry in scene.spec(claim)["devices"]]
+        assert entries == [f"{claim.uid}-gpu-0", f"{claim.uid}-gpu-1"]
+
+
+async def test_a_full_disk_keeps_claims_as_they_are_until_there_is_room_and_is_told_once(
+    scene: ClaimNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, full = checkpoints.write_atomic, True
+
+    def write(file: Path, content: bytes, **options: Any) -> None:
+        if full and file.name == "claims":
+            raise HardwareError(file_problem("cannot be written", file, OSError(errno.ENOSPC, "No space")))
+        written(file, content, **options)
+
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        await scene.slices(lambda listing: len(names(listing)) == 3)
+        held, asked = await scene.claim("held", "gpu-0"), await scene.claim("asked", "gpu-1")
+        assert not (await scene.kubelet.prepare(held))[held.uid].error
+        monkeypatch.setattr(checkpoints, "write_atomic", write)
+        for _ in range(3):
+            assert "free space" in (await scene.kubelet.prepare(asked))[asked.uid].error
+            assert "free space" in (await scene.kubelet.unprepare(held))[held.uid]
+        assert scene.spec(asked) is None
+        told = [record for record in caplog.records if "claim refused" in record.message]
+        assert len(told) == 2, "of each claim once"
+        full = False
+        assert not (await scene.kubelet.prepare(asked))[asked.uid].error
+        assert await scene.kubelet.unprepare(held, asked) == {held.uid: "", asked.uid: ""}
+
+
+async def test_what_the_server_refuses_as_there_already_is_told_in_its_words(
+    scene: ClaimNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody's slice of our slice's name: of another driver, so that we neither see nor touch it."""
+    monkeypatch.setattr("tonnage.agent.claims.publisher._BACK_OFF_S", (LIMIT_S,))
+    await scene.begin(ALL)
+    pool = {"name": "other", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "nodeName": NODE, "devices": [{"name": "gpu-0"}], "pool": pool}
+    name = slice_name(0, NODE)
+    await scene.api.create(kinds.RESOURCE_SLICE, {"metadata": {"name": name}, "spec": spec})
+    created, tries = scene.api.create, 0
+
+    async def counted(kind: Any, *arguments: Any, **options: Any) -> Any:
+        nonlocal tries
+        tries += kind is kinds.RESOURCE_SLICE
+        return await created(kind, *arguments, **options)
+
+    monkeypatch.setattr(scene.api, "create", counted)
+    async with scene.agent():
+        await scene.kubelet.register()
+        [told] = [event.message for event in await eventually(scene.events)]
+    assert f'"{name}" already exists' in told
+    assert tries < 10, "and then it waits"
 
 
 async def test_a_server_that_is_too_old_for_claims_is_told_once(

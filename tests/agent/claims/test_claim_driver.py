@@ -174,6 +174,11 @@ async def test_a_file_of_claims_that_cannot_be_read(
             assert file.with_name("claims.damaged").exists()
             other = await scene.claim("other", "gpu-0")
             assert "is held as claim ml/train" in (await scene.kubelet.prepare(other))[other.uid].error
+            assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
+            assert scene.spec(claim) is None, "it was given back, though nothing is noted of it"
+            assert not (await scene.kubelet.prepare(other))[other.uid].error
+            assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
+            assert "is held" in (await scene.kubelet.prepare(claim))[claim.uid].error
     unread = [record for record in caplog.records if "claims not readable" in record.message]
     assert len(unread) == 1
 
@@ -313,6 +318,24 @@ async def test_kubelet_hears_of_the_health_of_devices_as_it_changes(scene: Claim
             sick = HARDWARE.replace("{uuid: GPU-1,", "{uuid: GPU-1, health: unhealthy, reason: smoke,")
             (scene.root / "hardware.yaml").write_text(sick)
             assert (await anext(reports))[f"{NODE}/gpu-1"] == "UNHEALTHY smoke"
+
+
+async def test_kubelet_hears_of_a_claimed_device_also_where_it_is_offered_no_more(scene: ClaimNode) -> None:
+    """Else it would show an unknown health for a GPU of which the agent knows that it is gone."""
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register()
+        claim = await scene.claim("train", "gpu-1")
+        assert not (await scene.kubelet.prepare(claim))[claim.uid].error
+        async with scene.kubelet.health("v1.DRAResourceHealth") as reports:
+            assert len(await anext(reports)) == 3
+            await scene.configure("version: v1\nclaims: {devices: [GPU-0]}\n")
+            well = {f"{NODE}/gpu-0": "HEALTHY"}
+            assert await anext(reports) == {**well, f"{NODE}/gpu-1": "HEALTHY"}
+            lost = HARDWARE.replace("- {uuid: GPU-1, model: A100-40, numa: 1}\n", "")
+            (scene.root / "hardware.yaml").write_text(lost)
+            gone = {f"{NODE}/gpu-1": "UNHEALTHY it is gone from the node"}
+            assert await anext(reports) == {**well, **gone}
 
 
 async def test_mig_devices_that_exist_are_claimed_by_nvidias_names(scene: ClaimNode) -> None:

@@ -98,6 +98,8 @@ async def test_a_claim_has_an_mps_daemon_of_its_own_as_long_as_it_is_prepared(sc
         mounts = {each["containerPath"]: each["hostPath"] for each in entry["containerEdits"]["mounts"]}
         assert mounts == {inside: f"{folder}/pipe", "/dev/shm": "/run/nvidia/mps/shm"}
         assert spec_problems(scene.spec(claim)) == ()
+        messages = [event.message for event in await scene.events() if event.reason == "MpsDaemonReady"]
+        assert messages == ["claim ml/shared is served by its MPS control daemon"]
         assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
         assert backend.settings().modes == {"GPU-0": ComputeMode.DEFAULT}
 
@@ -133,6 +135,40 @@ async def test_a_claim_that_ends_does_not_reset_the_time_slice_of_one_that_begin
             await asyncio.sleep(0)
         answered.set()
     assert slices == [TimeSlice.DEFAULT, TimeSlice.LONG]
+
+
+@pytest.mark.parametrize(
+    ("interval", "uuid", "reset"),
+    [
+        pytest.param(TimeSlice.LONG, "GPU-1", False, id="a-part-with-the-same"),
+        pytest.param(TimeSlice.SHORT, "GPU-1", False, id="it-has-the-gpu-since-the-first-try-failed-late"),
+        pytest.param(TimeSlice.LONG, "GPU-2", True, id="of-another-gpu"),
+    ],
+)
+async def test_a_claim_that_ends_leaves_the_time_slice_that_another_has_set(
+    interval: TimeSlice, uuid: str, reset: bool
+) -> None:
+    ends, other = (
+        PreparedClaim(ClaimRef("ml", name, name), slices=(sliced,))
+        for name, sliced in {
+            "ends": SlicedDevice("GPU-1", TimeSlice.LONG),
+            "other": SlicedDevice(uuid, interval),
+        }.items()
+    )
+    performed: list[object] = []
+
+    async def perform(action: object) -> None:
+        performed.append(action)
+
+    context: Any = SimpleNamespace(
+        node="n", events=None, clock=SystemClock(), performer=SimpleNamespace(perform=perform)
+    )
+    board: Any = SimpleNamespace(
+        inventory=SimpleNamespace(value=SimpleNamespace(devices=[SimpleNamespace(uuid="GPU-1")]))
+    )
+    book: Any = SimpleNamespace(current_claims=lambda: (ends, other))
+    await ClaimSharing(context, board, book).end(ends, answered=True)
+    assert performed == ([SetTimeSlice("GPU-1", TimeSlice.DEFAULT)] if reset else [])
 
 
 async def test_the_folder_of_a_claims_daemon_goes_once_the_daemon_has_ended() -> None:

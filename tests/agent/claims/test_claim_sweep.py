@@ -15,7 +15,7 @@ from tonnage.agent.board import NodeBoard
 from tonnage.agent.claims.sweep import EVERY_S, ClaimSweep
 from tonnage.agent.node_pods import NodePods
 from tonnage.model.devices.claims import ClaimRef, PreparedClaim
-from tonnage.model.errors import ClusterError, Problem
+from tonnage.model.errors import ClusterError, HardwareError, Problem
 from tonnage.model.node.telemetry import PodIdentity
 from tonnage.twin.clock import VirtualClock
 from tonnage.wire.kinds import POD
@@ -49,6 +49,7 @@ class Preparation:
         pytest.param("now", False, "u-2", MINE, True, id="never-answered-and-another-has-its-name"),
         pytest.param("now", False, "u-1", MINE, False, id="never-answered-and-still-there"),
         pytest.param("now", False, None, MINE, False, id="nobody-can-say"),
+        pytest.param("now", None, "", MINE, False, id="its-spec-cannot-be-read"),
         pytest.param("now", True, "", MINE, False, id="answered-and-deleted-by-force-its-pod-may-run"),
         pytest.param("now", True, "", {}, False, id="answered-and-no-pods-are-known-yet"),
         pytest.param("now", True, "", OTHERS, True, id="answered-and-kubelet-has-forgotten-it"),
@@ -58,11 +59,18 @@ class Preparation:
     ],
 )
 async def test_a_claim_without_containers_is_given_back_once_its_object_is_gone(
-    tmp_path: Path, boot: str, answered: bool, uid: str | None, pods: dict[str, PodIdentity], given_back: bool
+    tmp_path: Path,
+    boot: str,
+    answered: bool | None,
+    uid: str | None,
+    pods: dict[str, PodIdentity],
+    given_back: bool,
 ) -> None:
     clock = VirtualClock()
 
     async def present(_uid: str) -> bool:
+        if answered is None:
+            raise HardwareError(Problem("cannot be read"))
         return answered
 
     book: Any = SimpleNamespace(claims={CLAIM.uid: PreparedClaim(CLAIM, boot=boot)}, boot="now")
@@ -77,6 +85,7 @@ async def test_a_claim_without_containers_is_given_back_once_its_object_is_gone(
         assert not preparation.given_back
         await clock.advance(2)
         assert preparation.given_back == ([CLAIM] if given_back else [])
+        assert not running.done(), "it looks again"
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -42,7 +42,10 @@ class ClaimSpecs:
         ]
         if spec.document is None or missing:
             named = ", ".join(missing[:_MOST_NAMED])
-            why = "; ".join(f"{problem.what}: {problem.why}" for problem in spec.left_out[:_MOST_NAMED])
+            why = "; ".join(
+                ": ".join(filter(None, (problem.what, problem.why)))
+                for problem in spec.left_out[:_MOST_NAMED]
+            )
             raise HardwareError(Problem(f"no CDI spec can be made for {named}", str(prepared.claim), why))
         content, name = spec_bytes(spec.document), claim_file(prepared.claim.uid)
         if new or await self._files.read(name) != content:

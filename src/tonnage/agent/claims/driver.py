@@ -54,7 +54,7 @@ class ClaimDriver:
         self._preparation = preparation
         self.metrics = preparation.metrics
         self._sweep = sweep
-        self._health = ClaimHealth(context, board, devices)
+        self._health = ClaimHealth(context, board, devices, preparation.book)
         self._wake = asyncio.Event()
         self._slices = SlicePublisher(context, board, self._wake.set)
         self._complaint = ""
@@ -116,8 +116,8 @@ class ClaimDriver:
         if refusal is not None or not (devices or self._book.uids() or unreadable):
             if serves:
                 await self._sockets.close()
-                why = refusal.message if refusal is not None else "none is offered"
-                _LOG.info("claims not served any more: node=%s why=%s", self._node, why)
+                if refusal is None:
+                    _LOG.info("claims not served any more: node=%s why=none is offered", self._node)
         elif not serves:
             await self._sockets.serve(self._preparation, self._health.reports)
             _LOG.info("claims served: node=%s devices=%d", self._node, len(devices))

@@ -9,6 +9,7 @@ from typing import Final
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.claims.devices import ClaimableDevices
 from tonnage.agent.context import AgentContext
+from tonnage.agent.holds.claim_book import ClaimBook
 from tonnage.decide.node.claims.health import health_reports
 from tonnage.model.devices.claims import HealthReport
 from tonnage.ports.clock import Clock
@@ -18,12 +19,16 @@ REPEAT_S: Final = 20.0
 
 
 class ClaimHealth:
-    """Streams of reports; every report has all devices that the node offers to claims."""
+    """Streams of reports; every one has all devices that the node offers to claims, or that claims have."""
 
-    def __init__(self, context: AgentContext, board: NodeBoard, devices: ClaimableDevices) -> None:
+    def __init__(
+        self, context: AgentContext, board: NodeBoard, devices: ClaimableDevices, book: ClaimBook
+    ) -> None:
         self._node = context.node
         self._clock: Clock = context.clock
+        self._board = board
         self._devices = devices
+        self._book = book
         self._streams: set[asyncio.Event] = set()
         for topic in (board.inventory, board.configuration, board.holds):
             topic.subscribe(self._on_change)
@@ -37,7 +42,7 @@ class ClaimHealth:
             due = self._clock.monotonic()
             while True:
                 changed.clear()
-                reports = health_reports(self._devices.current() or (), self._node)
+                reports = self._reports()
                 if reports != sent or self._clock.monotonic() >= due:
                     due = self._clock.monotonic() + REPEAT_S
                     sent = reports
@@ -45,6 +50,10 @@ class ClaimHealth:
                 await self._news(changed, due)
         finally:
             self._streams.discard(changed)
+
+    def _reports(self) -> tuple[HealthReport, ...]:
+        devices, inventory = self._devices.current(), self._board.inventory.value
+        return health_reports(devices or (), self._node, self._book.current_claims(), inventory)
 
     async def _news(self, changed: asyncio.Event, due: float) -> None:
         """Return once something changed, or it is time to say it again."""

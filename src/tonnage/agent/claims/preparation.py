@@ -7,6 +7,7 @@ import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.claims.claim_specs import ClaimSpecs
@@ -31,7 +32,6 @@ _T = TypeVar("_T")
 _LOG: Final = logging.getLogger(__name__)
 _ANSWER_S: Final = 10.0
 """Kubelet waits 45 s for an answer, and asks again: it is to hear by then that the API server is silent."""
-_GIVEN_BACK: Final = "the claim was given back while it was prepared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ class ClaimPreparation:
     """ClaimService. A claim that is noted already gets the same answer, whatever became of the object.
 
     Claims are decided one after another, and with answers of the device plugin, so that each sees what the
-    one before took.
+    one before took. Of one claim a question is answered before the next is begun: what is made for it must
+    not come while the same is taken back.
     """
 
     def __init__(
@@ -70,6 +71,8 @@ class ClaimPreparation:
         self._sharing = ways.sharing
         self._partitions = ways.partitions
         self._complaints: dict[str, str] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By uid, for claims about which kubelet asks now."""
         self.metrics = ClaimMetrics(context.node, context.clock, book.current_claims)
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimAnswer]:
@@ -82,7 +85,8 @@ class ClaimPreparation:
     async def _answer(self, claim: ClaimRef) -> ClaimAnswer:
         with self.metrics.request(PREPARE) as refused:
             try:
-                decided = await self._decided(claim)
+                async with self._turn(claim):
+                    decided = await self._decided(claim)
             except TonnageError as error:
                 refused(type(error).__name__)
                 return self._refused(claim, str(error))
@@ -93,6 +97,9 @@ class ClaimPreparation:
         names = [cdi_name(decided, device) for device in decided.devices]
         _LOG.info("claim prepared: node=%s claim=%s devices=%s", self._node, claim, ",".join(names))
         return decided, names
+
+    def _turn(self, claim: ClaimRef) -> asyncio.Lock:
+        return self._turns.setdefault(claim.uid, asyncio.Lock())
 
     def _refused(self, claim: ClaimRef, why: str) -> str:
         """The refusal, which is logged once: kubelet asks again and again."""
@@ -108,12 +115,11 @@ class ClaimPreparation:
         if not await self._devices.settled():
             why = "it does not know yet which devices containers have"
             raise HardwareError(Problem("the agent has not started yet", self._node, why))
-        standing = None if self.book.current(claim.uid) else await self.standing(claim)
-        async with self._ledger.answering:
-            noted = self.book.current(claim.uid)
-            if noted is None:
-                if standing is None:  # it was unprepared meanwhile
-                    raise HardwareError(Problem(_GIVEN_BACK, str(claim)))
+        noted = self.book.current(claim.uid)
+        new = noted is None
+        if noted is None:
+            standing = await self.standing(claim)
+            async with self._ledger.answering:
                 decided = prepare(claim, *standing, self._ground(claim))
                 if isinstance(decided, Reason):
                     return decided
@@ -123,11 +129,9 @@ class ClaimPreparation:
         whole = await self._partitions.begin(noted)
         await self._sharing.begin(whole)
         async with self._ledger.answering:
-            if self.book.current(claim.uid) is None:
-                raise HardwareError(Problem(_GIVEN_BACK, str(claim)))
             if whole != noted:
                 await self.book.note(whole)
-            await self._specs.write(whole, new=standing is not None)
+            await self._specs.write(whole, new=new)
         return whole
 
     async def standing(self, claim: ClaimRef) -> tuple[str, JsonObject]:
@@ -168,28 +172,32 @@ class ClaimPreparation:
         """Why it is not given back; empty: it is."""
         with self.metrics.request(UNPREPARE) as refused:
             try:
-                await self._give_back(claim)
+                async with self._turn(claim):
+                    await self._give_back(claim)
             except HardwareError as error:
                 refused(type(error).__name__)
                 return self._refused(claim, str(error))
         return ""
 
     async def _give_back(self, claim: ClaimRef) -> None:
-        """The note goes last: killed before, kubelet asks again. Raises HardwareError."""
+        """The note goes last: killed before, kubelet asks again. Raises HardwareError.
+
+        Of one that is not noted something may be left all the same: the file of claims was lost.
+        """
         if self.book.unreadable:
             raise HardwareError(Problem(self.book.unreadable))
         noted = self.book.claims.get(claim.uid)
-        self._complaints.pop(claim.uid, None)
-        if noted is None:
-            return
         async with self._ledger.answering:
-            # Not when kubelet asks once more; nobody but time slices wants to know.
-            answered = bool(noted.slices) and await self._specs.present(claim.uid)
-            await self._specs.remove(claim.uid)
-        if noted.boot == self.book.boot:
-            await self._sharing.end(noted, answered=answered)
+            # Of one that is noted nothing but a time slice depends on it, and reading costs time.
+            present = (noted is None or bool(noted.slices)) and await self._specs.present(claim.uid)
+            if present or noted is not None:
+                await self._specs.remove(claim.uid)
+        if noted is not None and noted.boot == self.book.boot:
+            await self._sharing.end(noted, answered=present)
             await self._partitions.end(noted)
         async with self._ledger.answering:
-            await self.book.forget(claim.uid)
+            await self.book.forget(claim)
         self._sharing.over(claim.uid)
-        _LOG.info("claim unprepared: node=%s claim=%s", self._node, claim)
+        self._complaints.pop(claim.uid, None)
+        if present or noted is not None:
+            _LOG.info("claim unprepared: node=%s claim=%s", self._node, claim)

@@ -42,6 +42,8 @@ _SINCE: Final = "Kubernetes 1.34 was the first with it; the beta versions before
 _WITHOUT: Final = "upgrade the cluster, or leave the section claims out of the node's configuration"
 _MOST_STEPS: Final = 64
 """In a row: a server that takes what it then does not show must not be written to for ever."""
+_MOST_LATE: Final = 5
+"""In a row: so often somebody else may have been faster. More, and what refuses it does not go away."""
 
 
 class SlicePublisher:
@@ -117,7 +119,7 @@ class SlicePublisher:
         node = self._board.node.value
         if self._specs is None or node is None:
             return
-        owner = NodeOwner(self._node, node.metadata.uid)
+        owner, late = NodeOwner(self._node, node.metadata.uid), 0
         for _ in range(_MOST_STEPS):
             standing, sight = await self._performer.look(SLICES, self._standing())
             if await self._learns(standing):
@@ -134,9 +136,11 @@ class SlicePublisher:
             except ApiError as error:
                 if error.code == 422 and self._learns_to_split(specs):
                     return
-                if error.code not in (404, 409):  # else somebody was faster: look again
+                late += 1
+                if error.code not in (404, 409) or late > _MOST_LATE:  # else somebody was faster: look again
                     raise
             else:
+                late = 0
                 _LOG.info("slice %s: node=%s", _deed(step), self._node)
         why = f"after {_MOST_STEPS} writes they still differ from what was written"
         raise ClusterError(Problem("the server does not keep ResourceSlices", self._node, why))

@@ -92,10 +92,12 @@ class ClaimSharing:
             )
 
     def _needed(self, sliced: SlicedDevice, prepared: PreparedClaim) -> bool:
-        """Whether another claim with a part of the GPU has the same time slice."""
+        """Whether another claim has a time slice of the GPU, be it that it has a part of it."""
         return any(
-            sliced in other.slices and other.claim.uid != prepared.claim.uid
+            sliced.uuid == its.uuid
             for other in self._book.current_claims()
+            if other.claim.uid != prepared.claim.uid
+            for its in other.slices
         )
 
     def over(self, uid: str) -> None:

@@ -7,8 +7,10 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tonnage.model.devices.sharing import HoldKind
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from tonnage.agent.board import NodeBoard
     from tonnage.agent.claims.driver import ClaimDriver
@@ -23,6 +25,10 @@ _LOG: Final = logging.getLogger(__name__)
 _OFF: Final = (
     "the configuration offers GPUs as claims, but the agent runs without --claims, so no pod can claim them"
 )
+_STUCK: Final = (
+    "but the agent runs without --claims: kubelet cannot give them back, and their pods do not end"
+)
+_MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ async def claims_of(
 ) -> NodeClaims | None:
     """What serves claims, once there are any to serve; None unless `served`, or without a cluster."""
     if not served or context.api is None:
-        board.configuration.subscribe(lambda: _warn(context, board))
+        _tell_once(context, board)
         return None
     claims = NodeClaims(context, board, ledger, ports)
     await claims.restore()
@@ -119,8 +125,26 @@ class NodeClaims:
         return ClaimDriver(context, board, node.sockets(), devices, preparation, sweep)
 
 
-def _warn(context: AgentContext, board: NodeBoard) -> None:
+def _tell_once(context: AgentContext, board: NodeBoard) -> None:
+    """Log and post what is wrong where nobody serves claims, as soon as it is so."""
+    told = set[str]()
+
+    def look() -> None:
+        for text in _unserved(board):
+            if text not in told:
+                told.add(text)
+                _LOG.warning("claims not served: node=%s why=%s", context.node, text)
+                context.events.post("Warning", "ClaimsNotServed", text)
+
+    board.configuration.subscribe(look)
+    board.holds.subscribe(look)
+
+
+def _unserved(board: NodeBoard) -> Iterator[str]:
     current = board.configuration.value
     if current is not None and current.config.claimed:
-        _LOG.warning("claims not served: node=%s why=%s", context.node, _OFF)
-        context.events.post("Warning", "ClaimsNotServed", _OFF)
+        yield _OFF
+    held = sorted({hold.resource for hold in board.holds.value.holds if hold.kind is HoldKind.CLAIM})
+    if held:
+        named = ", ".join(held[:_MOST_NAMED]) + (" and others" if len(held) > _MOST_NAMED else "")
+        yield f"GPUs are held by claims ({named}), {_STUCK}"

@@ -11,7 +11,7 @@ from tonnage.agent.claims.preparation import ClaimPreparation
 from tonnage.agent.context import AgentContext
 from tonnage.agent.holds.claim_book import ClaimBook
 from tonnage.model.devices.claims import ClaimRef, PreparedClaim
-from tonnage.model.errors import ClusterError
+from tonnage.model.errors import ClusterError, HardwareError
 
 _LOG: Final = logging.getLogger(__name__)
 EVERY_S: Final = 60.0
@@ -58,12 +58,12 @@ class ClaimSweep:
 
     async def _is_stale(self, noted: PreparedClaim) -> bool:
         """Whether its name is another claim's now, or nobody's. Nobody asks of one that has a pod."""
-        answered = noted.boot == self._book.boot and await self._specs.present(noted.claim.uid)
-        if answered and self._has_pod(noted.claim):
-            return False
         try:
+            answered = noted.boot == self._book.boot and await self._specs.present(noted.claim.uid)
+            if answered and self._has_pod(noted.claim):
+                return False
             uid, _ = await self._preparation.standing(noted.claim)
-        except ClusterError:  # nobody can say; the next look may
+        except (ClusterError, HardwareError):  # nobody can say; the next look may
             return False
         return uid != noted.claim.uid
 

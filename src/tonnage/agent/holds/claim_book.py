@@ -12,12 +12,16 @@ from tonnage.agent.holds.hold_ledger import HoldLedger
 from tonnage.decide.node.claims.sharing import SharedUse
 from tonnage.decide.node.ledger import IdOwner, LedgerEntry
 from tonnage.model.actions.checkpoints import SaveCheckpoint
-from tonnage.model.devices.claims import Partition, PreparedClaim
+from tonnage.model.devices.claims import ClaimRef, Partition, PreparedClaim
 from tonnage.model.devices.sharing import HoldKind
 from tonnage.model.errors import HardwareError
 
 _LOG: Final = logging.getLogger(__name__)
 CHECKPOINT: Final = "claims"
+_STILL_HELD: Final = (
+    "their GPUs are held until kubelet gives them back; their MPS daemons have ended, and MIG devices"
+    " that were made for them stay until somebody removes them"
+)
 
 
 class ClaimBook:
@@ -87,7 +91,7 @@ class ClaimBook:
                 return False
             self._claims = {prepared.claim.uid: prepared for prepared in claims_in(payload)}
         except HardwareError as error:
-            self._report("ClaimsForgotten", f"prepared claims are unknown: {error}")
+            self._report("ClaimsForgotten", f"prepared claims are unknown: {error}; {_STILL_HELD}")
             return True
         except ValueError as error:
             self.unreadable = f"claims that an earlier agent prepared cannot be read: {error}"
@@ -105,16 +109,17 @@ class ClaimBook:
         self._claims = claims
         await self._hold(prepared)
 
-    async def forget(self, uid: str) -> None:
-        """The claim is over, and nothing of it is left. Raises HardwareError: ask again."""
-        prepared = self._claims.get(uid)
-        if prepared is None:
-            return
-        claims = {key: other for key, other in self._claims.items() if key != uid}
-        if not any(other.claim[:2] == prepared.claim[:2] for other in claims.values()):
-            await self._ledger.release(str(prepared.claim))
-        await self._save(claims)
-        self._claims = claims
+    async def forget(self, claim: ClaimRef) -> None:
+        """The claim is over, and nothing of it is left. Raises HardwareError: ask again.
+
+        Its hold goes also where it is not noted: the ledger outlives a lost file.
+        """
+        claims = {uid: other for uid, other in self._claims.items() if uid != claim.uid}
+        if not any(other.claim[:2] == claim[:2] for other in claims.values()):
+            await self._ledger.release(str(claim))
+        if len(claims) < len(self._claims):
+            await self._save(claims)
+            self._claims = claims
 
     def _report(self, reason: str, text: str) -> None:
         _LOG.error("claims not readable: node=%s error=%s", self._node, text)

@@ -25,7 +25,7 @@ class MpsDevice:
 
 @dataclass(frozen=True, slots=True)
 class MpsDaemon:
-    """A resource's daemon on its devices, in the order in which CUDA counts them for it.
+    """A resource's daemon, or a `claim`'s, on its devices, in the order in which CUDA counts them for it.
 
     `root` is the folder of MPS on the host. A client gets `threads_percent` of each device's threads. With
     `multi_user` one server serves the clients of all users, else those of one user after the other.
@@ -36,6 +36,17 @@ class MpsDaemon:
     threads_percent: int
     devices: tuple[MpsDevice, ...]
     multi_user: bool = False
+    claim: str = ""
+    """Its namespace and name; in the place of a resource it has a name that is short enough for sockets."""
+
+    @property
+    def subject(self) -> str:
+        """What it serves, as people call it.
+
+        >>> MpsDaemon(ResourceName("claim/690ca8efb4da-0"), "/mps", 100, (), claim="ml/train").subject
+        'claim ml/train'
+        """
+        return f"claim {self.claim}" if self.claim else self.resource
 
     @property
     def folder(self) -> str:

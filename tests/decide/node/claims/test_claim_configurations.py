@@ -130,6 +130,18 @@ SMALL: Any = {"request": "gpu/small", "device": "gpu-2-mig-1"}
             ["GPU-0 SHORT", "GPU-1 SHORT", "MIG-1 MPS"],
             id="a-request-with-devices-of-both-types",
         ),
+        pytest.param(
+            [{"request": "gpu", "adminAccess": True}],
+            [opaque(source="FromClass", **MPS)],
+            [],
+            id="its-classs-not-where-it-only-looks",
+        ),
+        pytest.param(
+            [{"request": "gpu", "adminAccess": True}],
+            [opaque(source="FromClass", **MPS), opaque(**SHORT)],
+            "config[1]: who has admin access to a device cannot have it shared",
+            id="its-own-where-it-only-looks",
+        ),
     ],
 )
 def test_which_configuration_an_alternative_gets(results: Any, configs: Any, expected: Any) -> None:

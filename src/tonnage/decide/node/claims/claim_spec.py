@@ -34,15 +34,14 @@ def claim_spec(
     if spec.document is None:
         return spec
     by_uuid = {str(entry["name"]): entry for entry in mappings(spec.document, "devices")}
-    entries: list[JsonObject] = [
-        _shared({**by_uuid[device.uuid], "name": device_name(claim, device)}, claim, device)
+    entries: dict[str, JsonObject] = {  # by name: two requests may have the same device
+        (name := device_name(claim, device)): _shared({**by_uuid[device.uuid], "name": name}, claim, device)
         for device in claim.devices
         if device.uuid in by_uuid
-    ]
-    names = frozenset(str(entry["name"]) for entry in entries)
-    document: JsonObject = {**spec.document, "devices": [*entries]}
+    }
+    document: JsonObject = {**spec.document, "devices": [*entries.values()]}
     document["cdiVersion"] = minimum_version(document)  # names that begin with a digit need a later one
-    return CdiSpec(spec.kind, document, names, spec.left_out)
+    return CdiSpec(spec.kind, document, frozenset(entries), spec.left_out)
 
 
 def _shared(entry: JsonObject, claim: PreparedClaim, device: PreparedDevice) -> JsonObject:

@@ -138,7 +138,8 @@ def _daemon(
         MpsDevice(uuid, limits.get(uuid, limits.get(str(place), config.limit_mib)))
         for place, uuid in enumerate(uuids)
     )
-    return MpsDaemon(daemon_name(claim.uid, number), root, config.threads_percent, devices, config.multi_user)
+    name = daemon_name(claim.uid, number)
+    return MpsDaemon(name, root, config.threads_percent, devices, config.multi_user, str(claim))
 
 
 def daemon_name(uid: str, number: int) -> ResourceName:
@@ -155,6 +156,7 @@ def _chosen(
 ) -> dict[_Kind, tuple[str, DeviceConfig]] | ClaimConfigRefused:
     """By request and type of device, the last configuration that is for them, with where it stands.
 
+    What a class has shared is for who uses its devices, and not for who looks at them with admin access.
     Two of a claim, or of its class, that are for the same requests, however they name them, must say the
     same. One that names a request with alternatives is for those alternatives that have its type of device.
     """
@@ -164,8 +166,9 @@ def _chosen(
         config = read_config(mapping(entry, "opaque", "parameters"))
         if isinstance(config, tuple):
             return _refused(claim, where, "; ".join(config[:_MOST_NAMED]))
-        named = texts(entry, "requests")
-        for kind in dict.fromkeys(_kind_of(ground, grant) for grant in grants):
+        named, of_class = texts(entry, "requests"), text(entry, "source") == _FROM_CLASS
+        own = [grant for grant in grants if not (of_class and flag(grant, "adminAccess"))]
+        for kind in dict.fromkeys(_kind_of(ground, grant) for grant in own):
             request, device_type = kind
             name = _name_in(named, request)
             if name is None:

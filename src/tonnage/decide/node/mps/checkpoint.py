@@ -22,6 +22,7 @@ def daemons_json(daemons: Iterable[MpsDaemon]) -> JsonObject:
                 "threads": daemon.threads_percent,
                 "devices": [[device.uuid, device.limit_mib] for device in daemon.devices],
                 **({"multiUser": True} if daemon.multi_user else {}),
+                **({"claim": daemon.claim} if daemon.claim else {}),
             }
             for daemon in daemons
         ]
@@ -34,8 +35,8 @@ def daemons_from_json(payload: Any) -> tuple[MpsDaemon, ...]:  # whatever a file
     >>> daemon = MpsDaemon(parse_resource_name("nvidia.com/gpu"), "/mps", 12, (MpsDevice("GPU-0", 1920),))
     >>> daemons_from_json(daemons_json([daemon])) == (daemon,)
     True
-    >>> daemons_from_json(daemons_json([MpsDaemon(daemon.resource, "/mps", 12, (), True)]))[0].multi_user
-    True
+    >>> daemons_from_json(daemons_json([MpsDaemon(daemon.resource, "/mps", 12, (), True, "ml/a")]))[0].claim
+    'ml/a'
     """
     return tuple(
         MpsDaemon(
@@ -44,6 +45,7 @@ def daemons_from_json(payload: Any) -> tuple[MpsDaemon, ...]:  # whatever a file
             int(entry["threads"]),
             tuple(MpsDevice(str(uuid), int(limit)) for uuid, limit in entry["devices"][:_MOST]),
             bool(entry.get("multiUser")),
+            str(entry.get("claim", "")),
         )
         for entry in payload["daemons"][:_MOST]
     )
