@@ -61,6 +61,11 @@ FREE_TWO = "container-0-request-1: wants 3 of class gpu, 2 left"
         pytest.param([node("a"), TWO, NAMED, by_count(2)], "1.36", None, id="claims give them"),
         pytest.param([node("a"), TWO, NAMED, by_count(3)], "1.36", FREE_TWO, id="too few"),
         pytest.param([plugged("a", 0), TWO, NAMED, by_count(2)], "1.36", None, id="its plugin has none"),
+        pytest.param([node("a"), TWO, NAMED, by_count(2)], "1.34", None, id="1.34 with the gate"),
+        pytest.param(
+            [plugged("a", 0), TWO, NAMED, by_count(2)], "1.34", "the node does not offer nvidia.com/gpu",
+            id="1.34 where its plugin had some",
+        ),
         pytest.param(
             [plugged("a", 1), TWO, NAMED, by_count(2)], "1.36", "asks 2 nvidia.com/gpu, the whole node has 1",
             id="the node's plugin comes first",

@@ -188,6 +188,8 @@ def test_each_container_has_just_the_gpus_of_its_claim_with_gates_on(claims: Cla
 
 def test_a_pod_that_asks_for_the_extended_resource_of_a_class_gets_claimed_gpus(claims: ClaimNode) -> None:
     """The class came to the server while the gate was off, and so without the resource."""
+    if chosen_minor(os.environ) == "1.34":
+        pytest.skip("1.34 takes no claims on a node that has offered the resource before")
     name = json.dumps({"spec": {"extendedResourceName": GPU}})
     claims.cluster.kubectl("patch", "deviceclass", CLASS, "--type=merge", "-p", name)
     start(claims.cluster, gpu_pod("a", 2, 1))

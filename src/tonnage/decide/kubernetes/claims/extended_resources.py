@@ -2,7 +2,8 @@
 
 On a node that offers the resource itself nothing changes: then its device plugin gives the devices.
 
-Source: kube-scheduler dynamicresources/extendeddynamicresources.go (1.35 to 1.37), extendedresourcecache.
+Source: kube-scheduler dynamicresources/extendeddynamicresources.go (1.35 to 1.37), extendedresourcecache;
+1.34's dynamicresources.go.
 """
 
 from __future__ import annotations
@@ -23,8 +24,13 @@ def backed_by_classes(pod: Pod, supply: Supply) -> Mapping[str, str]:
 
 
 def left_to_claims(resource: str, node: Node, supply: Supply) -> bool:
-    """Whether the scheduler takes devices for claims in the place of a resource that a node lacks."""
-    return supply.gates.extended and resource in supply.by_resource and not node.allocatable.get(resource, 0)
+    """Whether the scheduler takes devices for claims in the place of a resource that a node lacks.
+
+    Kubelet goes on to list what a device plugin offered once, with 0. 1.34 counts by that, later ones do not.
+    """
+    if not supply.gates.extended or resource not in supply.by_resource:
+        return False
+    return resource not in node.allocatable or (supply.gates.minor > 34 and not node.allocatable[resource])
 
 
 def claim_on(pod: Pod, node: Node, supply: Supply) -> ResourceClaim | None:
