@@ -10,7 +10,7 @@ from tonnage.decide.kubernetes.claims.exclusions import Why
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.facts import RequestShortage
-from tonnage.model.reasons.pod.claims import ClaimNotAllocatable
+from tonnage.model.reasons.pod.claims import ClaimNotAllocatable, ClassWithoutDevices
 from tonnage.model.reasons.pod.scheduling import NodeNotPinned
 from tonnage.model.verdict import Explanation, NodeClass
 
@@ -46,6 +46,10 @@ def wait_of(claim: ResourceClaim, explanation: Explanation) -> ClaimWait:
     reached = [node_class for node_class in explanation.classes if not _is_for_another(node_class)]
     short = [pair for node_class in reached for pair in _short_of(claim, node_class)]
     details = tuple(f"{_nodes(node_class)}: {reason.message}" for node_class, reason, _ in short)
+    classes = {part.device_class for request in claim.requests for part in (request, *request.alternatives)}
+    for absent in explanation.reasons:
+        if isinstance(absent, ClassWithoutDevices) and absent.device_class in classes:
+            return ClaimWait(absent.message, absent.remedy, details[:_MOST_DETAILS])
     if not short:
         return ClaimWait(_first_message(claim, explanation))
     _, reason, shortage = max(short, key=_hope)

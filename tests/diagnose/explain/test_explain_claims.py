@@ -24,6 +24,7 @@ from tonnage.model.reasons.pod.claims import (
     ClaimError,
     ClaimMissing,
     ClaimNotAllocatable,
+    ClassWithoutDevices,
     DeviceClassMissing,
 )
 from tonnage.model.reasons.pod.pods import NotModelled
@@ -213,6 +214,94 @@ def test_a_claim_waits_for_the_node_against_which_nothing_else_stands() -> None:
     objects[1]["metadata"]["labels"] = {"zone": "b"}
     wait = claim_rows(snapshot_from_documents(objects, server_version="1.35"))[-1].wait
     assert wait.why.startswith("request gpu wants 3 of class gpu; 0 left on b (1 in use)")
+
+
+PUBLISHES = f"the driver {DRIVER} publishes none on any node"
+OF_OTHERS = device_class("gpu", f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].model == 'h1'")
+
+
+@pytest.mark.parametrize(
+    ("cls", "published", "message", "remedy"),
+    [
+        pytest.param(ANY, [], PUBLISHES, f"install the driver {DRIVER}, or read the log", id="no driver"),
+        pytest.param(
+            device_class("gpu", "device.driver == 'other.example.com'"),
+            [resource_slice("a", device("gpu-0"))],
+            "the driver other.example.com publishes none on any node",
+            "install the driver other.example.com",
+            id="another driver",
+        ),
+        pytest.param(
+            device_class("gpu", "device.driver == 'gpu.nvidia.com'"),
+            [],
+            "the driver gpu.nvidia.com publishes none",
+            "install what publishes GPUs as claims: Tonnage's chart with claims.enabled",
+            id="NVIDIA's",
+        ),
+        pytest.param(
+            OF_OTHERS,
+            [resource_slice("a", device("gpu-0", model="H1"))],
+            "its selectors take none of those that are",
+            "no device has the model h1; write 'H1'",
+            id="none of the class",
+        ),
+    ],
+)
+def test_a_class_without_any_device_names_who_should_publish_one(
+    cls: Body, published: list[Body], message: str, remedy: str
+) -> None:
+    objects = [node("a"), *published, cls, claim("mine"), pod("mine")]
+    explanation = explained(*objects)
+    [reason] = explanation.reasons
+    assert (reason.code, explanation.verdict) == (ClassWithoutDevices.code, Verdict.NEVER)
+    assert message in reason.message
+    assert explanation.remedies[0].action.startswith(remedy)
+    [row] = claim_rows(snapshot_from_documents(objects, server_version="1.35"))
+    assert (row.wait.why, row.wait.remedy) == (reason.message, reason.remedy)
+
+
+def test_an_agent_that_serves_no_claims_says_why() -> None:
+    device_of_agent = {"uuid": "GPU-1", "index": 0, "resource": "nvidia.com/gpu", "health": "Healthy"}
+    claims = {"driver": "gpu.nvidia.com", "reason": "its gate is off", "devices": []}
+    report = {
+        "apiVersion": "tonnage.dev/v1alpha1",
+        "kind": "NodeGPUStatus",
+        "metadata": {"name": "a"},
+        "status": {"devices": [device_of_agent], "claims": claims},
+    }
+    nvidias = device_class("gpu", "device.driver == 'gpu.nvidia.com'")
+    [reason] = explained(node("a"), nvidias, report, claim("mine"), pod("mine")).reasons
+    assert reason.message.endswith("publishes none on any node (a says: its gate is off)")
+    assert reason.remedy.startswith("have nodes offer their GPUs as claims")
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        pytest.param([resource_slice("a", device("gpu-0")), claim("mine", count=2)], id="too few"),
+        pytest.param(
+            [
+                resource_slice("a", device("gpu-0")),
+                claim("mine", selectors=[{"cel": {"expression": "false"}}]),
+            ],
+            id="the claim's own selector",
+        ),
+        pytest.param([claim("mine", held="a/gpu-0", by="other")], id="it has devices"),
+    ],
+)
+def test_a_class_of_which_there_are_devices_is_not_called_empty(objects: list[Body]) -> None:
+    explanation = explained(node("a"), ANY, *objects, pod("mine"))
+    assert ClassWithoutDevices.code not in {reason.code for reason in explanation.reasons}
+
+
+def test_a_request_with_an_alternative_that_is_published_is_not_called_hopeless() -> None:
+    parts = [{"name": "a", "deviceClassName": "none"}, {"name": "b", "deviceClassName": "gpu", "count": 2}]
+    asked = dynamic(
+        "ResourceClaim", "mine", {"devices": {"requests": [{"name": "r", "firstAvailable": parts}]}}
+    )
+    none = device_class("none", "device.driver == 'other.example.com'")
+    explanation = explained(node("a"), resource_slice("a", device("g")), ANY, none, asked, pod("mine"))
+    assert ClassWithoutDevices.code not in {reason.code for reason in explanation.reasons}
 
 
 def test_what_a_template_asks_is_changed_in_the_template() -> None:

@@ -234,22 +234,23 @@ def test_a_part_of_a_gpu_under_the_name_of_whole_ones_becomes_no_claim_of_a_whol
     assert not only(text).changes
 
 
-def test_a_kind_without_pods_spec_of_its_own_is_not_said_to_ask_for_nothing() -> None:
+@pytest.mark.parametrize("key", ["resources", "resourcesPerNode"])
+def test_a_kind_without_pods_spec_of_its_own_is_not_said_to_ask_for_nothing(key: str) -> None:
     text = migrated(
-        """\
+        f"""\
         apiVersion: serving.kserve.io/v1beta1
         kind: InferenceService
-        metadata: {name: llm}
+        metadata: {{name: llm}}
         spec:
           predictor:
             model:
-              modelFormat: {name: huggingface}
-              resources: {limits: {nvidia.com/gpu: "1"}}
+              modelFormat: {{name: huggingface}}
+              {key}: {{limits: {{nvidia.com/gpu: "1"}}}}
         """
     )
     refusal = only(text).refusal
     assert refusal is not None
-    assert "nvidia.com/gpu is asked for in spec.predictor.model.resources, which is no pod's spec" in (
+    assert f"nvidia.com/gpu is asked for in spec.predictor.model.{key}, which is no pod's spec" in (
         refusal.message
     )
 

@@ -103,6 +103,10 @@ def mappings(value: JsonValue) -> Iterator[tuple[int, JsonObject]]:
             yield index, element
 
 
+_RESOURCES: Final = "resources"
+"""How what asks for devices is called, or begins: a TrainJob has `resourcesPerNode`."""
+
+
 def resources_of(manifest: ManifestObject) -> Iterator[tuple[Path, JsonObject]]:
     """What an object asks for outside of any pod's spec: each `resources` with devices, and its path."""
     pods = {site.path for site in pods_of(manifest)}
@@ -117,14 +121,9 @@ def _resources(path: Path, value: JsonValue, pods: set[Path]) -> Iterator[tuple[
             yield from _resources((*path, index), child, pods)
     elif isinstance(value, dict):
         for key, child in value.items():
-            names = [
-                name
-                for section in ("limits", "requests")
-                for name in (
-                    mapping(child.get(section)) if key == "resources" and isinstance(child, dict) else ()
-                )
-            ]
-            if any("/" in name for name in names):
+            amounts = [mapping(mapping(child).get(section)) for section in ("limits", "requests")]
+            asks = key.startswith(_RESOURCES) and any("/" in name for names in amounts for name in names)
+            if asks:
                 yield (*path, key), mapping(child)
             elif key != "status":
                 yield from _resources((*path, key), child, pods)

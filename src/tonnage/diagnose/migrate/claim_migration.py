@@ -13,6 +13,7 @@ from typing import Final
 from tonnage.diagnose.lint.manifest_objects import (
     ManifestObject,
     PodSite,
+    at_path,
     mapping,
     mappings,
     pods_of,
@@ -58,6 +59,7 @@ _TERMS: Final = (
     "nodeSelectorTerms",
 )
 _PREFERRED: Final = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
+_RAY: Final = "ray.io"
 API_VERSION: Final = "resource.k8s.io/v1"
 
 
@@ -162,11 +164,13 @@ def claim_migrations(manifest: ManifestObject, products: Iterable[str]) -> Itera
     """
     names = tuple(products)
     sites = [site for site in pods_of(manifest) if any(device_amounts(spec) for _, spec in site.containers())]
+    templates: dict[tuple[MigratedRequest, ...], str] = {}
     for number, site in enumerate(sites):
         migration = _migrated(site, names)
-        if number and migration.template:  # a template for each of several pods of one object
-            other = f"{migration.template}-{number + 1}"
-            migration = replace(migration, template=other, changes=tuple(_renamed(migration, other)))
+        if migration.template:  # pods of one object that ask alike share one
+            own = f"{migration.template}-{number + 1}" if number else migration.template
+            template = templates.setdefault(migration.requests, own)
+            migration = replace(migration, template=template, changes=tuple(_renamed(migration, template)))
         yield migration
     for path, resources in resources_of(manifest):
         for name in device_amounts({"resources": resources}):
@@ -198,6 +202,7 @@ def _migrated(site: PodSite, products: Sequence[str]) -> ClaimMigration:
     )
     if refusal := _containers(draft, device_class, claim):
         return ClaimMigration(site, refusal=refusal)
+    _ray_start(draft)
     template = cut_name(f"{slug(site.manifest.name) or 'pod'}-gpu")
     entry: JsonObject = {"name": claim, "resourceClaimTemplateName": template}
     if isinstance(site.spec.get("resourceClaims"), list) and site.spec["resourceClaims"]:
@@ -339,6 +344,26 @@ def _containers(draft: _Draft, device_class: str, claim: str) -> MigrationReason
         else:
             draft.added.append(DocumentChange(at, entries))
     return None
+
+
+def _ray_start(draft: _Draft) -> None:
+    """Tell Ray its GPUs, which KubeRay otherwise counts by the limits of the pod's first container.
+
+    Source: ray-operator/controllers/ray/common/pod.go.
+    """
+    site = draft.site
+    first = next((spec for path, spec in site.containers() if path[-2:] == ("containers", 0)), {})
+    counts = [claimable_count(amount) for amount in device_amounts(first).values()]
+    if site.manifest.group != _RAY or not counts:
+        return
+    at: Path = (*site.path[:-2], "rayStartParams")
+    group = mapping(at_path(site.manifest.sheet.documents[site.manifest.document].value, at[:-1]))
+    params, number = group.get("rayStartParams", {}), str(counts[0])
+    if not isinstance(params, dict) or "num-gpus" in params:
+        return
+    written: Path = (*at, "num-gpus") if "rayStartParams" in group else at
+    draft.added.append(DocumentChange(written, number if written != at else {"num-gpus": number}))
+    draft.notes.append(f"num-gpus: {number} is new in rayStartParams: KubeRay counts only limits of GPUs")
 
 
 def _request_of_another(draft: _Draft, path: Path, container: JsonObject, resource: str, count: int) -> str:

@@ -16,10 +16,10 @@ from typing import Final
 from tonnage.diagnose.lint.manifest_objects import at_path, sequence
 from tonnage.diagnose.lint.sheet import Sheet, TextEdit
 from tonnage.documents.yaml.reader import Path
-from tonnage.documents.yaml.spans import ValueSpan
 from tonnage.model.json import JsonObject, JsonValue
 
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*")
+_ANCHOR: Final = re.compile(r"&\S+\s+")
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 LAST: Final = "-"
 """The place behind a list's last item."""
@@ -81,17 +81,40 @@ def text_edits(sheet: Sheet, document: int, changes: Sequence[DocumentChange]) -
         NotEditableError: one of them would change more.
     """
     after = changed(sheet.documents[document].value, changes)
+    edits = [*dict.fromkeys(_edits(sheet, document, changes, after))]
+    if any(_is_shared(sheet, document, change.path) for change in changes):
+        _check_reads_as(sheet, document, edits, after)
+    return edits
+
+
+def _edits(
+    sheet: Sheet, document: int, changes: Sequence[DocumentChange], after: JsonValue
+) -> Iterator[TextEdit]:
     rewritten: dict[Path, None] = {}
-    edits: list[TextEdit] = []
     for change in changes:
         flow = _flow_above(sheet, document, change.path)
         if flow is not None:
             rewritten[flow] = None
         elif change.value is None:
-            edits.append(_removed(sheet, document, change.path))
+            yield _removed(sheet, document, change.path)
         else:
-            edits += _written(sheet, document, change)
-    return [*edits, *(_rewritten(sheet, document, path, after) for path in rewritten)]
+            yield from _written(sheet, document, change)
+    for path in rewritten:
+        yield _rewritten(sheet, document, path, after)
+
+
+def _is_shared(sheet: Sheet, document: int, path: Path) -> bool:
+    """Whether other places of the document have the same text, through an alias or a merge."""
+    parts = (sheet.parts.part(document, path[:length]) for length in range(len(path), 0, -1))
+    return any(part.shared for part in parts if part is not None)
+
+
+def _check_reads_as(sheet: Sheet, document: int, edits: Sequence[TextEdit], after: JsonValue) -> None:
+    """Raises NotEditableError: the edits change what is meant elsewhere, or leave an alias alone."""
+    answer = Sheet(sheet.name, edited(sheet.text, edits))
+    meant = [after if number == document else part.value for number, part in enumerate(sheet.documents)]
+    if answer.problems or [part.value for part in answer.documents] != meant:
+        raise NotEditableError("the text has an alias or a merge there")
 
 
 def edited(text: str, edits: Iterable[TextEdit]) -> str:
@@ -151,34 +174,28 @@ def _scalar(value: JsonValue) -> str:
     return json.dumps(value)
 
 
-def _own(sheet: Sheet, document: int, path: Path) -> ValueSpan | None:
-    """The part at a path. Raises NotEditableError: an alias or merge has it, too."""
-    part = sheet.parts.part(document, path)
-    if part is not None and part.shared:
-        raise NotEditableError("the text has an alias or a merge there")
-    return part
-
-
 def _flow_above(sheet: Sheet, document: int, path: Path) -> Path | None:
     """The outermost flow collection in which a change lies; None: there is none."""
     for length in range(len(path)):
-        part = _own(sheet, document, path[:length])
+        part = sheet.parts.part(document, path[:length])
         if part is not None and part.style == "flow":
             return path[:length]
     return None
 
 
 def _rewritten(sheet: Sheet, document: int, path: Path, after: JsonValue) -> TextEdit:
-    part = _own(sheet, document, path)
+    part = sheet.parts.part(document, path)
     assert part is not None
     if "#" in sheet.text[part.value.start : part.value.end]:
         raise NotEditableError("the text may have a comment within braces there")
-    return TextEdit(part.value.start, part.value.end, flow_text(at_path(after, path)))
+    anchor = _ANCHOR.match(sheet.text, part.value.start)
+    start = anchor.end() if anchor else part.value.start
+    return TextEdit(start, part.value.end, flow_text(at_path(after, path)))
 
 
 def _removed(sheet: Sheet, document: int, path: Path) -> TextEdit:
     """An entry or item with its lines; one behind a dash leaves its place to the next entry."""
-    part, text = _own(sheet, document, path), sheet.text
+    part, text = sheet.parts.part(document, path), sheet.text
     if part is None:
         raise NotEditableError("the text has no such part")
     if part.key is None:  # an item of a list: its dash stands before it
@@ -188,7 +205,8 @@ def _removed(sheet: Sheet, document: int, path: Path) -> TextEdit:
         return TextEdit(start, _after(text, part.value.end), "")
     start = _line_start(text, part.key.start)
     if not text[start : part.key.start].strip():
-        return TextEdit(start, _after(text, part.value.end), "")
+        is_alias = part.value.start < part.key.start  # its value stands where the anchor is
+        return TextEdit(start, _after(text, part.key.end if is_alias else part.value.end), "")
     others = [own.key for _, own in sheet.parts.entries(document, path[:-1]) if own.key is not None]
     following = min((key.start for key in others if key.start > part.key.start), default=None)
     if following is None:
@@ -197,7 +215,7 @@ def _removed(sheet: Sheet, document: int, path: Path) -> TextEdit:
 
 
 def _written(sheet: Sheet, document: int, change: DocumentChange) -> Iterator[TextEdit]:
-    part = _own(sheet, document, change.path) if change.path[-1] != LAST else None
+    part = sheet.parts.part(document, change.path) if change.path[-1] != LAST else None
     if part is not None:  # a value that is there
         if part.style in ("block", "|", ">") or isinstance(change.value, dict | list):
             raise NotEditableError("a value of several lines would be replaced")
@@ -223,7 +241,7 @@ def _written(sheet: Sheet, document: int, change: DocumentChange) -> Iterator[Te
 def _appended(sheet: Sheet, document: int, above: Path, value: JsonValue) -> TextEdit:
     """Another item behind the last one of a list."""
     text, items = sheet.text, sequence(at_path(sheet.documents[document].value, above))
-    last = _own(sheet, document, (*above, len(items) - 1)) if items else None
+    last = sheet.parts.part(document, (*above, len(items) - 1)) if items else None
     if last is None:
         raise NotEditableError("the list is empty")
     dash = text.rfind("-", _line_start(text, last.value.start), last.value.start)

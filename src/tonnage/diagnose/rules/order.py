@@ -22,7 +22,7 @@ from tonnage.diagnose.rules.devices import (
     silent_agents,
     single_request,
 )
-from tonnage.diagnose.rules.resource_claims import cdi_support, claims, dropped_capacity
+from tonnage.diagnose.rules.resource_claims import cdi_support, claims, dropped_capacity, no_devices
 from tonnage.diagnose.rules.scheduling import (
     cluster_wide,
     gates,
@@ -42,6 +42,7 @@ RULES: Final[tuple[Rule, ...]] = (
     cluster_wide,
     preemption,
     claims,
+    no_devices,
     volumes,
     renamed_resource,
     not_advertised,

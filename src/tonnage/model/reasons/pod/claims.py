@@ -91,6 +91,18 @@ class DeviceClassMissing(SchedulerReason, ManifestReason):
 
 
 @reason
+class ClassWithoutDevices(SchedulerReason):
+    """No driver publishes a device of a class that the pod asks for, so that no node can have it."""
+
+    code: ClassVar[str] = "class-without-devices"
+    leads: ClassVar[bool] = True
+    advice: ClassVar[str] = "look at the driver that the class names"
+    layer: Layer = Layer.PLUGIN
+    device_class: str
+    drivers: tuple[str, ...]
+
+
+@reason
 class ClaimWithoutCdi(Reason):
     """Beside the answer: a node that would take a pod with claims has CDI switched off, as its agent says."""
 
@@ -123,6 +135,7 @@ REASONS: Final[tuple[type[Reason], ...]] = (
     ClaimNotUsable,
     ClaimNotAllocatable,
     DeviceClassMissing,
+    ClassWithoutDevices,
     ClaimWithoutCdi,
     FeatureGateNeeded,
 )
