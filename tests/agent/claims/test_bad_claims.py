@@ -196,8 +196,8 @@ async def test_a_full_disk_keeps_claims_as_they_are_until_there_is_room_and_is_t
             assert "free space" in (await scene.kubelet.prepare(asked))[asked.uid].error
             assert "free space" in (await scene.kubelet.unprepare(held))[held.uid]
         assert scene.spec(asked) is None
-        told = [record for record in caplog.records if "claim refused" in record.message]
-        assert len(told) == 2, "of each claim once"
+        refusals = [record for record in caplog.records if "claim refused" in record.message]
+        assert len(refusals) == 2, "of each claim once"
         full = False
         assert not (await scene.kubelet.prepare(asked))[asked.uid].error
         assert await scene.kubelet.unprepare(held, asked) == {held.uid: "", asked.uid: ""}
@@ -223,8 +223,8 @@ async def test_what_the_server_refuses_as_there_already_is_told_in_its_words(
     monkeypatch.setattr(scene.api, "create", counted)
     async with scene.agent():
         await scene.kubelet.register()
-        [told] = [event.message for event in await eventually(scene.events)]
-    assert f'"{name}" already exists' in told
+        [message] = [event.message for event in await eventually(scene.events)]
+    assert f'"{name}" already exists' in message
     assert tries < 10, "and then it waits"
 
 
