@@ -80,7 +80,8 @@ class ClaimPreparation:
         return {claim.uid: answer for claim, answer in zip(claims, answers, strict=True)}
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
-        return {claim.uid: await self._unprepare(claim) for claim in claims}
+        errors = await asyncio.gather(*map(self._unprepare, claims))
+        return {claim.uid: error for claim, error in zip(claims, errors, strict=True)}
 
     async def _answer(self, claim: ClaimRef) -> ClaimAnswer:
         with self.metrics.request(PREPARE) as refused:
