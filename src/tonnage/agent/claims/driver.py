@@ -62,6 +62,9 @@ class ClaimDriver:
         """The release of the node's kubelet when slices were made last."""
         self._unhealthy = frozenset[str]()
         """The unhealthy devices of then."""
+        self._basis: tuple[tuple[PublishedDevice, ...], CounterShape] = (), CounterShape.NONE
+        """What slices were made of last."""
+        self._last_specs: tuple[JsonObject, ...] = ()
         self._ask_s = 0.0
         """When the server is asked again whether it keeps taints, while an unhealthy device is left out."""
         for topic in (board.inventory, board.configuration, board.config_confirmed, board.node):
@@ -146,8 +149,10 @@ class ClaimDriver:
             slices.ask_of_taints()  # the feature may be on by now
             self._ask_s = now_s + _ASK_EVERY_S
         self._unhealthy = unhealthy
-        offered = [device for device in devices if device.healthy or slices.keeps_taints]
-        return desired_specs(offered, self._node, counters=shape)
+        basis = tuple(device for device in devices if device.healthy or slices.keeps_taints), shape
+        if basis != self._basis:  # hundreds of devices, and a turn at each beat
+            self._basis, self._last_specs = basis, desired_specs(basis[0], self._node, counters=shape)
+        return self._last_specs
 
     def _complain(self, text: str) -> None:
         if text and text != self._complaint:
