@@ -66,7 +66,7 @@ class ClaimDriver:
         """What slices were made of last."""
         self._last_specs: tuple[JsonObject, ...] = ()
         self._ask_s = 0.0
-        """When the server is asked again whether it keeps taints, while an unhealthy device is left out."""
+        """When the server is asked again what it keeps, while it drops what is wanted."""
         for topic in (board.inventory, board.configuration, board.config_confirmed, board.node):
             topic.subscribe(self._wake.set)
         board.holds.subscribe(self._look_at_holds)
@@ -145,8 +145,9 @@ class ClaimDriver:
         unhealthy = frozenset(device.name for device in devices if not device.healthy)
         now_s = self._clock.monotonic()
         due = unhealthy - self._unhealthy or now_s >= self._ask_s
-        if unhealthy and not slices.keeps_taints and due:
-            slices.ask_of_taints()  # the feature may be on by now
+        lacks = bool(slices.dropped) or (shared and keeps is False)
+        if due and (lacks or (unhealthy and not slices.keeps_taints)):
+            slices.ask_of_features()  # one may be on by now
             self._ask_s = now_s + _ASK_EVERY_S
         self._unhealthy = unhealthy
         basis = tuple(device for device in devices if device.healthy or slices.keeps_taints), shape
