@@ -169,7 +169,7 @@ class SlicePublisher:
 
     async def _fields_kept(self) -> frozenset[str]:
         """Raises ClusterError."""
-        kept = frozenset[str]()
+        fields = frozenset[str]()
         for body in trial_slices(self._node):
             try:
                 shown = await self._api.dry_run_create(RESOURCE_SLICE, body)
@@ -177,8 +177,8 @@ class SlicePublisher:
                 if error.code >= 500 or error.code == 429:
                     raise
                 continue  # a webhook, perhaps, that cannot be asked so
-            kept |= kept_fields(msgspec.to_builtins(shown))
-        return kept
+            fields |= kept_fields(msgspec.to_builtins(shown))
+        return fields
 
     def _learns_to_split(self, specs: Sequence[JsonObject]) -> bool:
         """Whether the refused have counters beside devices; then counters get slices of their own."""
