@@ -250,8 +250,8 @@ class KilledClaims:
         for device in sorted(self._held):
             intruder = await self._allocated(device)
             refusal = (await self.kubelet.prepare(intruder))[intruder.uid].error
-            told = f"is held as claim {self._held[device][0]}" if self._is_offered(device) else "not offered"
-            assert told in refusal, moment
+            why = f"is held as claim {self._held[device][0]}" if self._is_offered(device) else "not offered"
+            assert why in refusal, moment
         await self.node.slices(self._is_published)
         await reported(self.node, self._is_reported)
         async with self.kubelet.health("v1.DRAResourceHealth") as reports:

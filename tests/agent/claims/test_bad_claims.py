@@ -189,18 +189,18 @@ async def test_a_full_disk_keeps_claims_as_they_are_until_there_is_room_and_is_t
     async with scene.agent():
         await scene.kubelet.register()
         await scene.slices(lambda listing: len(names(listing)) == 3)
-        held, asked = await scene.claim("held", "gpu-0"), await scene.claim("asked", "gpu-1")
+        held, waiting = await scene.claim("held", "gpu-0"), await scene.claim("waiting", "gpu-1")
         assert not (await scene.kubelet.prepare(held))[held.uid].error
         monkeypatch.setattr(checkpoints, "write_atomic", write)
         for _ in range(3):
-            assert "free space" in (await scene.kubelet.prepare(asked))[asked.uid].error
+            assert "free space" in (await scene.kubelet.prepare(waiting))[waiting.uid].error
             assert "free space" in (await scene.kubelet.unprepare(held))[held.uid]
-        assert scene.spec(asked) is None
-        told = [record for record in caplog.records if "claim refused" in record.message]
-        assert len(told) == 2, "of each claim once"
+        assert scene.spec(waiting) is None
+        refusals = [record for record in caplog.records if "claim refused" in record.message]
+        assert len(refusals) == 2, "of each claim once"
         full = False
-        assert not (await scene.kubelet.prepare(asked))[asked.uid].error
-        assert await scene.kubelet.unprepare(held, asked) == {held.uid: "", asked.uid: ""}
+        assert not (await scene.kubelet.prepare(waiting))[waiting.uid].error
+        assert await scene.kubelet.unprepare(held, waiting) == {held.uid: "", waiting.uid: ""}
 
 
 async def test_what_the_server_refuses_as_there_already_is_told_in_its_words(
@@ -223,8 +223,8 @@ async def test_what_the_server_refuses_as_there_already_is_told_in_its_words(
     monkeypatch.setattr(scene.api, "create", counted)
     async with scene.agent():
         await scene.kubelet.register()
-        [told] = [event.message for event in await eventually(scene.events)]
-    assert f'"{name}" already exists' in told
+        [message] = [event.message for event in await eventually(scene.events)]
+    assert f'"{name}" already exists' in message
     assert tries < 10, "and then it waits"
 
 
@@ -232,11 +232,11 @@ async def test_a_server_that_is_too_old_for_claims_is_told_once(
     scene: ClaimNode, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1.32 and 1.33 have `v1beta1` and `v1beta2` alone."""
-    asked, listed = asyncio.Semaphore(0), scene.api.list
+    waiting, listed = asyncio.Semaphore(0), scene.api.list
 
     async def older(kind: Any, *arguments: Any, **options: Any) -> Any:
         if kind is kinds.RESOURCE_SLICE:
-            asked.release()
+            waiting.release()
             raise ApiError(404, "NotFound", "the server could not find the requested resource")
         return await listed(kind, *arguments, **options)
 
@@ -247,9 +247,9 @@ async def test_a_server_that_is_too_old_for_claims_is_told_once(
         await scene.kubelet.register()
         events = await eventually(scene.events)
         for _ in range(5):
-            await asked.acquire()
-        [told] = [event.message for event in events if event.reason == "ClaimsNotPublished"]
-    assert "Kubernetes 1.34 was the first with it" in told
+            await waiting.acquire()
+        [message] = [event.message for event in events if event.reason == "ClaimsNotPublished"]
+    assert "Kubernetes 1.34 was the first with it" in message
     assert len([record for record in caplog.records if "slices not published" in record.message]) == 1
 
 

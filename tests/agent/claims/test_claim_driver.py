@@ -139,7 +139,11 @@ async def test_after_a_boot_a_claim_is_judged_anew(scene: ClaimNode) -> None:
     ("content", "told"),
     [
         pytest.param(b"tonnage-checkpoint v1 0000\n{", "", id="cut-off-is-set-aside"),
-        pytest.param(b'{"version":2,"claims":[]}', "version 2, and this program reads version 1", id="newer"),
+        pytest.param(
+            b'{"version":2,"claims":[]}',
+            "version 2, and this program reads version 1; run the agent that wrote the file, or remove",
+            id="newer",
+        ),
     ],
 )
 async def test_a_file_of_claims_that_cannot_be_read(
@@ -179,6 +183,14 @@ async def test_a_file_of_claims_that_cannot_be_read(
             assert not (await scene.kubelet.prepare(other))[other.uid].error
             assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
             assert "is held" in (await scene.kubelet.prepare(claim))[claim.uid].error
+    if told:  # as the remedy has it
+        file.unlink()
+        async with scene.agent():
+            await scene.kubelet.register()
+            assert await scene.kubelet.unprepare(claim) == {claim.uid: ""}
+            assert scene.spec(claim) is None
+            other = await scene.claim("other", "gpu-0")
+            assert not (await scene.kubelet.prepare(other))[other.uid].error
     unread = [record for record in caplog.records if "claims not readable" in record.message]
     assert len(unread) == 1
 

@@ -61,6 +61,7 @@ async def test_claims_have_parts_of_one_gpu_each_under_its_own_share(gated: Clai
         again = await gated.claim("again", "gpu-0", share=first, config=config)
         answer = (await gated.kubelet.prepare(again))[again.uid]
         assert [device.share_id for device in answer.devices] == [first], answer.error
+        # At once, as when two pods end: each must not think that the other needs it.
         assert await gated.kubelet.unprepare(two, again) == {two.uid: "", again.uid: ""}
         assert backend.settings().slices == {"GPU-0": TimeSlice.DEFAULT}
 

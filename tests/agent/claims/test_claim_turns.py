@@ -24,7 +24,7 @@ _PREPARE = ClaimPreparation.prepare
 async def test_a_claim_that_is_prepared_while_it_is_given_back_leaves_no_mig_device(
     gated: ClaimNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    removing, asked, removed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    removing, arrived, removed = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def slow(self: ScenarioBackend, step: DeviceAction) -> None:
         if isinstance(step, DestroyComputeInstance):
@@ -33,7 +33,7 @@ async def test_a_claim_that_is_prepared_while_it_is_given_back_leaves_no_mig_dev
         await _APPLY(self, step)
 
     async def asks(self: ClaimPreparation, claims: Sequence[ClaimRef]) -> Any:
-        asked.set()
+        arrived.set()
         return await _PREPARE(self, claims)
 
     monkeypatch.setattr(ScenarioBackend, "apply", slow)
@@ -47,7 +47,7 @@ async def test_a_claim_that_is_prepared_while_it_is_given_back_leaves_no_mig_dev
         given_back = group.create_task(gated.kubelet.unprepare(claim))
         await removing.wait()
         again = group.create_task(gated.kubelet.prepare(claim))
-        await asked.wait()
+        await arrived.wait()
         for _ in range(5):
             await asyncio.sleep(0)
         removed.set()

@@ -28,7 +28,7 @@ async def test_claims_of_an_agent_that_had_the_flag_are_named(scene: ClaimNode) 
     async with scene.agent(claims=False):
         named = "GPUs are held by claims (ml/train), but the agent runs without --claims"
 
-        async def told() -> int:
+        async def warnings() -> int:
             return sum(event.message.startswith(named) for event in await scene.events())
 
-        assert await eventually(told) == 1
+        assert await eventually(warnings) == 1

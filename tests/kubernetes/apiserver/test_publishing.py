@@ -31,7 +31,9 @@ from tonnage.decide.node.claims.slices import (
     counter_shape,
     desired_specs,
     dropped_fields,
+    kept_fields,
     next_step,
+    trial_slices,
 )
 from tonnage.model.devices.inventory import Device, Inventory
 from tonnage.model.devices.sharing import PluginConfig
@@ -124,7 +126,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 def whole_pool(listing: list[Any]) -> bool:
     """Whether all slices of the newest generation are there, and none of an older one."""
-    pools = {(each.spec["pool"]["generation"], each.spec["pool"]["resourceSliceCount"]) for each in listing}
+    pools = {(obj.spec["pool"]["generation"], obj.spec["pool"]["resourceSliceCount"]) for obj in listing}
     return len(pools) == 1 and next(iter(pools))[1] == len(listing)
 
 
@@ -141,10 +143,20 @@ def test_gates_are_on_and_off_as_the_table_says(server: Server) -> None:
         assert (line.rpartition(" ")[2] == "1") == server.gates.has(gate), line
 
 
+async def test_the_trial_slices_tell_what_the_server_keeps(server: Server) -> None:
+    fields = {"taints": TAINTS, "allowMultipleAllocations": SHARES, "sharedCounters": PARTITIONS}
+    remaining = frozenset[str]()
+    async with connect(server.plane.kubeconfig, program="test") as api:
+        for body in trial_slices(NODE):
+            shown = await api.dry_run_create(kinds.RESOURCE_SLICE, body)
+            remaining |= kept_fields(msgspec.to_builtins(shown))
+    assert remaining == {field for field, gate in fields.items() if server.gates.has(gate)}
+
+
 async def test_whole_gpus_with_all_that_is_said_of_them(server: Server) -> None:
     async with server.node(ALL, WHOLE) as node:
         listing = await node.slices(lambda listing: len(names(listing)) == 16 and whole_pool(listing))
-        assert all(each.metadata.owner_references[0].name == NODE for each in listing)
+        assert all(obj.metadata.owner_references[0].name == NODE for obj in listing)
         first = listing[0].spec["devices"][0]
         attributes = first["attributes"]
         assert attributes["type"] == {"string": "gpu"}
@@ -171,9 +183,9 @@ async def test_mig_devices_that_do_not_exist_of_more_than_eight_gpus(server: Ser
             await node.slices(lambda listing: not names(listing))
             return
         listing = await node.slices(lambda listing: len(names(listing)) == 16 * 25 and whole_pool(listing))
-        sets = [entry["name"] for each in listing for entry in each.spec.get("sharedCounters") or ()]
+        sets = [entry["name"] for obj in listing for entry in obj.spec.get("sharedCounters") or ()]
         assert sorted(sets) == sorted(f"gpu-{n}-counter-set" for n in range(16))
-        together = [each for each in listing if each.spec.get("sharedCounters") and each.spec.get("devices")]
+        together = [obj for obj in listing if obj.spec.get("sharedCounters") and obj.spec.get("devices")]
         assert bool(together) == (MINOR < 35)
         consumed = listing[-1].spec["devices"][-1]["consumesCounters"][0]
         assert consumed["counterSet"] in sets
@@ -195,7 +207,7 @@ async def test_counters_of_all_engines_that_the_driver_tells_of(server: Server) 
         while (step := next_step(specs, standing, owner)) is not None:
             assert isinstance(step, NewSlice)
             await api.create(kinds.RESOURCE_SLICE, step.body)
-            standing = [msgspec.to_builtins(each) for each in (await api.list(kinds.RESOURCE_SLICE)).items]
+            standing = [msgspec.to_builtins(obj) for obj in (await api.list(kinds.RESOURCE_SLICE)).items]
         assert not dropped_fields(specs, standing, NODE)
         sets = [entry for body in standing for entry in body["spec"].get("sharedCounters") or ()]
         assert len(sets) == len(gpus)
@@ -208,7 +220,7 @@ async def test_a_server_that_is_newer_than_the_kubelet_has_counters_in_its_own_s
         pytest.skip("nothing is published with counters")
     async with server.node(DYNAMIC, DIVIDED, kubelet="v1.34.4") as node:
         listing = await node.slices(lambda listing: len(names(listing)) == 16 * 25 and whole_pool(listing))
-        together = [each for each in listing if each.spec.get("sharedCounters") and each.spec.get("devices")]
+        together = [obj for obj in listing if obj.spec.get("sharedCounters") and obj.spec.get("devices")]
         assert bool(together) == (MINOR < 35)
         assert "ClaimsNotPublished" not in await reasons(node)
 
@@ -241,11 +253,11 @@ async def test_a_sick_gpu_is_tainted_or_left_out(server: Server) -> None:
 async def test_slices_that_kubelet_deletes_are_published_again(server: Server) -> None:
     async with server.node(ALL, SICK) as node:
         before = await node.slices(whole_pool)
-        for each in before:
-            await node.api.delete(kinds.RESOURCE_SLICE, each.metadata.name)
-        uids = {each.metadata.uid for each in before}
+        for obj in before:
+            await node.api.delete(kinds.RESOURCE_SLICE, obj.metadata.name)
+        uids = {obj.metadata.uid for obj in before}
         await node.slices(
-            lambda listing: whole_pool(listing) and not {each.metadata.uid for each in listing} & uids
+            lambda listing: whole_pool(listing) and not {obj.metadata.uid for obj in listing} & uids
         )
 
 

@@ -62,8 +62,11 @@ class ClaimDriver:
         """The release of the node's kubelet when slices were made last."""
         self._unhealthy = frozenset[str]()
         """The unhealthy devices of then."""
+        self._basis: tuple[tuple[PublishedDevice, ...], CounterShape] = (), CounterShape.NONE
+        """What slices were made of last."""
+        self._last_specs: tuple[JsonObject, ...] = ()
         self._ask_s = 0.0
-        """When the server is asked again whether it keeps taints, while an unhealthy device is left out."""
+        """When the server is asked again what it keeps, while it drops what is wanted."""
         for topic in (board.inventory, board.configuration, board.config_confirmed, board.node):
             topic.subscribe(self._wake.set)
         board.holds.subscribe(self._look_at_holds)
@@ -142,12 +145,15 @@ class ClaimDriver:
         unhealthy = frozenset(device.name for device in devices if not device.healthy)
         now_s = self._clock.monotonic()
         due = unhealthy - self._unhealthy or now_s >= self._ask_s
-        if unhealthy and not slices.keeps_taints and due:
-            slices.ask_of_taints()  # the feature may be on by now
+        lacks = bool(slices.dropped) or (shared and keeps is False)
+        if due and (lacks or (unhealthy and not slices.keeps_taints)):
+            slices.ask_of_features()  # one may be on by now
             self._ask_s = now_s + _ASK_EVERY_S
         self._unhealthy = unhealthy
-        offered = [device for device in devices if device.healthy or slices.keeps_taints]
-        return desired_specs(offered, self._node, counters=shape)
+        basis = tuple(device for device in devices if device.healthy or slices.keeps_taints), shape
+        if basis != self._basis:  # hundreds of devices, and a turn at each beat
+            self._basis, self._last_specs = basis, desired_specs(basis[0], self._node, counters=shape)
+        return self._last_specs
 
     def _complain(self, text: str) -> None:
         if text and text != self._complaint:

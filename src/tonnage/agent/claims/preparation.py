@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
-from weakref import WeakValueDictionary
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.claims.claim_specs import ClaimSpecs
@@ -71,8 +71,8 @@ class ClaimPreparation:
         self._sharing = ways.sharing
         self._partitions = ways.partitions
         self._complaints: dict[str, str] = {}
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By uid, for claims about which kubelet asks now."""
+        self._turns: dict[str, asyncio.Event] = {}
+        """By uid, the end of the question about a claim that is answered now."""
         self.metrics = ClaimMetrics(context.node, context.clock, book.current_claims)
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, ClaimAnswer]:
@@ -80,7 +80,8 @@ class ClaimPreparation:
         return {claim.uid: answer for claim, answer in zip(claims, answers, strict=True)}
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
-        return {claim.uid: await self._unprepare(claim) for claim in claims}
+        errors = await asyncio.gather(*map(self._unprepare, claims))
+        return {claim.uid: error for claim, error in zip(claims, errors, strict=True)}
 
     async def _answer(self, claim: ClaimRef) -> ClaimAnswer:
         with self.metrics.request(PREPARE) as refused:
@@ -98,8 +99,17 @@ class ClaimPreparation:
         _LOG.info("claim prepared: node=%s claim=%s devices=%s", self._node, claim, ",".join(names))
         return decided, names
 
-    def _turn(self, claim: ClaimRef) -> asyncio.Lock:
-        return self._turns.setdefault(claim.uid, asyncio.Lock())
+    @asynccontextmanager
+    async def _turn(self, claim: ClaimRef) -> AsyncIterator[None]:
+        """No other question about the claim is answered meanwhile."""
+        while (before := self._turns.get(claim.uid)) is not None:
+            await before.wait()
+        over = self._turns[claim.uid] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._turns[claim.uid]
+            over.set()
 
     def _refused(self, claim: ClaimRef, why: str) -> str:
         """The refusal, which is logged once: kubelet asks again and again."""

@@ -19,8 +19,9 @@ from tonnage.decide.node.claims.slices import (
     SurplusSlice,
     dropped_fields,
     is_ours,
+    kept_fields,
     next_step,
-    tainted_slice,
+    trial_slices,
 )
 from tonnage.loop.informer import Informer
 from tonnage.model.actions.cluster import CreateSlice, DeleteSlice, ReplaceSlice, SliceAction
@@ -67,9 +68,9 @@ class SlicePublisher:
         self._complaint = ""
         self.dropped: tuple[str, ...] = ()
         """Fields that this server dropped of what was written last."""
-        self.keeps_taints = False
-        """Whether the server keeps taints, as it said when it was asked last."""
-        self._asked_of_taints = False
+        self._keeps = frozenset[str]()
+        """Fields that the server keeps, as it said when it was asked last."""
+        self._is_asked = False
         self.keeps_counters: bool | None = None
         """Whether the server keeps shared counters; None: none were written yet."""
         self.splits_counters = False
@@ -77,6 +78,11 @@ class SlicePublisher:
         self.foreign = ""
         """The slice of another driver of our name on this node."""
         self._selector = f"spec.nodeName={self._node},spec.driver={DRIVER}"
+
+    @property
+    def keeps_taints(self) -> bool:
+        """Whether the server keeps taints, as it said when it was asked last."""
+        return _TAINTS in self._keeps
 
     def show(self, specs: Sequence[JsonObject]) -> None:
         """Publish these."""
@@ -127,7 +133,7 @@ class SlicePublisher:
                 self._on_news()
                 return
             specs = () if self.foreign else self._specs
-            step = next_step(specs, standing, owner)
+            step = next_step(specs, standing, owner, self._keeps)
             if step is None:
                 self._note_dropped(specs, dropped_fields(specs, standing, self._node))
                 return
@@ -148,26 +154,31 @@ class SlicePublisher:
     async def _learns(self, standing: Sequence[JsonObject]) -> bool:
         """Whether it is news what the server keeps. Raises ClusterError.
 
-        What stands tells of counters, which the agent before saw kept. Of taints the server is asked without
-        writing any: where it drops them, an unhealthy device would be offered until that is seen.
+        What stands tells of counters, which the agent before saw kept. Of the rest the server is asked
+        without writing any: where it drops taints, an unhealthy device would be offered until that is seen.
         """
-        before = self.keeps_counters, self.keeps_taints
+        before = self.keeps_counters, self._keeps
         if self.keeps_counters is None and any(items(body, "spec", _COUNTERS) for body in standing):
             self.keeps_counters = True
-        if not self._asked_of_taints:
-            self.keeps_taints = await self._would_keep_taints()
-            self._asked_of_taints = True
-        return before != (self.keeps_counters, self.keeps_taints)
+        if not self._is_asked:
+            self._keeps = await self._fields_kept()
+            self._is_asked = True
+            if self.keeps_counters is False and _COUNTERS in self._keeps:
+                self.keeps_counters = True
+        return before != (self.keeps_counters, self._keeps)
 
-    async def _would_keep_taints(self) -> bool:
+    async def _fields_kept(self) -> frozenset[str]:
         """Raises ClusterError."""
-        try:
-            shown = await self._api.dry_run_create(RESOURCE_SLICE, tainted_slice(self._node))
-        except ApiError as error:
-            if error.code >= 500 or error.code == 429:
-                raise
-            return False  # a webhook, perhaps, that cannot be asked so
-        return any(items(device, _TAINTS) for device in items(shown.spec, "devices"))
+        fields = frozenset[str]()
+        for body in trial_slices(self._node):
+            try:
+                shown = await self._api.dry_run_create(RESOURCE_SLICE, body)
+            except ApiError as error:
+                if error.code >= 500 or error.code == 429:
+                    raise
+                continue  # a webhook, perhaps, that cannot be asked so
+            fields |= kept_fields(msgspec.to_builtins(shown))
+        return fields
 
     def _learns_to_split(self, specs: Sequence[JsonObject]) -> bool:
         """Whether the refused have counters beside devices; then counters get slices of their own."""
@@ -181,11 +192,11 @@ class SlicePublisher:
     def ask_again(self) -> None:
         """Forget what the server drops: with another release it may keep more. What it kept it still may."""
         self.keeps_counters, self.dropped = self.keeps_counters or None, ()
-        self.ask_of_taints()
+        self.ask_of_features()
 
-    def ask_of_taints(self) -> None:
-        """Have the server say once more whether it keeps taints."""
-        self._asked_of_taints = False
+    def ask_of_features(self) -> None:
+        """Have the server say once more what it keeps."""
+        self._is_asked = False
         self._wake.set()
 
     async def _standing(self) -> list[JsonObject]:
@@ -221,8 +232,7 @@ class SlicePublisher:
                 self._events.post("Warning", "ClaimsWithoutShares", text)
             fields = ",".join(dropped)
             _LOG.warning("the server drops fields of slices: node=%s fields=%s", self._node, fields)
-            if _TAINTS in dropped:
-                self.keeps_taints = False
+            self._keeps = self._keeps.difference(dropped)
             self._on_news()
         self.dropped = dropped
 

@@ -66,12 +66,12 @@ class ClaimSharing:
         A time slice that the driver does not take back is reported and left, unless the claim was `answered`:
         maybe it was never set, and no pod may stay for ever because of it.
         """
+        self._ending.add(prepared.claim.uid)
         async with self._slicing:
             for sliced in prepared.slices:
                 if self._exists(sliced.uuid) and not self._needed(sliced, prepared):
                     await self._reset(sliced, prepared, insists=answered)
         if prepared.daemons:
-            self._ending.add(prepared.claim.uid)
             self._publish()
             await self._until(prepared.daemons, lambda daemon: daemon.resource not in self._board.mps.value)
             for daemon in prepared.daemons:
@@ -92,11 +92,12 @@ class ClaimSharing:
             )
 
     def _needed(self, sliced: SlicedDevice, prepared: PreparedClaim) -> bool:
-        """Whether another claim has a time slice of the GPU, be it that it has a part of it."""
+        """Whether another claim has a time slice of the GPU, and is not being given back, too."""
+        over = {prepared.claim.uid, *self._ending}
         return any(
             sliced.uuid == its.uuid
             for other in self._book.current_claims()
-            if other.claim.uid != prepared.claim.uid
+            if other.claim.uid not in over
             for its in other.slices
         )
 

@@ -127,12 +127,12 @@ class NodeClaims:
 
 def _tell_once(context: AgentContext, board: NodeBoard) -> None:
     """Log and post what is wrong where nobody serves claims, as soon as it is so."""
-    told = set[str]()
+    reported = set[str]()
 
     def look() -> None:
         for text in _unserved(board):
-            if text not in told:
-                told.add(text)
+            if text not in reported:
+                reported.add(text)
                 _LOG.warning("claims not served: node=%s why=%s", context.node, text)
                 context.events.post("Warning", "ClaimsNotServed", text)
 

@@ -22,6 +22,10 @@ _STILL_HELD: Final = (
     "their GPUs are held until kubelet gives them back; their MPS daemons have ended, and MIG devices"
     " that were made for them stay until somebody removes them"
 )
+_REMEDY: Final = (
+    "run the agent that wrote the file, or remove /var/lib/tonnage/claims and start this one again: GPUs stay"
+    " held until their claims are given back"
+)
 
 
 class ClaimBook:
@@ -91,10 +95,10 @@ class ClaimBook:
                 return False
             self._claims = {prepared.claim.uid: prepared for prepared in claims_in(payload)}
         except HardwareError as error:
-            self._report("ClaimsForgotten", f"prepared claims are unknown: {error}; {_STILL_HELD}")
+            self._report("ClaimsForgotten", f"prepared claims are unknown; {_STILL_HELD}: {error}")
             return True
         except ValueError as error:
-            self.unreadable = f"claims that an earlier agent prepared cannot be read: {error}"
+            self.unreadable = f"claims that an earlier agent prepared cannot be read: {error}; {_REMEDY}"
             self._report("ClaimsNotReadable", self.unreadable)
             return True
         await self._ledger.restore()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from typing import Final, TypeAlias
 
-from tonnage.model.devices.claims import DRIVER, ClaimCounters, PublishedDevice
+from tonnage.model.devices.claims import DRIVER, ClaimCounters, PublishedDevice, ShareRule
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, items, mapping, number, text
 from tonnage.model.kubernetes.feature_gates import minor_of
@@ -28,6 +29,9 @@ _MOST_COUNTERS: Final = 32
 _LONGEST_NAME: Final = 253
 _SPLIT_SINCE: Final = 35
 _DIGITS: Final = 16
+_TRIAL: Final = "1Gi"
+_FEATURES: Final = frozenset({"allowMultipleAllocations", "sharedCounters", "taints"})
+"""Fields that a server drops where their feature is off."""
 
 
 class CounterShape(Enum):
@@ -151,9 +155,14 @@ def _counter_set(counters: ClaimCounters) -> JsonObject:
 
 
 def next_step(
-    specs: Sequence[JsonObject], standing: Sequence[JsonObject], owner: NodeOwner
+    specs: Sequence[JsonObject],
+    standing: Sequence[JsonObject],
+    owner: NodeOwner,
+    keeps: Set[str] = frozenset(),
 ) -> SliceStep | None:
     """The next step from our slices that stand to these specs; None: they are so.
+
+    `keeps` are fields that the server keeps now: where it dropped one before, the slice is stale.
 
     Every change is a new generation of the pool, of all its slices: the scheduler takes the newest, once it
     is complete, and surplus slices are removed last.
@@ -163,7 +172,10 @@ def next_step(
     fresh = {
         name
         for name, spec in bodies.items()
-        if name in by_name and _says(by_name[name], spec, len(specs)) and _owned(by_name[name], owner)
+        if name in by_name
+        and _says(by_name[name], spec, len(specs))
+        and _owned(by_name[name], owner)
+        and keeps.isdisjoint(_dropped(by_name[name], spec))
     }
     newest = max((_generation(obj) for obj in standing), default=0)
     current = {name for name, obj in by_name.items() if _generation(obj) == newest}
@@ -178,15 +190,31 @@ def next_step(
     )
 
 
-def tainted_slice(node: str) -> JsonObject:
-    """A slice of the node's to ask with what a server keeps of a taint; it is never stored."""
-    (spec,) = desired_specs((PublishedDevice("gpu-0", "", healthy=False),), node)
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"generateName": f"{DRIVER}-", "labels": {MARK: "true"}},
-        "spec": {**spec, "pool": {"name": node, "generation": 1, "resourceSliceCount": 1}},
-    }
+def trial_slices(node: str) -> tuple[JsonObject, ...]:
+    """Slices of the node's to ask with what a server keeps; they are never stored.
+
+    One has a device with every field that a server may drop, the other counters, which have their own.
+    """
+    counters = ClaimCounters("gpu-0", (("memory", _TRIAL),))
+    rules = {"memory": ShareRule("0", "0", "1Mi")}
+    device = PublishedDevice("gpu-0", "", capacity={"memory": _TRIAL}, healthy=False, shares=rules)
+    other = PublishedDevice("gpu-1", "", counters=counters)
+    specs = desired_specs((device, other), node, counters=CounterShape.PROBE)
+    return tuple(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"generateName": f"{DRIVER}-", "labels": {MARK: "true"}},
+            "spec": {**spec, "pool": {"name": node, "generation": 1, "resourceSliceCount": 1}},
+        }
+        for spec in specs
+    )
+
+
+def kept_fields(shown: JsonObject) -> frozenset[str]:
+    """Those of features that a slice has, or a device of it."""
+    spec = mapping(shown, "spec")
+    return _FEATURES.intersection(chain(spec, *map(mapping, items(spec, "devices"))))
 
 
 def dropped_fields(specs: Sequence[JsonObject], standing: Iterable[JsonObject], node: str) -> tuple[str, ...]:
@@ -195,15 +223,17 @@ def dropped_fields(specs: Sequence[JsonObject], standing: Iterable[JsonObject], 
     dropped: dict[str, None] = {}
     for place, spec in enumerate(specs):
         obj = by_name.get(slice_name(place, node))
-        if obj is None or text(obj, "metadata", "annotations", CONTENT) != _sum(spec):
-            continue
-        dropped.update(dict.fromkeys(sorted(spec.keys() - mapping(obj, "spec").keys())))
-        shown = {text(device, "name"): mapping(device) for device in items(obj, "spec", "devices")}
-        for device in items(spec, "devices"):
-            dropped.update(
-                dict.fromkeys(sorted(mapping(device).keys() - shown.get(text(device, "name"), {})))
-            )
+        if obj is not None and text(obj, "metadata", "annotations", CONTENT) == _sum(spec):
+            dropped.update(dict.fromkeys(_dropped(obj, spec)))
     return tuple(dropped)
+
+
+def _dropped(obj: JsonObject, spec: JsonObject) -> Iterator[str]:
+    """What a slice that was published as this spec lacks."""
+    yield from sorted(spec.keys() - mapping(obj, "spec").keys())
+    shown = {text(device, "name"): mapping(device) for device in items(obj, "spec", "devices")}
+    for device in items(spec, "devices"):
+        yield from sorted(mapping(device).keys() - shown.get(text(device, "name"), {}).keys())
 
 
 def slice_name(place: int, node: str) -> str:
