@@ -124,6 +124,19 @@ def test_each_claim_has_a_row_and_what_is_amiss_stands_below(
     assert "ml/left: no pod uses it, and its devices stay allocated until it is deleted" in printed
 
 
+def test_a_claim_of_a_pod_that_runs_is_held_whoever_prepared_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No agent reports claims with admin access, nor those of other drivers."""
+    watching = claim("watching", "gpu-0", pods=("watch",))
+    watching["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True
+    items = [NODE, CLASS, published("gpu-0"), report(), watching, pod("watch", "watching", "a100-0")]
+    file = tmp_path / "watching.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert run(["claims", "--snapshot", str(file)], "tonnage") == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["ml/watching", "held"]
+
+
 def test_a_claim_that_its_node_has_not_prepared_says_where_to_look(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

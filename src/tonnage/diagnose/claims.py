@@ -22,7 +22,7 @@ _MOST_EXPLAINED: Final = 200
 
 
 class ClaimState(StrEnum):
-    """WAITING: without devices. ALLOCATED: it has some. HELD: and its node's agent has prepared them.
+    """WAITING: without devices. ALLOCATED: it has some. HELD: and its node has prepared them.
 
     UNUSED: allocated, and reserved for nobody; its devices are nobody else's all the same.
     """
@@ -102,7 +102,7 @@ class _Claims:
             pods = self._pods.get(claim.key, ())
             parts = [part for request in claim.requests for part in (request.alternatives or (request,))]
             devices = claim.allocation.devices if claim.allocation is not None else ()
-            state = self._state(claim)
+            state = self._state(claim, pods)
             bound = next((pod.node_name for pod in pods if pod.node_name), "")
             yield ClaimRow(
                 *(claim.namespace, claim.name, state),
@@ -114,10 +114,13 @@ class _Claims:
                 parts=tuple(_amounts(device) for device in devices),
             )
 
-    def _state(self, claim: ResourceClaim) -> ClaimState:
+    def _state(self, claim: ResourceClaim, pods: tuple[Pod, ...]) -> ClaimState:
+        """Kubelet starts no container before all claims of its pod are prepared. An agent reports who holds
+        a device of its own: no claim with admin access, and none of another driver.
+        """
         if claim.allocation is None:
             return ClaimState.WAITING
-        if str(claim) in self._held:
+        if str(claim) in self._held or any(pod.status.phase == "Running" for pod in pods):
             return ClaimState.HELD
         return ClaimState.ALLOCATED if claim.reserved_for else ClaimState.UNUSED
 

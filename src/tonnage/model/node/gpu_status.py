@@ -85,12 +85,18 @@ class GpuDevice:
 @dataclass(frozen=True, slots=True)
 class ClaimReport:
     """What a node offers as claims (DRA). `why` no claim is served, and `unfit` why one of them has no
-    device, by the device's name; `names` has it by uuid."""
+    device, by the device's name; `names` has it by uuid, `unmade` those that are made with a claim."""
 
     driver: str
     names: Mapping[str, str] = field(default_factory=dict)
     unfit: Mapping[str, str] = field(default_factory=dict)
     why: str = ""
+    unmade: tuple[str, ...] = ()
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The names of all."""
+        return (*self.names.values(), *self.unmade)
 
 
 @dataclass(frozen=True, slots=True)
