@@ -98,6 +98,12 @@ class ClaimReport:
         """The names of all."""
         return (*self.names.values(), *self.unmade)
 
+    @property
+    def fault(self) -> str:
+        """Why no claim can have any of them; empty: one can, as far as it is known."""
+        whys = dict.fromkeys(self.unfit.get(name, "") for name in self.devices)
+        return self.why or ("; ".join(whys) if all(whys) else "")
+
 
 @dataclass(frozen=True, slots=True)
 class GpuStatus:

@@ -7,7 +7,11 @@ from typing import Final
 from tonnage.diagnose.agent_silence import silence, silent_agents
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.explain.bound.bound_pods import ADMISSION, rejection_to_come
-from tonnage.diagnose.explain.bound.device_preparation import driver_gone, handler_missing
+from tonnage.diagnose.explain.bound.device_preparation import (
+    driver_gone,
+    handler_missing,
+    with_agents_word,
+)
 from tonnage.diagnose.explain.bound.held_replicas import held_replicas
 from tonnage.diagnose.explain.bound.link_quality import held_by, link_reasons
 from tonnage.diagnose.explain.bound.missing_node import node_gone
@@ -122,12 +126,13 @@ def _trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
         return gone
     unstarted = driver_gone(pod, snapshot) or handler_missing(pod, snapshot)
     if unstarted is not None:
-        return unstarted
+        return with_agents_word(unstarted, pod, snapshot)
     stuck = next((w for w in pod.status.waiting if w.reason not in _STARTING), None)
     if stuck is not None:
         return _status_trouble(pod, snapshot) or _stuck(pod, stuck)
     waits = pod.status.phase == "Pending" and not pod.status.ended
     event = known_event(pod, snapshot.events) if waits else None
+    event = with_agents_word(event, pod, snapshot) if event is not None else None
     return event or gone or (rejection_to_come(pod, snapshot) if waits else None)
 
 
