@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tonnage.cli.main import run
+from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.kubernetes.resource_claims import ResourceClaim
 
 DRIVER = "gpu.nvidia.com"
 
@@ -209,11 +211,83 @@ def test_one_claim_in_order_is_exit_status_0(cluster: str, capsys: pytest.Captur
             id="what each node lacks",
         ),
         pytest.param(["-o", "name"], 1, "resourceclaim.resource.k8s.io/held", id="names"),
+        pytest.param(["ml/held"], 0, "ml/held   held", id="by the name that the table has"),
+        pytest.param(["held", "-n", "other"], 2, "it is in ml: -n ml", id="of another namespace"),
     ],
 )
 def test_what_is_asked_for(
     arguments: list[str], status: int, told: str, cluster: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["claims", *arguments, "--snapshot", cluster], "tonnage") == status
+    printed = capsys.readouterr()
+    assert told in printed.out + printed.err
+
+
+FORBIDDEN = frozenset({"ResourceClaim"})
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "arguments", "status", "told"),
+    [
+        pytest.param(
+            Snapshot(unserved=frozenset({"ResourceClaim"})),
+            [],
+            1,
+            "UNKNOWN: the API server has no ResourceClaim at version resource.k8s.io/v1.\n"
+            "  remedy: upgrade to Kubernetes 1.34",
+            id="an older server",
+        ),
+        pytest.param(
+            Snapshot(missing=FORBIDDEN, forbidden=FORBIDDEN),
+            ["train"],
+            3,
+            "resourceclaim train was not read",
+            id="claims that may not be read are not said to be absent",
+        ),
+        pytest.param(
+            Snapshot(claims=(ResourceClaim("ml", "idle"),), missing=frozenset({"Pod"})),
+            [],
+            1,
+            "ml/idle: Pod objects were not read: Tonnage cannot tell who uses it",
+            id="without the pods",
+        ),
+    ],
+)
+def test_what_was_not_read_is_not_said_to_be_absent(
+    snapshot: Snapshot,
+    arguments: list[str],
+    status: int,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def of_an_older_server(*_: object) -> Snapshot:
+        return snapshot
+
+    monkeypatch.setattr("tonnage.cli.claims.snapshot_of", of_an_older_server)
+    assert run(["claims", *arguments], "tonnage") == status
+    printed = capsys.readouterr()
+    assert told in printed.out + printed.err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        (["claim", "large"], 1, "Pod ml/big: N"),
+        (["resourceclaim/held"], 0, "Pod ml/train: RUNNING"),
+        (
+            ["claim", "idle"],
+            2,
+            "devices are allocated with the first pod\n  remedy: tonnage claims idle -n ml",
+        ),
+        (["claim", "larg"], 2, "use large if you meant that"),
+        (["large"], 2, "it is a ResourceClaim: tonnage explain claim large -n ml"),
+    ],
+    ids=["a pod waits", "a pod runs", "no pod", "misspelt", "by the name alone"],
+)
+def test_explain_answers_for_the_pod_of_a_claim(
+    words: list[str], status: int, told: str, cluster: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explain", *words, "-n", "ml", "--snapshot", cluster], "tonnage") == status
     printed = capsys.readouterr()
     assert told in printed.out + printed.err

@@ -131,6 +131,8 @@ class _Claims:
             return ClaimWait("no pod uses it, and its devices stay allocated until it is deleted")
         if not waiting:
             waits = state is ClaimState.WAITING
+            if waits and not pods and not self._snapshot.has_read("Pod", claim.namespace):
+                return ClaimWait("Pod objects were not read: Tonnage cannot tell who uses it")
             return ClaimWait("no pod uses it: devices are allocated with the first" if waits else "")
         if self._explained >= _MOST_EXPLAINED:
             return ClaimWait(f"tonnage explain pod {waiting[0].name} -n {waiting[0].namespace}")
