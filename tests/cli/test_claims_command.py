@@ -137,6 +137,8 @@ def test_a_claim_of_a_pod_that_runs_is_held_whoever_prepared_it(
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert run(["claims", "--snapshot", str(file)], "tonnage") == 0
     assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["ml/watching", "held"]
+    assert run(["explain", "pod", "watch", "-n", "ml", "--snapshot", str(file)], "tonnage") == 0
+    assert "runs on a100-0 with ml/watching: gpu.nvidia.com/a100-0/gpu-0" in capsys.readouterr().out
 
 
 def test_a_claim_that_its_node_has_not_prepared_says_where_to_look(
@@ -291,3 +293,18 @@ def test_explain_answers_for_the_pod_of_a_claim(
     assert run(["explain", *words, "-n", "ml", "--snapshot", cluster], "tonnage") == status
     printed = capsys.readouterr()
     assert told in printed.out + printed.err
+
+
+def test_claims_that_wait_alike_are_told_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tonnage.diagnose.claims._MOST_EXPLAINED", 2)
+    waiting = [item for name in "abcd" for item in (claim(name, count=3), pod(f"of-{name}", name))]
+    file = tmp_path / "many.json"
+    items = [NODE, CLASS, published("gpu-0"), *waiting]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert run(["claims", "--snapshot", str(file)], "tonnage") == 1
+    _, _, amiss = capsys.readouterr().out.partition("\n\n")
+    *_, others, remedy = amiss.splitlines()
+    assert others == "ml/c, ml/d: not looked at, after 2 others that wait"
+    assert remedy == "  do: tonnage explain --all-pending"

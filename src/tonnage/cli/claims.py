@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
@@ -19,8 +20,10 @@ from tonnage.model.devices.claims import DRIVER
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.name_lists import listed
 
 if TYPE_CHECKING:
+    from tonnage.diagnose.claim_waits import ClaimWait
     from tonnage.diagnose.claims import ClaimRow
 
 _HEAD: Final = ("CLAIM", "STATE", "DEVICES", "NODE", "PODS", "CLASS")
@@ -100,18 +103,21 @@ def _show(rows: Sequence[ClaimRow], common: Common, unread: Collection[str], sna
         cells = [_cells(row) for row in rows]
         say(table(_HEAD, cells))
         wide = common.output == "wide" or common.verbose
-        amiss = [line for row in rows for line in _amiss(row, wide=wide)]
+        alike: dict[ClaimWait, list[str]] = {}
+        for row in rows:
+            wait = row.wait if wide else replace(row.wait, details=())
+            alike.setdefault(wait, []).append(f"{row.namespace}/{row.name}")
+        amiss = [line for wait, claims in alike.items() for line in _amiss(claims, wait)]
         if amiss:
             say("")
             say(lines(amiss))
 
 
-def _amiss(row: ClaimRow, *, wide: bool) -> Iterator[str]:
-    """What is amiss with a claim and what to do; `wide`: what excludes which device on each node, too."""
-    wait = row.wait
+def _amiss(claims: Sequence[str], wait: ClaimWait) -> Iterator[str]:
+    """What is amiss with claims, what excludes which device on each node, and what to do."""
     if wait.why:
-        yield f"{row.namespace}/{row.name}: {wait.why}"
-        yield from (f"  {line}" for line in wait.details if wide)
+        yield f"{listed(claims)}: {wait.why}"
+        yield from (f"  {line}" for line in wait.details)
         if wait.remedy:
             yield f"  do: {wait.remedy}"
 

@@ -135,7 +135,8 @@ class _Claims:
                 return ClaimWait("Pod objects were not read: Tonnage cannot tell who uses it")
             return ClaimWait("no pod uses it: devices are allocated with the first" if waits else "")
         if self._explained >= _MOST_EXPLAINED:
-            return ClaimWait(f"tonnage explain pod {waiting[0].name} -n {waiting[0].namespace}")
+            why = f"not looked at, after {_MOST_EXPLAINED} others that wait"
+            return ClaimWait(why, "tonnage explain --all-pending")
         self._explained += 1
         pod, explanation = waiting[0], self._explained_pod(waiting[0])
         if pod.node_name and state is ClaimState.ALLOCATED and not explanation.reasons:

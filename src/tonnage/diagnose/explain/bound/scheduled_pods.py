@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.diagnose.agent_silence import silence, silent_agents
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.explain.bound.bound_pods import ADMISSION, rejection_to_come
@@ -85,13 +86,18 @@ def _remedies(pod: Pod, reason: Reason, snapshot: Snapshot) -> tuple[Remedy, ...
 
 
 def devices_of(pod: Pod, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
-    """Ids of the devices that the node's agent says the pod holds, by resource."""
+    """Ids of the devices that the node's agent says the pod holds, by resource; by claim also those that are
+    allocated, where no agent reports them: with admin access, or of another driver.
+    """
     status = snapshot.gpu.get(pod.node_name)
     by_resource: dict[str, tuple[str, ...]] = {}
     for device in status.devices if status is not None else ():
         for holder in device.holders:
             if (holder.namespace, holder.pod) == pod.key:
                 by_resource[holder.resource] = (*by_resource.get(holder.resource, ()), *holder.ids)
+    for claim in claims_of(pod, {claim.key: claim for claim in snapshot.claims}).claims if pod.claims else ():
+        if str(claim) not in by_resource and claim.allocation is not None:
+            by_resource[str(claim)] = tuple(str(device.id) for device in claim.allocation.devices)
     return by_resource
 
 
