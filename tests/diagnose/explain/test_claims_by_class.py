@@ -176,6 +176,27 @@ def test_what_a_class_is_called_as_a_resource_is_needed_and_what_it_lacks_is_tol
     assert [advice.action for advice in explanation.remedies] == [remedy]
 
 
+@pytest.mark.parametrize(("hard", "verdict"), [("1", Verdict.NEVER), ("2", Verdict.FITS)])
+def test_a_quota_on_the_class_counts_what_the_scheduler_would_claim(hard: str, verdict: Verdict) -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few", "namespace": "ml"},
+        "spec": {"hard": {"gpu.deviceclass.resource.k8s.io/devices": hard}},
+    }
+    waiting = by_count(2, BY_CLASS)
+    words = 'running PreBind plugin "DynamicResources": create claim: exceeded quota: few'
+    waiting["status"] = {"conditions": [{"type": "PodScheduled", "status": "False", "message": words}]}
+    answer = explained(node("a"), TWO, ANY, quota, waiting, version="1.36")
+    assert answer.verdict is verdict
+    of_quota = [reason for reason in answer.reasons if reason.code == "quota-exceeded-by-claim"]
+    assert [reason.message.startswith(f"its claim for {BY_CLASS} cannot be made") for reason in of_quota] == (
+        [True] if verdict is Verdict.NEVER else []
+    )
+    outdated = "condition-differs" in {reason.code for reason in answer.reasons}
+    assert outdated is (verdict is Verdict.FITS), "what the condition says is true while the quota is"
+
+
 def test_a_node_that_offers_its_gpus_as_claims_is_not_said_to_lack_a_plugin() -> None:
     nodes = [plugged(name, gpus) for name, gpus in (("a", 0), ("b", 0))]
     for body in nodes:

@@ -14,6 +14,7 @@ from tonnage.decide.kubernetes.claims.device_requests import MOST_DEVICES
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.scheduler.filters.claims import NAME
 from tonnage.diagnose.case import Case
+from tonnage.diagnose.counted_claims import over_quota_on
 from tonnage.diagnose.explain.template_claims import with_made_claims
 from tonnage.diagnose.related_resources import class_remedy
 from tonnage.diagnose.remedies.selector_advice import advised, written_otherwise
@@ -38,6 +39,8 @@ def reasons(case: Case) -> Iterable[Reason]:
         yield _halted(case)
     elif decision.failed and not decision.halted_by:
         yield _failed(case)
+    elif decision.chosen is not None:
+        yield from over_quota_on(case, decision.chosen)
 
 
 def _held(case: Case) -> Iterator[Reason]:
