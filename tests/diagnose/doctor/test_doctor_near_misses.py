@@ -170,6 +170,12 @@ NOT_FOUND: dict[str, Sicken] = {
             ],
         }
     ),
+    "a GPU by a claim, of which the checkpoint does not tell": lambda n: (
+        n.container(77, [0], {}),
+        n.seen_by_cluster(
+            claims={"driver": "gpu.nvidia.com", "devices": [{"name": "gpu-0", "uuid": UUIDS[0]}]}
+        ),
+    ),
     "no agent where there is NVIDIA's plugin": lambda n: (
         n.stop_agent(),
         n.process(60, ["/usr/bin/nvidia-device-plugin"]),

@@ -70,7 +70,8 @@ async def kubelet_holds(files: NodeFiles) -> tuple[tuple[Hold, ...] | None, bool
 
         kubelet = KubeletFiles(place)
         try:
-            return (await kubelet.shown()).holds, False, ""
+            shown = await kubelet.shown()
+            return (*shown.holds, *shown.claims), False, ""
         except ClusterError as error:
             trouble = error.problems[0].what
         finally:

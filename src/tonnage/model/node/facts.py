@@ -276,7 +276,8 @@ class GpuContainer:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFacts:
-    """Containers of pods, and what kubelet gave to whom. Holds name a pod, or only its uid (`by_uid`).
+    """Containers of pods, and what kubelet gave to whom. Holds name a pod, or only its uid (`by_uid`); then
+    none is by a claim. Those by claims have devices by the names that claims know.
 
     `owners` are ids of containers by process, of those processes that use a GPU.
     """
