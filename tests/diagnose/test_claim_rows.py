@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tonnage.diagnose.explain.nodes.whole_node import explain_node
+from tonnage.diagnose.fleet.totals import totals_of
 from tonnage.diagnose.status import FleetRow, fleet
 from tonnage.model.kubernetes.cluster import Snapshot
 from tonnage.model.verdict import Verdict
@@ -223,6 +224,25 @@ def test_mig_devices_that_are_not_published_count_each() -> None:
         7,
         "7 not published",
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "1 free"),
+        ({"allowMultipleAllocations": True}, "1 free, besides parts of allocated ones"),
+        (
+            {"consumesCounters": [{"counterSet": "g", "counters": {"slices": {"value": "1"}}}]},
+            "1 free, not all at once",
+        ),
+    ],
+    ids=["whole", "shared", "of counters"],
+)
+def test_what_is_free_says_when_it_is_no_plain_number(fields: Body, words: str) -> None:
+    part = published(device(0, **fields))
+    part["spec"]["sharedCounters"] = [{"name": "g", "counters": {"slices": {"value": "7"}}}]
+    [total] = totals_of(rows(node(), part))
+    assert total.words.endswith(words)
 
 
 def test_a_tainted_device_cannot_be_allocated() -> None:

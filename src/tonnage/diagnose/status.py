@@ -78,6 +78,8 @@ class FleetRow:
     device_count: int | None = None
     """GPUs or MIG devices behind the capacity."""
     agent: ReportAge = UNKNOWN_AGE
+    limit: str = ""
+    """What the number of free devices does not say."""
 
     @property
     def in_order(self) -> bool:
@@ -217,6 +219,7 @@ def _claim_row(
         devices=tuple(_device_row(device, pool.names.get(device.uuid, "")) for device in devices),
         device_count=pool.count,
         agent=agent,
+        limit=pool.limit,
     )
 
 

@@ -47,6 +47,8 @@ class ClaimPool:
     """Uuids of the GPUs whose MIG devices these are; those that are yet to be made have no uuid."""
     shared: bool = False
     """Whether claims may have parts of one device: then one that is allocated may have room."""
+    overlapping: bool = False
+    """Whether devices share counters: not all that are free can be had at once."""
     crowded_out: int = 0
     """Devices that nobody has and nobody can get: others have what they would share."""
 
@@ -58,6 +60,17 @@ class ClaimPool:
         ('gpu.nvidia.com', 'gpu.nvidia.com mig')
         """
         return self.driver if self.type in _WHOLE else f"{self.driver} {self.type}"
+
+    @property
+    def limit(self) -> str:
+        """What the number of free devices does not say; empty: nothing.
+
+        >>> ClaimPool("a", "gpu.nvidia.com", "mig", overlapping=True).limit
+        'not all at once'
+        """
+        if self.overlapping:
+            return "not all at once"
+        return "besides parts of allocated ones" if self.shared else ""
 
     @property
     def free(self) -> int | None:
@@ -188,6 +201,7 @@ def _pool(
         holders=None if allocated is None else tuple(sorted(amounts.items())),
         parents=parents,
         shared=any(device.shareable for _, device in devices),
+        overlapping=any(device.consumes for _, device in devices),
     )
 
 
