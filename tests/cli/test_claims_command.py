@@ -154,6 +154,23 @@ def test_a_claim_that_its_node_has_not_prepared_says_where_to_look(
     assert "ml/new: a100-0 has not prepared it yet for pod train\n  do: tonnage explain pod train" in printed
 
 
+def test_what_keeps_a_claim_on_all_nodes_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    starting = pod("starts", "held", "a100-0")
+    starting["status"] = {"phase": "Pending"}
+    held = claim("held", "gpu-0", pods=("starts",))
+    waiting = (claim("classless"), pod("train", "classless"))
+    items = [NODE, published("gpu-0"), report(("ml/held", "starts")), held, starting, *waiting]
+    file = tmp_path / "classless.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert run(["claims", "--snapshot", str(file)], "tonnage") == 1
+    _, _, amiss = capsys.readouterr().out.partition("\n\n")
+    why, remedy = amiss.splitlines()
+    assert why == "ml/classless: the DeviceClass gpu.nvidia.com does not exist"
+    assert remedy.startswith("  do: create the DeviceClass gpu.nvidia.com")
+
+
 def test_a_claim_with_a_part_of_a_device_says_how_much(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

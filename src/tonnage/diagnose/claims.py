@@ -142,6 +142,8 @@ class _Claims:
         if pod.node_name and state is ClaimState.ALLOCATED and not explanation.reasons:
             why = f"{pod.node_name} has not prepared it yet for pod {pod.name}"
             return ClaimWait(why, f"tonnage explain pod {pod.name} -n {pod.namespace}")
+        if pod.node_name and state is ClaimState.HELD and not explanation.reasons:
+            return NOTHING  # what else the pod waits for is not the claim's
         return wait_of(claim, explanation)
 
     def _explained_pod(self, pod: Pod) -> Explanation:
