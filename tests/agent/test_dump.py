@@ -203,9 +203,9 @@ def test_a_dump_of_another_version_is_refused() -> None:
 def test_claims_are_replayed_with_what_keeps_them_from_being_served(refusal: ServingReason | None) -> None:
     clock = VirtualClock()
     board = NodeBoard.blank(clock)
-    board.claims.publish(ClaimOffer((), refusal))
+    board.claims.publish(ClaimOffer((), refusal, "the gate is off"))
     dump = dump_of(board, clock, node="n", agent="1")
-    assert board_of(dump_in(dump), clock).claims.value == ClaimOffer((), refusal)
+    assert board_of(dump_in(dump), clock).claims.value == ClaimOffer((), refusal, "the gate is off")
 
 
 def test_a_dump_with_a_reason_that_nobody_gives_is_refused() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tonnage.cli.main import run
+from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.kubernetes.resource_claims import ResourceClaim
 
 DRIVER = "gpu.nvidia.com"
 
@@ -124,6 +126,21 @@ def test_each_claim_has_a_row_and_what_is_amiss_stands_below(
     assert "ml/left: no pod uses it, and its devices stay allocated until it is deleted" in printed
 
 
+def test_a_claim_of_a_pod_that_runs_is_held_whoever_prepared_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No agent reports claims with admin access, nor those of other drivers."""
+    watching = claim("watching", "gpu-0", pods=("watch",))
+    watching["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True
+    items = [NODE, CLASS, published("gpu-0"), report(), watching, pod("watch", "watching", "a100-0")]
+    file = tmp_path / "watching.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert run(["claims", "--snapshot", str(file)], "tonnage") == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["ml/watching", "held"]
+    assert run(["explain", "pod", "watch", "-n", "ml", "--snapshot", str(file)], "tonnage") == 0
+    assert "runs on a100-0 with ml/watching: gpu.nvidia.com/a100-0/gpu-0" in capsys.readouterr().out
+
+
 def test_a_claim_that_its_node_has_not_prepared_says_where_to_look(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,6 +152,23 @@ def test_a_claim_that_its_node_has_not_prepared_says_where_to_look(
     assert run(["claims", "--snapshot", str(file)], "tonnage") == 1
     printed = capsys.readouterr().out
     assert "ml/new: a100-0 has not prepared it yet for pod train\n  do: tonnage explain pod train" in printed
+
+
+def test_what_keeps_a_claim_on_all_nodes_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    starting = pod("starts", "held", "a100-0")
+    starting["status"] = {"phase": "Pending"}
+    held = claim("held", "gpu-0", pods=("starts",))
+    waiting = (claim("classless"), pod("train", "classless"))
+    items = [NODE, published("gpu-0"), report(("ml/held", "starts")), held, starting, *waiting]
+    file = tmp_path / "classless.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert run(["claims", "--snapshot", str(file)], "tonnage") == 1
+    _, _, amiss = capsys.readouterr().out.partition("\n\n")
+    why, remedy = amiss.splitlines()
+    assert why == "ml/classless: the DeviceClass gpu.nvidia.com does not exist"
+    assert remedy.startswith("  do: create the DeviceClass gpu.nvidia.com")
 
 
 def test_a_claim_with_a_part_of_a_device_says_how_much(
@@ -196,6 +230,8 @@ def test_one_claim_in_order_is_exit_status_0(cluster: str, capsys: pytest.Captur
             id="what each node lacks",
         ),
         pytest.param(["-o", "name"], 1, "resourceclaim.resource.k8s.io/held", id="names"),
+        pytest.param(["ml/held"], 0, "ml/held   held", id="by the name that the table has"),
+        pytest.param(["held", "-n", "other"], 2, "it is in ml: -n ml", id="of another namespace"),
     ],
 )
 def test_what_is_asked_for(
@@ -204,3 +240,88 @@ def test_what_is_asked_for(
     assert run(["claims", *arguments, "--snapshot", cluster], "tonnage") == status
     printed = capsys.readouterr()
     assert told in printed.out + printed.err
+
+
+FORBIDDEN = frozenset({"ResourceClaim"})
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "arguments", "status", "told"),
+    [
+        pytest.param(
+            Snapshot(unserved=frozenset({"ResourceClaim"})),
+            [],
+            1,
+            "UNKNOWN: the API server has no ResourceClaim at version resource.k8s.io/v1.\n"
+            "  remedy: upgrade to Kubernetes 1.34",
+            id="an older server",
+        ),
+        pytest.param(
+            Snapshot(missing=FORBIDDEN, forbidden=FORBIDDEN),
+            ["train"],
+            3,
+            "resourceclaim train was not read",
+            id="claims that may not be read are not said to be absent",
+        ),
+        pytest.param(
+            Snapshot(claims=(ResourceClaim("ml", "idle"),), missing=frozenset({"Pod"})),
+            [],
+            1,
+            "ml/idle: Pod objects were not read: Tonnage cannot tell who uses it",
+            id="without the pods",
+        ),
+    ],
+)
+def test_what_was_not_read_is_not_said_to_be_absent(
+    snapshot: Snapshot,
+    arguments: list[str],
+    status: int,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def of_an_older_server(*_: object) -> Snapshot:
+        return snapshot
+
+    monkeypatch.setattr("tonnage.cli.claims.snapshot_of", of_an_older_server)
+    assert run(["claims", *arguments], "tonnage") == status
+    printed = capsys.readouterr()
+    assert told in printed.out + printed.err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        (["claim", "large"], 1, "Pod ml/big: N"),
+        (["resourceclaim/held"], 0, "Pod ml/train: RUNNING"),
+        (
+            ["claim", "idle"],
+            2,
+            "devices are allocated with the first pod\n  remedy: tonnage claims idle -n ml",
+        ),
+        (["claim", "larg"], 2, "use large if you meant that"),
+        (["large"], 2, "it is a ResourceClaim: tonnage explain claim large -n ml"),
+    ],
+    ids=["a pod waits", "a pod runs", "no pod", "misspelt", "by the name alone"],
+)
+def test_explain_answers_for_the_pod_of_a_claim(
+    words: list[str], status: int, told: str, cluster: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explain", *words, "-n", "ml", "--snapshot", cluster], "tonnage") == status
+    printed = capsys.readouterr()
+    assert told in printed.out + printed.err
+
+
+def test_claims_that_wait_alike_are_told_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tonnage.diagnose.claims._MOST_EXPLAINED", 2)
+    waiting = [item for name in "abcd" for item in (claim(name, count=3), pod(f"of-{name}", name))]
+    file = tmp_path / "many.json"
+    items = [NODE, CLASS, published("gpu-0"), *waiting]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert run(["claims", "--snapshot", str(file)], "tonnage") == 1
+    _, _, amiss = capsys.readouterr().out.partition("\n\n")
+    *_, others, remedy = amiss.splitlines()
+    assert others == "ml/c, ml/d: not looked at, after 2 others that wait"
+    assert remedy == "  do: tonnage explain --all-pending"

@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from tonnage.diagnose.explain.nodes.whole_node import explain_node
+from tonnage.diagnose.fleet.totals import totals_of
 from tonnage.diagnose.status import FleetRow, fleet
 from tonnage.model.kubernetes.cluster import Snapshot
+from tonnage.model.verdict import Verdict
 from tonnage.reading.documents import snapshot_from_documents
 
 DRIVER, GPU = "gpu.nvidia.com", "nvidia.com/gpu"
 TAINT = {"key": "tonnage.dev/unhealthy", "effect": "NoSchedule"}
+OTHER = "another driver is there"
 Body = dict[str, Any]
 
 
@@ -186,6 +189,62 @@ def test_what_is_wrong_is_told(objects: list[Body], word: str, text: str) -> Non
     assert [(trouble.word, trouble.text) for trouble in row.troubles] == [(word, text)]
 
 
+def test_labels_of_a_mixed_node_are_held_against_all_its_gpus() -> None:
+    body, report = node(gpu="1"), agent(0, plain=(1,))
+    body["metadata"]["labels"] = {"nvidia.com/gpu.product": "NVIDIA-T4", "nvidia.com/gpu.count": "2"}
+    for entry in report["status"]["devices"]:
+        entry["product"] = "NVIDIA T4"
+    assert [row.health for row in rows(body, published(device(0)), report)] == ["healthy", "healthy"]
+    body["metadata"]["labels"]["nvidia.com/gpu.count"] = "3"
+    assert {row.state for row in rows(body, published(device(0)), report)} == {"label differs"}
+
+
+def test_what_is_not_published_is_told_once_for_each_reason_and_of_its_own_driver_alone() -> None:
+    report = agent(0)
+    report["status"]["claims"]["devices"] += [
+        {"name": f"gpu-0-mig-1g10gb-19-{place}", "uuid": "", "reason": "the gate is off"}
+        for place in range(7)
+    ]
+    other = published(device(7, kind=""), name="01", driver="gpu.example.com")
+    vendor, own = rows(node(), published(device(0)), other, report)
+    assert vendor.health == "healthy"
+    [trouble] = own.troubles
+    assert trouble.word == "7 not published"
+    assert trouble.text.endswith("gpu-0-mig-1g10gb-19-3 and 3 more are not published: the gate is off")
+
+
+def test_mig_devices_that_are_not_published_count_each() -> None:
+    report = agent()
+    names = [{"name": f"gpu-0-mig-{place}", "uuid": "", "reason": "the gate is off"} for place in range(7)]
+    report["status"]["claims"] = {"driver": DRIVER, "reason": "", "devices": names}
+    [row] = rows(node(), report)
+    assert (row.resource, row.advertised, row.capacity, row.state) == (
+        f"{DRIVER} mig",
+        0,
+        7,
+        "7 not published",
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "1 free"),
+        ({"allowMultipleAllocations": True}, "1 free, besides parts of allocated ones"),
+        (
+            {"consumesCounters": [{"counterSet": "g", "counters": {"slices": {"value": "1"}}}]},
+            "1 free, not all at once",
+        ),
+    ],
+    ids=["whole", "shared", "of counters"],
+)
+def test_what_is_free_says_when_it_is_no_plain_number(fields: Body, words: str) -> None:
+    part = published(device(0, **fields))
+    part["spec"]["sharedCounters"] = [{"name": "g", "counters": {"slices": {"value": "7"}}}]
+    [total] = totals_of(rows(node(), part))
+    assert total.words.endswith(words)
+
+
 def test_a_tainted_device_cannot_be_allocated() -> None:
     [row] = rows(node(), published(device(0, taints=[TAINT]), device(1)))
     assert (row.allocatable, row.capacity) == (1, 2)
@@ -237,9 +296,52 @@ def test_types_and_drivers_have_rows_of_their_own() -> None:
             "1 GPU of gpu.nvidia.com for claims, but no ResourceSlice of the node was seen",
             id="claims that are not published",
         ),
+        pytest.param(
+            [published(device(0)), agent(0, reason=OTHER)],
+            f"1 of 1 GPUs of gpu.nvidia.com free for claims, but claims are not served: {OTHER}",
+            id="claims that are not served",
+        ),
     ],
 )
 def test_explain_node_says_what_claims_can_have(objects: list[Body], sentence: str) -> None:
     explanation = explain_node("a", cluster(node(), *objects))
     assert explanation is not None
     assert explanation.message == sentence
+
+
+@pytest.mark.parametrize(
+    ("objects", "verdict", "why"),
+    [
+        pytest.param([published(device(0)), agent(0)], Verdict.FITS, "", id="one is free"),
+        pytest.param(
+            [published(device(0)), agent(0), claim("c", "gpu-0", pods=("p",)), pod("p", "c")],
+            Verdict.NOT_NOW,
+            "none of 1 GPUs of gpu.nvidia.com is free for claims; held by ml/p",
+            id="a claim has it",
+        ),
+        pytest.param(
+            [
+                published(device(0, allowMultipleAllocations=True)),
+                claim("c", "gpu-0", pods=("p",), shareID="8a1e"),
+                pod("p", "c"),
+            ],
+            Verdict.FITS,
+            "",
+            id="a claim has a part of it",
+        ),
+        pytest.param(
+            [published(device(0)), agent(0, reason=OTHER)],
+            Verdict.NOT_NOW,
+            f"claims are not served: {OTHER}",
+            id="nobody would prepare a claim",
+        ),
+        pytest.param(
+            [agent(0)], Verdict.NOT_NOW, "no ResourceSlice of the node was seen", id="nothing is published"
+        ),
+    ],
+)
+def test_explain_node_says_whether_it_takes_a_claim(objects: list[Body], verdict: Verdict, why: str) -> None:
+    explanation = explain_node("a", cluster(node(), *objects))
+    assert explanation is not None
+    assert explanation.verdict is verdict
+    assert [reason.message for reason in explanation.reasons] == ([why] if why else [])

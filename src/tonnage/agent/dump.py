@@ -75,10 +75,11 @@ class DumpedReason(msgspec.Struct, frozen=True):
 
 
 class ClaimFacts(msgspec.Struct, frozen=True):
-    """The GPUs that are offered as claims, and why none can be had."""
+    """The GPUs that are offered as claims, why none can be had, or why those that share counters cannot."""
 
     devices: tuple[PublishedDevice, ...]
     refusal: DumpedReason | None = None
+    unpublished: str = ""
 
 
 class BoardFacts(msgspec.Struct, frozen=True):
@@ -211,12 +212,12 @@ def _claim_offer(claims: ClaimFacts) -> ClaimOffer:
     """Raises ValueError: no driver gives that reason."""
     dumped = claims.refusal
     if dumped is None:
-        return ClaimOffer(claims.devices)
+        return ClaimOffer(claims.devices, None, claims.unpublished)
     cls = next((cls for cls in REASONS if cls.code == dumped.code), None)
     if cls is None:
         raise ValueError(f"no reason of the driver for claims: {dumped.code[:60]!r}")
     refusal = msgspec.convert({"message": dumped.message, **dumped.facts}, cls)
-    return ClaimOffer(claims.devices, refusal)
+    return ClaimOffer(claims.devices, refusal, claims.unpublished)
 
 
 def _shown(value: Any) -> Any:
@@ -227,7 +228,7 @@ def _shown(value: Any) -> Any:
         case MigWish():
             return replace(value, host=HostWork())
         case ClaimOffer():
-            return ClaimFacts(value.devices, _dumped_reason(value.refusal))
+            return ClaimFacts(value.devices, _dumped_reason(value.refusal), value.unpublished)
         case Node():
             return DumpedNode(value.metadata.labels, value.spec.unschedulable)
         case DeviceHolds():

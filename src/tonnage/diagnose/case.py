@@ -11,6 +11,7 @@ from tonnage.decide.kubernetes.scheduler.scheduling import SchedulingDecision
 from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.notable_nodes import NotableNodes
 from tonnage.model.kubernetes.cluster import Manifest, Pod
+from tonnage.model.kubernetes.resource_claims import CLASS_RESOURCE
 from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import NodeClass
 
@@ -57,12 +58,16 @@ class ManifestRule(Protocol):
 
 
 def device_needs(pod: Pod) -> dict[str, int]:
-    """The extended resources that a pod asks for, by name.
+    """The extended resources that a pod asks for, by name; what stands for a DeviceClass among them.
 
     >>> device_needs(Pod("p"))
     {}
     """
-    return {name: n for name, n in sorted(pod_requests(pod).items()) if is_extended(name) and n > 0}
+    return {
+        name: n
+        for name, n in sorted(pod_requests(pod).items())
+        if n > 0 and (is_extended(name) or name.startswith(CLASS_RESOURCE))
+    }
 
 
 def is_offered(view: ClusterView, resource: str) -> bool:

@@ -12,6 +12,7 @@ from tonnage.model.name_lists import listed
 from tonnage.model.reasons.facts import RequestShortage
 from tonnage.model.reasons.pod.claims import ClaimNotAllocatable, ClassWithoutDevices
 from tonnage.model.reasons.pod.scheduling import NodeNotPinned
+from tonnage.model.reasons.reason import Reason
 from tonnage.model.verdict import Explanation, NodeClass
 
 _MOST_DETAILS: Final = 8
@@ -51,7 +52,8 @@ def wait_of(claim: ResourceClaim, explanation: Explanation) -> ClaimWait:
         if isinstance(absent, ClassWithoutDevices) and absent.device_class in classes:
             return ClaimWait(absent.message, absent.remedy, details[:_MOST_DETAILS])
     if not short:
-        return ClaimWait(_first_message(claim, explanation))
+        first = _first_reason(claim, explanation)
+        return ClaimWait(explanation.message) if first is None else ClaimWait(first.message, first.remedy)
     _, reason, shortage = max(short, key=_hope)
     place = next(node_class for node_class, other, _ in short if other is reason)
     members = {name for node_class, _, _ in short for name in node_class.members}
@@ -100,10 +102,10 @@ def _nodes(node_class: NodeClass) -> str:
     return listed(node_class.members, _MOST_NAMED)
 
 
-def _first_message(claim: ResourceClaim, explanation: Explanation) -> str:
+def _first_reason(claim: ResourceClaim, explanation: Explanation) -> Reason | None:
     """The first reason that names the claim, else the first of all."""
     reasons = (
         reason for node in explanation.classes if not _is_for_another(node) for reason in node.first.reasons
     )
-    named = next((reason.message for reason in reasons if str(claim) in reason.message), "")
-    return named or next((reason.message for reason in explanation.reasons), explanation.message)
+    named = next((reason for reason in reasons if str(claim) in reason.message), None)
+    return named or next((reason for reason in explanation.reasons if not reason.is_note), None)

@@ -22,7 +22,7 @@ _MOST_EXPLAINED: Final = 200
 
 
 class ClaimState(StrEnum):
-    """WAITING: without devices. ALLOCATED: it has some. HELD: and its node's agent has prepared them.
+    """WAITING: without devices. ALLOCATED: it has some. HELD: and its node has prepared them.
 
     UNUSED: allocated, and reserved for nobody; its devices are nobody else's all the same.
     """
@@ -102,7 +102,7 @@ class _Claims:
             pods = self._pods.get(claim.key, ())
             parts = [part for request in claim.requests for part in (request.alternatives or (request,))]
             devices = claim.allocation.devices if claim.allocation is not None else ()
-            state = self._state(claim)
+            state = self._state(claim, pods)
             bound = next((pod.node_name for pod in pods if pod.node_name), "")
             yield ClaimRow(
                 *(claim.namespace, claim.name, state),
@@ -114,10 +114,13 @@ class _Claims:
                 parts=tuple(_amounts(device) for device in devices),
             )
 
-    def _state(self, claim: ResourceClaim) -> ClaimState:
+    def _state(self, claim: ResourceClaim, pods: tuple[Pod, ...]) -> ClaimState:
+        """Kubelet starts no container before all claims of its pod are prepared. An agent reports who holds
+        a device of its own: no claim with admin access, and none of another driver.
+        """
         if claim.allocation is None:
             return ClaimState.WAITING
-        if str(claim) in self._held:
+        if str(claim) in self._held or any(pod.status.phase == "Running" for pod in pods):
             return ClaimState.HELD
         return ClaimState.ALLOCATED if claim.reserved_for else ClaimState.UNUSED
 
@@ -128,14 +131,19 @@ class _Claims:
             return ClaimWait("no pod uses it, and its devices stay allocated until it is deleted")
         if not waiting:
             waits = state is ClaimState.WAITING
+            if waits and not pods and not self._snapshot.has_read("Pod", claim.namespace):
+                return ClaimWait("Pod objects were not read: Tonnage cannot tell who uses it")
             return ClaimWait("no pod uses it: devices are allocated with the first" if waits else "")
         if self._explained >= _MOST_EXPLAINED:
-            return ClaimWait(f"tonnage explain pod {waiting[0].name} -n {waiting[0].namespace}")
+            why = f"not looked at, after {_MOST_EXPLAINED} others that wait"
+            return ClaimWait(why, "tonnage explain --all-pending")
         self._explained += 1
         pod, explanation = waiting[0], self._explained_pod(waiting[0])
         if pod.node_name and state is ClaimState.ALLOCATED and not explanation.reasons:
             why = f"{pod.node_name} has not prepared it yet for pod {pod.name}"
             return ClaimWait(why, f"tonnage explain pod {pod.name} -n {pod.namespace}")
+        if pod.node_name and state is ClaimState.HELD and not explanation.reasons:
+            return NOTHING  # what else the pod waits for is not the claim's
         return wait_of(claim, explanation)
 
     def _explained_pod(self, pod: Pod) -> Explanation:

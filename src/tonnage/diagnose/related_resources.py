@@ -7,10 +7,12 @@ from difflib import get_close_matches
 from typing import Final
 
 from tonnage.decide.kubernetes.view import ClusterView
+from tonnage.model.devices.claims import OTHER_CLASSES, OWN_CLASSES
 from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.mig.profile_names import ProfileName, parse_profile
 from tonnage.model.names import MIG_PREFIX, SHARED_SUFFIX
 
+_MOST_CLASSES: Final = 8
 _NEAR: Final = 0.85
 """How alike two names are, of 1, for the one to be a slip of the pen: a letter or two."""
 
@@ -42,6 +44,23 @@ def misspelt(resource: str, offered: Iterable[str]) -> str:
     """
     names = [name for name in offered if "/" in name and name != resource]
     return next(iter(get_close_matches(resource.lower(), names, n=1, cutoff=_NEAR)), "")
+
+
+def class_remedy(name: str, classes: Iterable[str]) -> str:
+    """What to do about a DeviceClass that does not exist beside others.
+
+    >>> class_remedy("gpu.nvidia.con", ["gpu.nvidia.com"])
+    'use gpu.nvidia.com if you meant that'
+    """
+    there = sorted(classes)
+    if name in OTHER_CLASSES:
+        return f"install the driver of NVIDIA's that brings it: {OTHER_CLASSES[name]}"
+    near = [] if name in OWN_CLASSES else get_close_matches(name, there, n=1)
+    if near:
+        return f"use {near[0]} if you meant that"
+    made = "the driver's chart makes its classes, Tonnage's with claims.enabled"
+    others = f"there are {', '.join(there[:_MOST_CLASSES])}" if there and name not in OWN_CLASSES else made
+    return f"create the DeviceClass {name}; {others}"
 
 
 def is_same_device(name: str, other: str) -> bool:

@@ -13,7 +13,14 @@ from tonnage.diagnose.agent_silence import UNKNOWN_AGE, ReportAge, moment_of, re
 from tonnage.diagnose.explain.nodes.verdicts import holders
 from tonnage.diagnose.fleet.claim_pools import ClaimPool, claim_pools
 from tonnage.diagnose.fleet.label_claims import divided, product_of
-from tonnage.diagnose.fleet.troubles import Trouble, claim_troubles, device_word, is_former, troubles_of
+from tonnage.diagnose.fleet.troubles import (
+    Trouble,
+    claim_troubles,
+    device_word,
+    is_former,
+    label_troubles,
+    troubles_of,
+)
 from tonnage.diagnose.unseen_kinds import unseen_kinds
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.cluster import Node, Snapshot
@@ -71,6 +78,8 @@ class FleetRow:
     device_count: int | None = None
     """GPUs or MIG devices behind the capacity."""
     agent: ReportAge = UNKNOWN_AGE
+    limit: str = ""
+    """What the number of free devices does not say."""
 
     @property
     def in_order(self) -> bool:
@@ -147,9 +156,10 @@ def _rows(
     agent = report_age(status, now)
     claimed = frozenset(uuid for pool in pools for uuid in (*pool.names, *pool.parents))
     plugin = status and replace(status, devices=tuple(d for d in status.devices if d.uuid not in claimed))
+    labels = tuple(label_troubles(node.node, status))
     for resource in _resources(node, plugin, node_seen="Node" not in unseen, claims=bool(pools)):
-        yield _row(node, resource, plugin, agent, unseen)
-    yield from (_claim_row(node.node, pool, status, agent) for pool in pools)
+        yield _row(node, resource, plugin, agent, unseen, labels)
+    yield from (_claim_row(node.node, pool, status, agent, labels) for pool in pools)
 
 
 def _with_named_nodes(snapshot: Snapshot) -> Snapshot:
@@ -185,7 +195,9 @@ def _is_ended(node: Node, resource: str, status: GpuStatus | None) -> bool:
     return not node.allocatable.get(resource, 0) and status is not None and not status.devices
 
 
-def _claim_row(node: Node, pool: ClaimPool, status: GpuStatus | None, agent: ReportAge) -> FleetRow:
+def _claim_row(
+    node: Node, pool: ClaimPool, status: GpuStatus | None, agent: ReportAge, labels: tuple[Trouble, ...]
+) -> FleetRow:
     """What a driver offers as claims on a node: a device is allocatable unless a taint keeps claims off."""
     of_node = status.devices if status is not None else ()
     devices = [device for device in of_node if device.uuid in pool.names or device.uuid in pool.parents]
@@ -201,23 +213,29 @@ def _claim_row(node: Node, pool: ClaimPool, status: GpuStatus | None, agent: Rep
         allocated=pool.allocated,
         used_mib=sum(u for u in used if u is not None) if used and None not in used else None,
         memory_mib=sum(device.memory_mib for device in devices),
-        troubles=tuple(claim_troubles(node, pool, devices, status, agent)),
+        troubles=(*claim_troubles(node, pool, devices, status, agent), *labels),
         cordoned=node.unschedulable,
         holders=pool.holders,
         devices=tuple(_device_row(device, pool.names.get(device.uuid, "")) for device in devices),
         device_count=pool.count,
         agent=agent,
+        limit=pool.limit,
     )
 
 
 def _row(
-    view: NodeView, resource: str, status: GpuStatus | None, agent: ReportAge, unseen: Collection[str]
+    view: NodeView,
+    resource: str,
+    status: GpuStatus | None,
+    agent: ReportAge,
+    unseen: Collection[str],
+    labels: tuple[Trouble, ...],
 ) -> FleetRow:
     node, of_node = view.node, status.devices if status is not None else ()
     devices = [d for d in of_node if d.resource in (resource, "")]
     used = [d.used_mib for d in devices]
     nodes_seen, pods_seen = "Node" not in unseen, "Pod" not in unseen
-    troubles = troubles_of(node, resource, devices, status, agent)
+    troubles = (*troubles_of(node, resource, devices, status, agent), *labels)
     count = device_count(node, resource, status)
     is_seen = nodes_seen or status is not None
     return FleetRow(

@@ -84,9 +84,10 @@ def claims_from(value: object) -> ClaimReport | None:
     devices = tuple(_objects(value.get("devices")))
     return ClaimReport(
         _text(value.get("driver")),
-        {_text(device.get("uuid")): _text(device.get("name")) for device in devices},
+        {uuid: _text(device.get("name")) for device in devices if (uuid := _text(device.get("uuid")))},
         {_text(device.get("name")): why for device in devices if (why := _text(device.get("reason")))},
         _text(value.get("reason")),
+        tuple(_text(device.get("name")) for device in devices if not device.get("uuid")),
     )
 
 

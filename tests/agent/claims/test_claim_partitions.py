@@ -103,6 +103,15 @@ async def test_without_counters_on_the_server_no_mig_device_is_offered_that_does
         events = await eventually(scene.events)
         assert "DRAPartitionableDevices is off on this server" in events[0].message
 
+        async def reasons() -> set[str]:
+            reports = (await scene.api.list(kinds.NODE_GPU_STATUS)).items
+            offered = [
+                device for report in reports for device in report.status.get("claims", {}).get("devices", ())
+            ]
+            return {device["reason"] for device in offered if not device["uuid"]}
+
+        assert await eventually(reasons) == {events[0].message}, "the report says so, too"
+
 
 async def test_a_server_that_is_newer_than_kubelet_gets_counters_in_slices_of_their_own(
     gated: ClaimNode,

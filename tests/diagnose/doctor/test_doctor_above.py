@@ -54,6 +54,7 @@ from tonnage.model.reasons.node.plugin import (
     AgentSilent,
     AgentStateDamaged,
     ClaimsNotServed,
+    DevicesNotAllocatable,
     TwoPlugins,
 )
 from tonnage.model.reasons.node.runtime import (
@@ -76,6 +77,10 @@ from tonnage.model.reasons.node.workload import (
 from tonnage.model.reasons.reason import NodeReason
 from tonnage.model.reasons.registry import node_reasons
 
+DRIVERS = "var/lib/kubelet/plugins_registry"
+ONE = {"name": "gpu-0", "uuid": UUIDS[0]}
+ILL = {"name": "gpu-1", "uuid": UUIDS[1], "reason": "Xid 79"}
+
 
 @pytest.fixture
 def node() -> Iterator[SickNode]:
@@ -85,8 +90,8 @@ def node() -> Iterator[SickNode]:
     shutil.rmtree(folder)
 
 
-def dead_socket(node: SickNode, name: str) -> None:
-    node.listen(f"{PLUGINS}/{name}").close()
+def dead_socket(node: SickNode, name: str, folder: str = PLUGINS) -> None:
+    node.listen(f"{folder}/{name}").close()
 
 
 def crowd(node: SickNode) -> None:
@@ -325,6 +330,27 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         ClaimsNotServed,
         NodeLayer.PLUGIN,
         "claims are not served: another driver gpu.nvidia.com",
+    ),
+    "no socket of the driver for claims": (
+        lambda n: (
+            n.put(f"{DRIVERS}/README", "of kubelet"),
+            n.seen_by_cluster(claims={"driver": "gpu.nvidia.com", "devices": [ONE]}),
+        ),
+        ClaimsNotServed,
+        NodeLayer.PLUGIN,
+        "no socket of gpu.nvidia.com",
+    ),
+    "a driver for claims has ended": (
+        lambda n: dead_socket(n, "gpu.nvidia.com-1f-reg.sock", DRIVERS),
+        PluginSocketDead,
+        NodeLayer.KUBELET,
+        "no program listens on 1 driver socket",
+    ),
+    "a GPU that no claim can have": (
+        lambda n: n.seen_by_cluster(claims={"driver": "gpu.nvidia.com", "devices": [ONE, ILL]}),
+        DevicesNotAllocatable,
+        NodeLayer.PLUGIN,
+        "gpu.nvidia.com: 2 are there, 1 can be claimed",
     ),
     "damaged state": (
         lambda n: n.put("var/lib/tonnage/allocations", "tonnage-checkpoint v1 x"),

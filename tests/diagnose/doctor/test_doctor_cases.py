@@ -57,10 +57,21 @@ from support.sick_node import (
     VERSION,
     SickNode,
 )
+from tonnage.diagnose.doctor.containers.workload import judge_workload
 from tonnage.diagnose.doctor.examine import examine
 from tonnage.diagnose.doctor.finding import DoctorReport, NodeFinding
+from tonnage.model.devices.inventory import Device, Inventory
+from tonnage.model.devices.sharing import Hold, HoldKind
 from tonnage.model.layer import NodeLayer
-from tonnage.model.node.facts import ClusterFacts, KubeletFacts, NodeFacts, PluginFacts
+from tonnage.model.node.facts import (
+    ClusterFacts,
+    DriverAnswer,
+    GpuContainer,
+    KubeletFacts,
+    NodeFacts,
+    PluginFacts,
+    WorkloadFacts,
+)
 from tonnage.model.reasons.messages.node_symptoms import DeviceUnregistered, ImageNeedsNewerDriver
 from tonnage.model.reasons.node.driver import (
     FabricNotReady,
@@ -296,6 +307,16 @@ def test_what_is_registered_is_told_in_replicas_of_gpus_by_the_node_s_labels() -
         [layer] = examine(facts, [NodeLayer.PLUGIN]).layers
         summaries.append(layer.summary)
     assert summaries == [f"agent runs, {gpu}: 8 replicas of 2 GPUs", f"agent runs, {gpu}: 8"]
+
+
+def test_a_gpu_that_kubelet_lists_by_a_claim_is_the_containers() -> None:
+    devices = tuple(Device(f"GPU-{minor}", minor, "T4", 15360, minor=minor) for minor in range(2))
+    container = GpuContainer(7, "u", "c" * 64, "ml", "train", "main", {}, frozenset({0, 1}))
+    holds = (Hold("ml/one", ("gpu-0",), "ml", "train", "main", kind=HoldKind.CLAIM),)
+    judgement = judge_workload(WorkloadFacts((container,), holds), DriverAnswer(Inventory(devices)))
+    assert judgement.summary == "1 container with GPUs"
+    [foreign] = judgement.findings
+    assert foreign.reason.message == "ml/train (main) has 1 GPU that it was not given: /dev/nvidia1"
 
 
 NEAR_MISSES: dict[str, tuple[Sicken, type[NodeReason]]] = {

@@ -155,6 +155,26 @@ NOT_FOUND: dict[str, Sicken] = {
         n.seen_by_cluster(
             claims={"driver": "gpu.nvidia.com", "devices": [{"name": "gpu-0", "uuid": UUIDS[0]}]}
         ),
+        n.listen("var/lib/kubelet/plugins_registry/gpu.nvidia.com-1f-reg.sock"),
+    ),
+    "the place of a MIG device that no claim made": lambda n: n.seen_by_cluster(
+        claims={
+            "driver": "gpu.nvidia.com",
+            "devices": [
+                {"name": "gpu-0", "uuid": UUIDS[0]},
+                {
+                    "name": "gpu-1-mig-1g10gb-19-0",
+                    "uuid": "",
+                    "reason": "MIG-1 is in its place, which no claim made",
+                },
+            ],
+        }
+    ),
+    "a GPU by a claim, of which the checkpoint does not tell": lambda n: (
+        n.container(77, [0], {}),
+        n.seen_by_cluster(
+            claims={"driver": "gpu.nvidia.com", "devices": [{"name": "gpu-0", "uuid": UUIDS[0]}]}
+        ),
     ),
     "no agent where there is NVIDIA's plugin": lambda n: (
         n.stop_agent(),

@@ -146,3 +146,68 @@ def test_replicas_that_count_devices_share_what_claims_have() -> None:
     [answer] = explain_together(manifests, snapshot)
     assert answer.counts is not None
     assert (answer.counts.fit, answer.nodes[0].reasons[0].code) == (2, ClaimNotAllocatable.code)
+
+
+BY_CLASS = "deviceclass.resource.kubernetes.io/gpu"
+
+
+@pytest.mark.parametrize(
+    ("objects", "version", "message", "remedy"),
+    [
+        pytest.param(
+            [node("a"), TWO, ANY, by_count(1, BY_CLASS)], "1.35",
+            "the DeviceClass gpu stands for it only with the gate DRAExtendedResource",
+            "claim devices of class gpu by resourceClaims, or turn on DRAExtendedResource (on since 1.36)",
+            id="the gate is off",
+        ),
+        pytest.param(
+            [node("a"), TWO, NAMED, by_count(1, f"{BY_CLASS}s")], "1.36",
+            f"{BY_CLASS}s stands for the DeviceClass gpus, which does not exist",
+            "use gpu if you meant that", id="no such class",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_class_is_called_as_a_resource_is_needed_and_what_it_lacks_is_told(
+    objects: list[Body], version: str, message: str, remedy: str
+) -> None:
+    explanation = explained(*objects, version=version)
+    assert [*explanation.needs.values()] == [1]
+    assert message in explanation.message
+    assert [advice.action for advice in explanation.remedies] == [remedy]
+
+
+@pytest.mark.parametrize(("hard", "verdict"), [("1", Verdict.NEVER), ("2", Verdict.FITS)])
+def test_a_quota_on_the_class_counts_what_the_scheduler_would_claim(hard: str, verdict: Verdict) -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few", "namespace": "ml"},
+        "spec": {"hard": {"gpu.deviceclass.resource.k8s.io/devices": hard}},
+    }
+    waiting = by_count(2, BY_CLASS)
+    words = 'running PreBind plugin "DynamicResources": create claim: exceeded quota: few'
+    waiting["status"] = {"conditions": [{"type": "PodScheduled", "status": "False", "message": words}]}
+    answer = explained(node("a"), TWO, ANY, quota, waiting, version="1.36")
+    assert answer.verdict is verdict
+    of_quota = [reason for reason in answer.reasons if reason.code == "quota-exceeded-by-claim"]
+    assert [reason.message.startswith(f"its claim for {BY_CLASS} cannot be made") for reason in of_quota] == (
+        [True] if verdict is Verdict.NEVER else []
+    )
+    outdated = "condition-differs" in {reason.code for reason in answer.reasons}
+    assert outdated is (verdict is Verdict.FITS), "what the condition says is true while the quota is"
+
+
+def test_a_node_that_offers_its_gpus_as_claims_is_not_said_to_lack_a_plugin() -> None:
+    nodes = [plugged(name, gpus) for name, gpus in (("a", 0), ("b", 0))]
+    for body in nodes:
+        body["metadata"]["labels"] = {"nvidia.com/gpu.present": "true", "nvidia.com/cuda.driver.major": "580"}
+    slices = [resource_slice(name, device("gpu-0")) for name in "ab"]
+    for body in slices:
+        body["spec"]["driver"] = "gpu.nvidia.com"
+    answer = explained(*nodes, *slices, by_count(1), version="1.35")
+    [first, *_] = answer.nodes[0].reasons
+    assert first.message == "the node offers its GPUs as claims, not as nvidia.com/gpu"
+    assert "nodes offer their GPUs as claims instead: a, b" in answer.message
+    assert "tonnage migrate dra" in answer.remedies[0].action
+    answer = explained(*nodes, slices[0], by_count(1), version="1.35")
+    assert "have a GPU by their labels, but offer none: a, b" in answer.message, "one has no excuse"

@@ -10,6 +10,7 @@ from support.claim_objects import (
     ANY,
     DRIVER,
     Body,
+    claim,
     device,
     dynamic,
     explained,
@@ -17,8 +18,9 @@ from support.claim_objects import (
     pod,
     resource_slice,
 )
+from tonnage.model.reasons.node.plugin import ClaimsNotServed
 from tonnage.model.reasons.pod.claims import FeatureGateNeeded
-from tonnage.model.verdict import Verdict
+from tonnage.model.verdict import Explanation, Verdict
 
 
 def asking(*requests: Body, constraints: Any = ()) -> Body:
@@ -138,3 +140,53 @@ def test_without_the_gate_a_server_drops_what_a_file_asks_of_capacity_and_gives_
 )
 def test_claims_of_unusual_shape_that_fit(expected: Body) -> None:
     assert explained(node("a"), THREE, ANY, expected, pod("mine"), version="1.36").placement.node == "a"
+
+
+UNREGISTERED = "DRA driver gpu.nvidia.com is not registered"
+
+
+def starting(*events: Body, report: Body | None = None) -> Explanation:
+    """What is said of a pod that is bound, with a claim whose device the node publishes."""
+    bound = pod("g", nodeName="a")
+    bound["status"] = {"phase": "Pending"}
+    reports = [dynamic_report(report)] if report is not None else []
+    slices = [resource_slice("a", device("gpu-0"))]
+    return explained(node("a"), *slices, ANY, claim("g", held="a/gpu-0", by="p"), bound, *reports, *events)
+
+
+def dynamic_report(claims: Body) -> Body:
+    status = {"devices": [], "claims": {"driver": "gpu.nvidia.com", "devices": [], **claims}}
+    meta = {"name": "a"}
+    return {"apiVersion": "tonnage.dev/v1alpha1", "kind": "NodeGPUStatus", "metadata": meta, "status": status}
+
+
+def attempt(second: int, text: str) -> Body:
+    """The Event of an attempt to prepare the pod's claims."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"p.{second}", "namespace": "ml"},
+        "involvedObject": {"kind": "Pod", "namespace": "ml", "name": "p"},
+        "reason": "FailedPrepareDynamicResources",
+        "lastTimestamp": f"2026-05-01T12:00:{second:02}Z",
+        "message": f"Failed to prepare dynamic resources: prepare dynamic resources: {text}",
+    }
+
+
+def test_of_attempts_to_prepare_a_claim_the_last_one_counts() -> None:
+    later = "NodePrepareResources failed for ResourceClaim g: the device is gone"
+    assert starting(attempt(1, UNREGISTERED)).reasons[0].code == "dra-driver-unregistered"
+    explanation = starting(attempt(1, UNREGISTERED), attempt(9, later))
+    assert [reason.code for reason in explanation.reasons] == ["dra-prepare-failed"]
+
+
+def test_why_the_driver_is_not_registered_is_the_agents_word() -> None:
+    explanation = starting(attempt(1, UNREGISTERED), report={"reason": "another driver is there"})
+    assert "the node's agent says: claims are not served: another driver is there" in explanation.message
+    assert [remedy.action for remedy in explanation.remedies] == [ClaimsNotServed.advice]
+
+
+def test_a_node_without_slices_says_why_by_its_agent() -> None:
+    part = {"name": "gpu-0-mig-1g10gb-19-0", "uuid": "", "reason": "the gate is off"}
+    waiting = explained(node("a"), ANY, claim("g"), pod("g"), dynamic_report({"devices": [part]}))
+    assert waiting.nodes[0].reasons[0].message.endswith("; its agent says: the gate is off")

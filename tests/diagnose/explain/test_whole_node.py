@@ -59,6 +59,14 @@ def test_its_pods_stand_beside_those_that_it_does_not_take() -> None:
     assert groups["ml/large",] == (Verdict.FITS, "waits: the node can take it: something else holds it back")
 
 
+def test_pods_that_wait_for_something_else_are_not_said_to_be_on_the_node() -> None:
+    objects = [node("a", devices=FOUR), pod("x"), pod("y")]
+    answer = explain_node("a", snapshot_from_documents(objects))
+    assert answer is not None
+    waits = "  ml/x, ml/y: FITS, waits: the node can take it: something else holds it back"
+    assert waits in list(explanation_lines(answer))
+
+
 def test_a_silent_agent_is_told_of_a_node_that_has_room() -> None:
     report = {"apiVersion": "tonnage.dev/v1alpha1", "kind": "NodeGPUStatus", "metadata": {"name": "a"}}
     old, new = ({**report, "status": {"heartbeatAt": f"2026-01-0{day}T00:00:00Z"}} for day in (1, 2))

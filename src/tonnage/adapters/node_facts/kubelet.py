@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any, Final
 
 from tonnage.adapters.kubelet.checkpoint_file import holds_in
@@ -10,10 +11,11 @@ from tonnage.adapters.node_facts.files import NodeFiles
 from tonnage.model.devices.sharing import Hold
 from tonnage.model.errors import ClusterError
 from tonnage.model.json import parsed_json
-from tonnage.model.node.facts import KubeletFacts
+from tonnage.model.node.facts import KubeletFacts, SocketFile
 
 KUBELET: Final = "/var/lib/kubelet"
 PLUGINS: Final = f"{KUBELET}/device-plugins"
+_DRIVERS: Final = f"{KUBELET}/plugins_registry"
 _CHECKPOINT: Final = f"{PLUGINS}/kubelet_internal_checkpoint"
 _POD_RESOURCES: Final = f"{KUBELET}/pod-resources/kubelet.sock"
 _ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -23,19 +25,26 @@ _MOST_SOCKETS: Final = 200
 
 def kubelet_facts(files: NodeFiles) -> KubeletFacts:
     """Sockets, who listens on them, and what kubelet remembers of plugins."""
-    names = [name for name in files.names(PLUGINS) if name.endswith(".sock") and name != "kubelet.sock"]
-    plugins = (files.socket(f"{PLUGINS}/{name}") for name in names[:_MOST_SOCKETS])
     registered, trouble = _registered(files)
     return KubeletFacts(
         folder=files.there(PLUGINS),
         socket=files.socket(f"{PLUGINS}/kubelet.sock"),
-        plugins=tuple(plugin for plugin in plugins if plugin is not None),
+        plugins=tuple(_sockets(files, PLUGINS)),
+        drivers=tuple(_sockets(files, _DRIVERS)) if files.there(_DRIVERS) else None,
         pod_resources=files.socket(_POD_RESOURCES),
         registered=registered,
         checkpoint_trouble=trouble,
         contained=files.there(_ACCOUNT),
         now=time.time(),
     )
+
+
+def _sockets(files: NodeFiles, folder: str) -> Iterator[SocketFile]:
+    """Those of a folder, without kubelet's own."""
+    names = [name for name in files.names(folder) if name.endswith(".sock") and name != "kubelet.sock"]
+    for name in names[:_MOST_SOCKETS]:
+        if (socket := files.socket(f"{folder}/{name}")) is not None:
+            yield socket
 
 
 def _registered(files: NodeFiles) -> tuple[dict[str, int] | None, str]:
@@ -61,7 +70,8 @@ async def kubelet_holds(files: NodeFiles) -> tuple[tuple[Hold, ...] | None, bool
 
         kubelet = KubeletFiles(place)
         try:
-            return (await kubelet.shown()).holds, False, ""
+            shown = await kubelet.shown()
+            return (*shown.holds, *shown.claims), False, ""
         except ClusterError as error:
             trouble = error.problems[0].what
         finally:

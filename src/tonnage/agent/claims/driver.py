@@ -13,7 +13,12 @@ from tonnage.agent.claims.preparation import ClaimPreparation
 from tonnage.agent.claims.publisher import SlicePublisher
 from tonnage.agent.claims.sweep import ClaimSweep
 from tonnage.agent.context import AgentContext
-from tonnage.decide.node.claims.offer import ClaimOffer, serving_delay, serving_obstacle
+from tonnage.decide.node.claims.offer import (
+    WITHOUT_PARTITIONS,
+    ClaimOffer,
+    serving_delay,
+    serving_obstacle,
+)
 from tonnage.decide.node.claims.slices import CounterShape, counter_shape, desired_specs
 from tonnage.loop.ticks import next_beat
 from tonnage.model.devices.claims import PublishedDevice
@@ -129,7 +134,8 @@ class ClaimDriver:
         shown = refusal is not None or not devices or registered is not None
         if self._board.config_confirmed.value and shown:
             self._slices.show(() if refusal is not None else self._specs(devices))
-        self._board.claims.publish(ClaimOffer(devices, refusal))
+        unpublished = WITHOUT_PARTITIONS if self._slices.keeps_counters is False else ""
+        self._board.claims.publish(ClaimOffer(devices, refusal, unpublished))
         self._complain(refusal.message if refusal is not None else "")
 
     def _specs(self, devices: tuple[PublishedDevice, ...]) -> tuple[JsonObject, ...]:

@@ -11,6 +11,7 @@ import msgspec
 
 from tonnage.agent.board import NodeBoard
 from tonnage.agent.context import AgentContext
+from tonnage.decide.node.claims.offer import WITHOUT_PARTITIONS
 from tonnage.decide.node.claims.slices import (
     ChangedSlice,
     NewSlice,
@@ -224,8 +225,7 @@ class SlicePublisher:
             self.keeps_counters = keeps_them
             self._on_news()
             if not keeps_them:
-                text = "MIG devices cannot be made for claims: DRAPartitionableDevices is off on this server"
-                self._events.post("Warning", "ClaimsWithoutPartitions", text)
+                self._events.post("Warning", "ClaimsWithoutPartitions", WITHOUT_PARTITIONS)
         if dropped and dropped != self.dropped:
             if _SHARES in dropped and _SHARES not in self.dropped:
                 text = "each GPU is offered to one claim alone: DRAConsumableCapacity is off on this server"

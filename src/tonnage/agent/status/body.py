@@ -22,7 +22,7 @@ from tonnage.documents.node.gpu_status import (
     ResourceStatus,
     RuntimeStatus,
 )
-from tonnage.model.devices.claims import DRIVER
+from tonnage.model.devices.claims import DRIVER, PublishedDevice
 from tonnage.model.devices.inventory import Sample
 from tonnage.model.devices.mps import MpsState
 from tonnage.model.drivers.node import HostSystem
@@ -129,13 +129,18 @@ def _claims(offer: ClaimOffer) -> ClaimsStatus:
             ClaimDeviceStatus.model_construct(
                 name=device.name,
                 uuid=device.uuid,
-                reason=(device.unfit or ("" if device.healthy else device.reason or "unhealthy"))[
-                    :_LONGEST_TEXT
-                ],
+                reason=_why_not(device, offer)[:_LONGEST_TEXT],
             )
             for device in offer.devices
         ],
     )
+
+
+def _why_not(device: PublishedDevice, offer: ClaimOffer) -> str:
+    """Why no claim can have the device; empty: one can."""
+    if device.unfit or not device.healthy:
+        return device.unfit or device.reason or "unhealthy"
+    return offer.unpublished if device.counters is not None else ""
 
 
 def _runtime(runtime: RuntimeInventory) -> RuntimeStatus:

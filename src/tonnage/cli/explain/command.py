@@ -46,6 +46,7 @@ def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> li
         "tonnage explain deployment web -n ml      # or job, replicaset, statefulset, daemonset, cronjob",
         "tonnage explain jobset/llm -n ml          # or pytorchjob, rayjob, lws, vcjob and others",
         "tonnage explain node gpu-a                # what it runs, and which pods it rejects",
+        "tonnage explain claim train-gpu-x7k2p     # the pod that uses it",
         "tonnage explain --all-pending             # all pending pods, grouped by cause",
         "tonnage explain -f job.yaml               # before you apply it",
         "tonnage explain -f deploy/ -f quota.yaml  # all of them together",
@@ -155,7 +156,8 @@ async def _ask(
             return await seen_of(api, "explain", namespaces), namespace, ()
         kind, name = target
         of_pod = f"involvedObject.kind=Pod,involvedObject.name={name}"
-        selector = of_pod if kind == "Pod" else "reason=FailedCreate"
+        by_kind = {"Pod": of_pod, "ResourceClaim": "reason=FailedPrepareDynamicResources"}
+        selector = by_kind.get(kind, "reason=FailedCreate")
         custom = custom_type_of(kind)
         objects: tuple[JsonObject, ...] = ()
         if custom is not None:

@@ -23,6 +23,10 @@ TYPES = {
     "Job": ("job", "jobs", "job.batch", "jobs.batch"),
     "CronJob": ("cronjob", "cronjobs", "cj", "cronjob.batch", "cronjobs.batch"),
     "Node": ("node", "nodes", "no"),
+    "ResourceClaim": (
+        *("claim", "claims", "resourceclaim", "resourceclaims"),
+        *("resourceclaim.resource.k8s.io", "resourceclaims.resource.k8s.io"),
+    ),
 }
 """What each kind may be called; the names are kubectl's."""
 KINDS = tuple(names[0] for kind, names in TYPES.items() if kind != "Pod")
@@ -70,6 +74,8 @@ def explain_target(
             return _pod(name, snapshot, namespace, version)
         case "Node":
             return _node(name, snapshot, version)
+        case "ResourceClaim":
+            return _claim(name, snapshot, namespace, version)
         case _:
             return _workload(kind, name, snapshot, namespace, version)
 
@@ -81,10 +87,37 @@ def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explana
     pod = find_pod(snapshot, namespace, name)
     if pod is not None:
         return with_ways_to_change(explain(pod, snapshot, version=version), pod)
-    if "Pod" in snapshot.missing and snapshot.scopes.get("Pod") != namespace:
+    if not snapshot.has_read("Pod", namespace):
         raise not_seen("Pod", snapshot, f"pod {name}", "explain")
+    if any(claim.key == (namespace, name) for claim in snapshot.claims):
+        remedy = f"it is a ResourceClaim: tonnage explain claim {name} -n {namespace}"
+        raise ConfigError(Problem(f'pod "{name}" not found', f"namespace {namespace}", remedy=remedy))
     keys = [(other.namespace, other.name) for other in snapshot.pods]
     raise _not_found("Pod", name, keys, namespace)
+
+
+def _claim(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explanation:
+    """The explanation of a pod that uses the claim: one that waits, if any does."""
+    from tonnage.diagnose.fleet.claim_pools import pods_by_claim
+
+    claim = next((claim for claim in snapshot.claims if claim.key == (namespace, name)), None)
+    if claim is None:
+        if not snapshot.has_read("ResourceClaim", namespace):
+            raise not_seen("ResourceClaim", snapshot, f"resourceclaim {name}", "explain")
+        raise _not_found("ResourceClaim", name, [other.key for other in snapshot.claims], namespace)
+    pods = sorted(
+        pods_by_claim(snapshot.pods, [claim]).get(claim.key, ()),
+        key=lambda pod: pod.status.phase != "Pending",
+    )
+    if pods:
+        return _pod(pods[0].name, snapshot, namespace, version)
+    if not snapshot.has_read("Pod", namespace):
+        raise not_seen("Pod", snapshot, f"who uses the resourceclaim {name}", "explain")
+    why = "devices are allocated with the first pod" if claim.allocation is None else "it keeps its devices"
+    remedy = f"tonnage claims {name} -n {namespace}"
+    raise ConfigError(
+        Problem(f'no pod uses the resourceclaim "{name}"', f"namespace {namespace}", why, remedy)
+    )
 
 
 def _node(name: str, snapshot: Snapshot, version: str) -> Explanation:

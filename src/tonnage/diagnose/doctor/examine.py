@@ -185,7 +185,9 @@ class _Examination:
             return self._missing(NodeLayer.WORKLOAD, "workload")
         if self._contained and not facts.containers:
             return self._not(NodeLayer.WORKLOAD, _IN_A_POD)
-        return judge_workload(facts, self.facts.answer, self.workload)
+        cluster = self.facts.cluster
+        claims = cluster.claims if cluster is not None else None
+        return judge_workload(facts, self.facts.answer, self.workload, claims)
 
     def _config(self) -> PluginConfig | None:
         return self.facts.plugin.config if self.facts.plugin is not None else None

@@ -57,7 +57,8 @@ def _pods(groups: tuple[PodGroup, ...], *, here: bool) -> Iterator[str]:
     where = "on this node" if here else "each on its node"
     for group in groups:
         explanation = group.explanation
-        alike = group.count == 1 or not explanation.verdict.good or not explanation.phase
+        placed = bool(explanation.phase) and explanation.placement.node is not None
+        alike = group.count == 1 or not explanation.verdict.good or not placed
         same = explanation.phase.upper() == explanation.verdict
         text = explanation.message if alike else where if same else f"{explanation.phase}, {where}"
         names = shown_of([*group.names[:MOST_NAMED]], group.count)

@@ -45,6 +45,10 @@ class ClaimPool:
     published: bool = True
     parents: frozenset[str] = frozenset()
     """Uuids of the GPUs whose MIG devices these are; those that are yet to be made have no uuid."""
+    shared: bool = False
+    """Whether claims may have parts of one device: then one that is allocated may have room."""
+    overlapping: bool = False
+    """Whether devices share counters: not all that are free can be had at once."""
     crowded_out: int = 0
     """Devices that nobody has and nobody can get: others have what they would share."""
 
@@ -56,6 +60,17 @@ class ClaimPool:
         ('gpu.nvidia.com', 'gpu.nvidia.com mig')
         """
         return self.driver if self.type in _WHOLE else f"{self.driver} {self.type}"
+
+    @property
+    def limit(self) -> str:
+        """What the number of free devices does not say; empty: nothing.
+
+        >>> ClaimPool("a", "gpu.nvidia.com", "mig", overlapping=True).limit
+        'not all at once'
+        """
+        if self.overlapping:
+            return "not all at once"
+        return "besides parts of allocated ones" if self.shared else ""
 
     @property
     def free(self) -> int | None:
@@ -185,6 +200,8 @@ def _pool(
         allocated=None if allocated is None else sum(identity in allocated for identity, _ in devices),
         holders=None if allocated is None else tuple(sorted(amounts.items())),
         parents=parents,
+        shared=any(device.shareable for _, device in devices),
+        overlapping=any(device.consumes for _, device in devices),
     )
 
 
@@ -192,8 +209,9 @@ def _add_reported(pools: list[ClaimPool], node: str, report: ClaimReport) -> Non
     """Add what the node's agent offers and no slice has."""
     own = [pool for pool in pools if pool.driver == report.driver]
     if not own:
-        devices = tuple(report.names.values())
-        pools.append(ClaimPool(node, report.driver, devices=devices, names=report.names, published=False))
+        devices = report.devices
+        kind = "mig" if report.unmade and not report.names else ""
+        pools.append(ClaimPool(node, report.driver, kind, devices, report.names, published=False))
         return
     named = {uuid for pool in own for uuid in pool.names}
     whole = next((pool for pool in own if pool.type in _WHOLE), own[0])

@@ -26,6 +26,8 @@ class FleetTotal:
     troubled: int
     free: int | None
     devices: int | None = None
+    limit: str = ""
+    """What `free` does not say, of some of its nodes."""
 
     @property
     def words(self) -> str:
@@ -37,7 +39,7 @@ class FleetTotal:
             behind = "" if self.devices is None else f" (on {self.devices} {noun}{many})"
             parts.append(f"{self.allocatable} of {self.capacity} allocatable{behind}")
         parts += [f"{self.allocated} allocated"] if self.allocated is not None else []
-        parts += [f"{self.free} free"] if self.free is not None else []
+        parts += [f"{self.free} free", *filter(None, [self.limit])] if self.free is not None else []
         parts += [f"trouble on {self.troubled}"] if self.troubled else []
         return f"{self.resource or 'not advertised'}: {', '.join(parts)}"
 
@@ -52,6 +54,7 @@ class FleetTotal:
             "free": self.free,
             "troubled": self.troubled,
             **({} if self.devices is None else {"devices": self.devices}),
+            **({"limit": self.limit} if self.limit else {}),
         }
 
 
@@ -70,6 +73,7 @@ def totals_of(rows: Iterable[FleetRow]) -> tuple[FleetTotal, ...]:
             sum(not row.in_order for row in same),
             _sum(_free(row) for row in same),
             _sum(row.device_count for row in same) if any(row.replicas != 1 for row in same) else None,
+            ", ".join(dict.fromkeys(row.limit for row in same if row.limit)),
         )
         for resource, same in sorted(by_resource.items())
     )

@@ -13,7 +13,8 @@ from tonnage.diagnose.fleet.claim_pools import ClaimPool
 from tonnage.diagnose.fleet.label_claims import false_labels
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Node
-from tonnage.model.node.gpu_status import GpuDevice, GpuStatus
+from tonnage.model.name_lists import listed
+from tonnage.model.node.gpu_status import ClaimReport, GpuDevice, GpuStatus
 from tonnage.model.validation import NodeStage, Outcome
 
 _WORDS: Final = (
@@ -24,6 +25,8 @@ _WORDS: Final = (
     ("ecc", "ECC"),
 )
 """What a reason has in it, in lower case, and the word for it."""
+NOT_SERVED: Final = "claims not served"
+_MOST_NAMED: Final = 4
 _REFUSED: Final = "configuration refused"
 """How a report begins its problem of a configuration."""
 
@@ -70,23 +73,45 @@ def claim_troubles(
     node: Node, pool: ClaimPool, devices: Sequence[GpuDevice], status: GpuStatus | None, agent: ReportAge
 ) -> Iterator[Trouble]:
     """All troubles of what a node offers as claims: not served, devices that no claim can get, the node's."""
-    why = status.claims.why if status is not None and status.claims is not None else ""
-    if why:
-        yield Trouble("claims not served", f"claims are not served: {why}")
-    elif not pool.published:
-        yield Trouble("not published", "no ResourceSlice of the node was seen")
     ill = [device for device in devices if not device.healthy]
+    unhealthy = {pool.names.get(device.uuid) for device in ill}
+    yield from unclaimable(pool, status)
     if ill:
         yield from _devices(node, pool.resource, devices, status)
-    unhealthy = {pool.names.get(device.uuid) for device in ill}
     for name, taints in pool.tainted.items():
         if name not in unhealthy:
             yield Trouble("1 tainted", f"{name} is tainted: {taints}")
-    if status is not None and status.claims is not None:
-        for name, why in status.claims.unfit.items():
-            if name not in pool.devices and name not in unhealthy:
-                yield Trouble("1 not published", f"{name} is not published: {why}")
     yield from _of_node(node, status, agent)
+
+
+def unclaimable(pool: ClaimPool, status: GpuStatus | None) -> Iterator[Trouble]:
+    """Why claims cannot have what the node's agent offers: it serves none, or does not publish all of it.
+
+    Nothing of unhealthy devices, which have troubles of their own.
+    """
+    report = status.claims if status is not None and status.claims is not None else ClaimReport("")
+    devices = status.devices if status is not None else ()
+    unhealthy = {report.names.get(device.uuid) for device in devices if not device.healthy}
+    if report.driver not in ("", pool.driver):
+        return
+    if report.why:
+        yield Trouble(NOT_SERVED, f"claims are not served: {report.why}")
+    names_by_why: dict[str, list[str]] = {}
+    for name, why in report.unfit.items():
+        if name not in unhealthy and (not pool.published or name not in pool.devices):
+            names_by_why.setdefault(why, []).append(name)
+    if not pool.published and not report.why and not names_by_why:
+        yield Trouble("not published", "no ResourceSlice of the node was seen")
+    for why, names in names_by_why.items():
+        verb = "is" if len(names) == 1 else "are"
+        text = f"{listed(names, _MOST_NAMED)} {verb} not published: {why}"
+        yield Trouble(f"{len(names)} not published", text)
+
+
+def label_troubles(node: Node, status: GpuStatus | None) -> Iterator[Trouble]:
+    """Labels that are not what the agent reads of all devices, however each is offered."""
+    if status is not None:
+        yield from (Trouble("label differs", text) for text in false_labels(node, status.devices))
 
 
 def _of_node(node: Node, status: GpuStatus | None, agent: ReportAge) -> Iterator[Trouble]:
@@ -98,7 +123,6 @@ def _of_node(node: Node, status: GpuStatus | None, agent: ReportAge) -> Iterator
         workload = status.validation.of(NodeStage.WORKLOAD)
         if workload.outcome is Outcome.FAILED:
             yield Trouble("not validated", f"a pod could not use a device: {workload.message}")
-        yield from (Trouble("label differs", text) for text in false_labels(node, status.devices))
         yield from map(_problem, status.problems)
 
 

@@ -11,6 +11,8 @@ from tonnage.model.devices.mps import MpsDaemon
 
 DRIVER: Final = "gpu.nvidia.com"
 """The name of NVIDIA's driver, whose classes, attributes and configurations manifests are written for."""
+OWN_CLASSES: Final = ("gpu.nvidia.com", "mig.nvidia.com")
+"""Classes that the driver's chart makes."""
 OTHER_CLASSES: Final[Mapping[str, str]] = {
     "vfio.gpu.nvidia.com": "Tonnage does not hand GPUs over to virtual machines",
     "imex.nvidia.com": "Tonnage does not serve compute domains",

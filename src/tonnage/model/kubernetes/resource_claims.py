@@ -21,6 +21,8 @@ ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
 """Of namespaces whose claims may have devices that others use: `true`."""
 DEVICES_OF_CLASS: Final = ".deviceclass.resource.k8s.io/devices"
 """What quotas put after a class's name, to count the devices of claims."""
+CLASS_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
+"""What every class is called as an extended resource, before its name."""
 
 
 class ClaimDeviceId(NamedTuple):

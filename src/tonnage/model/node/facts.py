@@ -164,12 +164,14 @@ class SocketFile:
 class KubeletFacts:
     """kubelet's folders. `socket` is where plugins register; `registered` counts healthy devices by resource.
 
+    `drivers` are those by which drivers register, for claims and volumes; None: their folder is not there.
     `checkpoint_trouble` is why the checkpoint cannot be used. `contained`: this program itself is in a pod.
     """
 
     folder: bool = False
     socket: SocketFile | None = None
     plugins: tuple[SocketFile, ...] = ()
+    drivers: tuple[SocketFile, ...] | None = None
     pod_resources: SocketFile | None = None
     registered: Mapping[str, int] | None = None
     checkpoint_trouble: str = ""
@@ -274,7 +276,8 @@ class GpuContainer:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFacts:
-    """Containers of pods, and what kubelet gave to whom. Holds name a pod, or only its uid (`by_uid`).
+    """Containers of pods, and what kubelet gave to whom. Holds name a pod, or only its uid (`by_uid`); then
+    none is by a claim. Those by claims have devices by the names that claims know.
 
     `owners` are ids of containers by process, of those processes that use a GPU.
     """

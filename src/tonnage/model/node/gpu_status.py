@@ -85,12 +85,24 @@ class GpuDevice:
 @dataclass(frozen=True, slots=True)
 class ClaimReport:
     """What a node offers as claims (DRA). `why` no claim is served, and `unfit` why one of them has no
-    device, by the device's name; `names` has it by uuid."""
+    device, by the device's name; `names` has it by uuid, `unmade` those that are made with a claim."""
 
     driver: str
     names: Mapping[str, str] = field(default_factory=dict)
     unfit: Mapping[str, str] = field(default_factory=dict)
     why: str = ""
+    unmade: tuple[str, ...] = ()
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The names of all."""
+        return (*self.names.values(), *self.unmade)
+
+    @property
+    def fault(self) -> str:
+        """Why no claim can have any of them; empty: one can, as far as it is known."""
+        whys = dict.fromkeys(self.unfit.get(name, "") for name in self.devices)
+        return self.why or ("; ".join(whys) if all(whys) else "")
 
 
 @dataclass(frozen=True, slots=True)

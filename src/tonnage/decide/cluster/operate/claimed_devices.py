@@ -17,7 +17,7 @@ _CLASSES: Final = {"gpu": "gpu.nvidia.com", "mig": "mig.nvidia.com"}
 def serves_claims(report: GpuStatus) -> bool:
     """Whether the node's agent serves claims, and has a device for one."""
     claims = report.claims
-    return claims is not None and not claims.why and any(set(claims.names.values()) - set(claims.unfit))
+    return claims is not None and not claims.why and any(set(claims.devices) - set(claims.unfit))
 
 
 def has_claimable(report: GpuStatus) -> bool:
@@ -26,7 +26,8 @@ def has_claimable(report: GpuStatus) -> bool:
     if claims is None or not serves_claims(report):
         return False
     held = {identity for device in report.devices for holder in device.holders for identity in holder.ids}
-    return any(name not in claims.unfit and uuid not in held for uuid, name in claims.names.items())
+    existing = {name for uuid, name in claims.names.items() if uuid not in held}
+    return bool({*existing, *claims.unmade} - set(claims.unfit))
 
 
 def claim_template(policy: GpuPolicy, namespace: str) -> JsonObject:

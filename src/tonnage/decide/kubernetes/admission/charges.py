@@ -12,6 +12,7 @@ from typing import Final
 from tonnage.decide.kubernetes.requests import is_extended, pod_limits, pod_requests
 from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.resource_claims import (
+    CLASS_RESOURCE,
     DEVICES_OF_CLASS,
     DeviceClass,
     DeviceRequest,
@@ -23,8 +24,7 @@ Charges = Mapping[str, Fraction]
 
 COUNT_PODS: Final = "count/pods"
 COUNT_CLAIMS: Final = "count/resourceclaims.resource.k8s.io"
-_IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
-_BY_CLASS_NAME: Final = f"requests.{_IMPLICIT}"
+_BY_CLASS_NAME: Final = f"requests.{CLASS_RESOURCE}"
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
 _POD_KEYS: Final = frozenset(
     {COUNT_PODS, "pods", *(f"{part}{name}" for part in ("", "requests.", "limits.") for name in _NATIVE)}
@@ -43,7 +43,7 @@ def charged_to_pods(key: str) -> bool:
     [True, False]
     """
     device = key.removeprefix("requests.")
-    extended = is_extended(device) or device.startswith(_IMPLICIT)
+    extended = is_extended(device) or device.startswith(CLASS_RESOURCE)
     return key in _POD_KEYS or key.startswith(_HUGE) or (device != key and extended)
 
 
@@ -61,7 +61,7 @@ def pod_charges(pod: Pod) -> dict[str, Fraction]:
     for name, amount in pod_requests(pod).items():
         if name in _NATIVE or name.startswith("hugepages-"):
             charges[name] = charges[f"requests.{name}"] = _value(name, amount)
-        elif is_extended(name) or name.startswith(_IMPLICIT):
+        elif is_extended(name) or name.startswith(CLASS_RESOURCE):
             charges[f"requests.{name}"] = Fraction(amount)
     for name, amount in pod_limits(pod).items():
         if name in _NATIVE:

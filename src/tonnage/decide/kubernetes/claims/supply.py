@@ -20,6 +20,7 @@ from tonnage.model.kubernetes.feature_gates import (
     FeatureGates,
 )
 from tonnage.model.kubernetes.resource_claims import (
+    CLASS_RESOURCE,
     AllocatedDevice,
     ClaimDeviceId,
     DeviceClass,
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 
 _MOST_LOOKED_AT: Final = 4096
-_CLASS_AS_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
-"""What every class is called as an extended resource, before its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +231,7 @@ def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, str]:
     """The class that stands for each extended resource: of several the latest, then the first by name."""
     ranked = sorted(classes, key=lambda cls: (-cls.created, cls.name), reverse=True)
     explicit = {cls.extended_resource: cls.name for cls in ranked if cls.extended_resource}
-    return {**{f"{_CLASS_AS_RESOURCE}{cls.name}": cls.name for cls in ranked}, **explicit}
+    return {**{f"{CLASS_RESOURCE}{cls.name}": cls.name for cls in ranked}, **explicit}
 
 
 def tainted(

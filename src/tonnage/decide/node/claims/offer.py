@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from tonnage.model.devices.claims import DRIVER, PublishedDevice
 from tonnage.model.reasons.gpu.claim_serving import (
@@ -13,13 +14,21 @@ from tonnage.model.reasons.gpu.claim_serving import (
     ServingReason,
 )
 
+WITHOUT_PARTITIONS: Final = (
+    "MIG devices cannot be made for claims: DRAPartitionableDevices is off on this server"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimOffer:
-    """The GPUs that the configuration offers as claims, and why none can be had now."""
+    """The GPUs that the configuration offers as claims, and why none can be had now.
+
+    `unpublished`: why those that share counters cannot be had.
+    """
 
     devices: tuple[PublishedDevice, ...] = ()
     refusal: ServingReason | None = None
+    unpublished: str = ""
 
 
 def serving_delay(unreadable: str, registration: str | None) -> ServingReason | None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
+from tonnage.decide.node.claims.claim_holders import claim_names, named_holds
 from tonnage.diagnose.doctor.containers.images import image_findings
 from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed
 from tonnage.model.devices.inventory import Inventory
-from tonnage.model.devices.sharing import Hold
+from tonnage.model.devices.sharing import Hold, HoldKind
 from tonnage.model.layer import NodeLayer
 from tonnage.model.names import NVIDIA, parse_device_id
 from tonnage.model.node.facts import DriverAnswer, GpuContainer, WorkloadFacts
+from tonnage.model.node.gpu_status import ClaimReport
 from tonnage.model.reasons.node.workload import (
     ContainerWithForeignGpu,
     ContainerWithoutGpu,
@@ -37,24 +39,45 @@ class ContainerDevices:
     uuids: tuple[str, ...]
 
 
-def judge_workload(facts: WorkloadFacts, answer: DriverAnswer, target: str = "") -> Judgement:
-    """Every container that has GPUs or seems to; `target`: those of a pod (name, uid), or one by its id."""
+def judge_workload(
+    facts: WorkloadFacts, answer: DriverAnswer, target: str = "", claims: ClaimReport | None = None
+) -> Judgement:
+    """Every container that has GPUs or seems to; `target`: those of a pod (name, uid), or one by its id.
+
+    `claims`: what the node offers as claims.
+    """
     if facts.holds is None:
         return Judgement(_LAYER, because=f"doctor cannot tell which container has which GPU: {facts.trouble}")
+    holds = tuple(_by_uuid(facts.holds, answer.inventory))
+    facts = replace(facts, holds=holds)
     named = {container.pod_uid for container in facts.containers if container.container}
     containers = [grant for grant in facts.containers if grant.container or grant.pod_uid not in named]
     grants = [grant for container in containers if (grant := _grant(container, facts)) is not None]
     chosen = [grant for grant in grants if not target or _is(grant, target)]
     if target and not chosen:
         return Judgement(_LAYER, because=f"no container of {target[:100]} runs here")
-    findings = [finding for grant in chosen for finding in _findings(grant, answer.inventory)]
+    claimed = _minors(claims) if claims is not None and facts.by_uid else frozenset()
+    findings = [finding for grant in chosen for finding in _findings(grant, answer.inventory, claimed)]
     findings += _crowded(facts, answer, grants, target)
     using = sum(bool(grant.uuids) for grant in chosen)
-    held = sum(_is_gpu(hold) for hold in facts.holds)
+    held = sum(_is_gpu(hold) for hold in holds)
     unseen = f", {counted(held - using, 'container')} not among the processes" if held > using else ""
     return Judgement(
         _LAYER, tuple(findings), f"{counted(using, 'container')} with GPUs{unseen if not target else ''}"
     )
+
+
+def _by_uuid(holds: Iterable[Hold], inventory: Inventory | None) -> Iterator[Hold]:
+    """The holds; those by claims with uuids in the place of names."""
+    names = claim_names(inventory) if inventory is not None else {}
+    for hold in holds:
+        yield from named_holds([hold], names) if hold.kind is HoldKind.CLAIM else [hold]
+
+
+def _minors(claims: ClaimReport) -> frozenset[int]:
+    """The GPUs that containers may have by claims, of which kubelet's checkpoint of devices does not tell."""
+    parts = (name.split("-") for name in claims.devices)
+    return frozenset(int(part[1]) for part in parts if len(part) > 1 and part[1].isdecimal())
 
 
 def _grant(container: GpuContainer, facts: WorkloadFacts) -> ContainerDevices | None:
@@ -78,6 +101,8 @@ def _grant(container: GpuContainer, facts: WorkloadFacts) -> ContainerDevices | 
 
 
 def _is_gpu(hold: Hold) -> bool:
+    if hold.kind is HoldKind.CLAIM:
+        return True
     return hold.resource.startswith(f"{NVIDIA}/") and "/imex" not in hold.resource
 
 
@@ -93,10 +118,12 @@ def _is(grant: ContainerDevices, target: str) -> bool:
     return target in names or (len(target) >= 8 and container.container_id.startswith(target))
 
 
-def _findings(grant: ContainerDevices, inventory: Inventory | None) -> Iterator[NodeFinding]:
+def _findings(
+    grant: ContainerDevices, inventory: Inventory | None, claimed: frozenset[int]
+) -> Iterator[NodeFinding]:
     if grant.container.privileged:
         return  # it has every device by right
-    yield from _nodes(grant, inventory)
+    yield from _nodes(grant, inventory, claimed)
     if grant.container.env is None:
         return
     yield from _visible(grant)
@@ -121,7 +148,9 @@ def _of(grant: ContainerDevices, inventory: Inventory | None) -> tuple[str, ...]
     )
 
 
-def _nodes(grant: ContainerDevices, inventory: Inventory | None) -> Iterator[NodeFinding]:
+def _nodes(
+    grant: ContainerDevices, inventory: Inventory | None, claimed: frozenset[int]
+) -> Iterator[NodeFinding]:
     """Device nodes are what counts in the end, whatever variables say."""
     minors_there, devices = grant.container.minors, inventory.devices if inventory is not None else ()
     minors = {device.minor: device for device in devices if device.minor is not None}
@@ -132,7 +161,8 @@ def _nodes(grant: ContainerDevices, inventory: Inventory | None) -> Iterator[Nod
         for number, device in minors.items()
         if device.uuid in grant.uuids or any(mig.uuid in grant.uuids for mig in device.migs)
     }
-    foreign, lacking = sorted(minors_there & set(minors) - own_minors), sorted(own_minors - minors_there)
+    foreign = sorted(minors_there & set(minors) - own_minors - claimed)
+    lacking = sorted(own_minors - minors_there)
     if foreign:
         yield finding(
             ContainerWithForeignGpu(

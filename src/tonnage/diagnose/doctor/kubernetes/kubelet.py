@@ -47,12 +47,11 @@ def judge_kubelet(facts: KubeletFacts, plugin: PluginFacts | None) -> Judgement:
                 severity=Severity.NOTE if unreadable else Severity.ERROR,
             )
         )
-    listening = sum(socket.answer == "listens" for socket in facts.plugins)
-    return Judgement(
-        _LAYER,
-        tuple(findings),
-        f"registration open, {counted(listening, 'plugin socket')}" if up(facts) else "not reached",
-    )
+    listening = counted(sum(socket.answer == "listens" for socket in facts.plugins), "plugin socket")
+    drivers = sum(socket.answer == "listens" for socket in facts.drivers or ())
+    of_drivers = f", {counted(drivers, 'driver socket')}" if drivers else ""
+    summary = f"registration open, {listening}{of_drivers}" if up(facts) else "not reached"
+    return Judgement(_LAYER, tuple(findings), summary)
 
 
 def up(facts: KubeletFacts | None) -> bool:
@@ -137,6 +136,17 @@ def _plugins(facts: KubeletFacts) -> Iterator[NodeFinding]:
             ),
             where=listed(dead),
             why="the plugin has ended without removing it; kubelet counts its devices as unhealthy",
+        )
+    dead = [socket.name for socket in facts.drivers or () if socket.answer == "nobody"]
+    if dead:
+        yield finding(
+            PluginSocketDead(
+                message=f"no program listens on {counted(len(dead), 'driver socket')}",
+                remedy=f"rm {dead[0]}, and restart that driver's pod if it has no other socket",
+                sockets=tuple(dead),
+            ),
+            where=listed(dead),
+            why="the driver has ended without removing it; kubelet tries it again and again",
         )
 
 

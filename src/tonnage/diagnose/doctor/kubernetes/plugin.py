@@ -9,6 +9,7 @@ from typing import Final
 from tonnage.diagnose.agent_silence import heartbeat_age
 from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed, unseen_kind
 from tonnage.diagnose.doctor.kubernetes.agent_metrics import Samples, samples_of
+from tonnage.diagnose.doctor.kubernetes.claim_driver import claim_findings
 from tonnage.diagnose.doctor.kubernetes.registration import registration_findings
 from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.layer import NodeLayer
@@ -21,7 +22,6 @@ from tonnage.model.reasons.node.plugin import (
     AgentNotRunning,
     AgentSilent,
     AgentStateDamaged,
-    ClaimsNotServed,
     DevicesNotAllocatable,
     GpuConfigUnreadable,
     PodRefusedByPlugin,
@@ -48,7 +48,7 @@ def judge_plugin(facts: NodeFacts, plugin: PluginFacts, *, gpus: bool, sound: bo
     if plugin.running and others:
         findings.append(_two(plugin))
     findings += [*_config(plugin, facts, samples), *_state(plugin)]
-    findings += [*_silent(facts.cluster, plugin), *_unserved(_claims(facts.cluster))]
+    findings += [*_silent(facts.cluster, plugin), *claim_findings(_claims(facts.cluster), facts.kubelet)]
     findings += [*_offered(facts.cluster, samples), *_refused(facts.cluster), *_counted(samples)]
     if plugin.running is None and not others:
         return Judgement(_LAYER, tuple(findings), because=f"whether the agent runs: {plugin.lock_trouble}")
@@ -73,7 +73,7 @@ def _summary(facts: NodeFacts, plugin: PluginFacts, others: list[str]) -> str:
     ]
     plugin_name = "agent runs" if plugin.running else (others[0] if others else "no plugin runs")
     if (claims := _claims(facts.cluster)) is not None and not claims.why:
-        fit = sum(name not in claims.unfit for name in claims.names.values())
+        fit = sum(name not in claims.unfit for name in claims.devices)
         offered.append(f"{claims.driver}: {fit} as claims")
     parts = [plugin_name, listed(offered, 3) if offered else "nothing registered"]
     return ", ".join([*parts, f"config {plugin.config_source}"] if plugin.config_source else parts)
@@ -81,23 +81,6 @@ def _summary(facts: NodeFacts, plugin: PluginFacts, others: list[str]) -> str:
 
 def _claims(cluster: ClusterFacts | None) -> ClaimReport | None:
     return cluster.claims if cluster is not None else None
-
-
-def _unserved(claims: ClaimReport | None) -> Iterator[NodeFinding]:
-    """DRA: pods with claims wait for a driver that does not serve."""
-    if claims is not None and claims.why:
-        yield finding(
-            ClaimsNotServed(
-                message=f"claims are not served: {claims.why}",
-                remedy="remove the other driver from this node, or the section claims of its configuration"
-                if "another driver" in claims.why
-                else f"{_LOGS} | grep claims",
-                driver=claims.driver,
-                problem=claims.why,
-            ),
-            where="NodeGPUStatus status.claims",
-            why="its devices are in no ResourceSlice, and kubelet prepares no claim of them",
-        )
 
 
 def _running(plugin: PluginFacts, *, others: bool, gpus: bool) -> Iterator[NodeFinding]:

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.messages.node_symptoms import RuntimeHandlerMissing
-from tonnage.model.reasons.messages.symptoms import DraDriverGone
+from tonnage.model.reasons.messages.symptoms import DraDriverGone, DraDriverUnregistered
+from tonnage.model.reasons.node.plugin import ClaimsNotServed
 from tonnage.model.reasons.reason import Reason
 
 _SLICES = "ResourceSlice"
 
 
 def driver_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
-    """Why a pod that is bound cannot start: nobody offers the pool any more that its devices are of.
+    """Why a pod that is bound cannot start: nobody offers the pool any more that its devices are of, nor
+    another one there.
 
     kubelet removes the ResourceSlices of a driver on its node that has unregistered.
     """
     if pod.status.phase != "Pending" or not pod.claims or _SLICES in snapshot.missing:
         return None
     pools = {(resource_slice.driver, resource_slice.pool) for resource_slice in snapshot.slices}
+    here = {s.driver for s in snapshot.slices if s.scope is not None and s.scope.name == pod.node_name}
     claims_by_key = {claim.key: claim for claim in snapshot.claims}
     for claim in claims_of(pod, claims_by_key).claims:
         for device in claim.allocation.devices if claim.allocation is not None else ():
             driver, pool = device.id.driver, device.id.pool
-            if (driver, pool) not in pools:
+            if (driver, pool) not in pools and driver not in here:
                 return DraDriverGone(
                     subject=f"ResourceClaim {claim}",
                     message=f"on {pod.node_name}, the claim {claim.name} waits to be prepared: no driver "
@@ -39,6 +44,16 @@ def driver_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
                     check=_CHECK,
                 )
     return None
+
+
+def with_agents_word(reason: Reason, pod: Pod, snapshot: Snapshot) -> Reason:
+    """The reason with what the node's agent says where it is the driver that is not registered."""
+    status = snapshot.gpu.get(pod.node_name)
+    report = status.claims if status is not None else None
+    if not isinstance(reason, DraDriverUnregistered) or report is None or not report.why:
+        return reason
+    message = f"{reason.message}; the node's agent says: claims are not served: {report.why}"
+    return replace(reason, message=message, remedy=ClaimsNotServed.advice, check=None)
 
 
 def handler_missing(pod: Pod, snapshot: Snapshot) -> Reason | None:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.diagnose.agent_silence import silence, silent_agents
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.explain.bound.bound_pods import ADMISSION, rejection_to_come
-from tonnage.diagnose.explain.bound.device_preparation import driver_gone, handler_missing
+from tonnage.diagnose.explain.bound.device_preparation import (
+    driver_gone,
+    handler_missing,
+    with_agents_word,
+)
 from tonnage.diagnose.explain.bound.held_replicas import held_replicas
 from tonnage.diagnose.explain.bound.link_quality import held_by, link_reasons
 from tonnage.diagnose.explain.bound.missing_node import node_gone
@@ -81,13 +86,18 @@ def _remedies(pod: Pod, reason: Reason, snapshot: Snapshot) -> tuple[Remedy, ...
 
 
 def devices_of(pod: Pod, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
-    """Ids of the devices that the node's agent says the pod holds, by resource."""
+    """Ids of the devices that the node's agent says the pod holds, by resource; by claim also those that are
+    allocated, where no agent reports them: with admin access, or of another driver.
+    """
     status = snapshot.gpu.get(pod.node_name)
     by_resource: dict[str, tuple[str, ...]] = {}
     for device in status.devices if status is not None else ():
         for holder in device.holders:
             if (holder.namespace, holder.pod) == pod.key:
                 by_resource[holder.resource] = (*by_resource.get(holder.resource, ()), *holder.ids)
+    for claim in claims_of(pod, {claim.key: claim for claim in snapshot.claims}).claims if pod.claims else ():
+        if str(claim) not in by_resource and claim.allocation is not None:
+            by_resource[str(claim)] = tuple(str(device.id) for device in claim.allocation.devices)
     return by_resource
 
 
@@ -122,12 +132,13 @@ def _trouble(pod: Pod, snapshot: Snapshot) -> Reason | None:
         return gone
     unstarted = driver_gone(pod, snapshot) or handler_missing(pod, snapshot)
     if unstarted is not None:
-        return unstarted
+        return with_agents_word(unstarted, pod, snapshot)
     stuck = next((w for w in pod.status.waiting if w.reason not in _STARTING), None)
     if stuck is not None:
         return _status_trouble(pod, snapshot) or _stuck(pod, stuck)
     waits = pod.status.phase == "Pending" and not pod.status.ended
     event = known_event(pod, snapshot.events) if waits else None
+    event = with_agents_word(event, pod, snapshot) if event is not None else None
     return event or gone or (rejection_to_come(pod, snapshot) if waits else None)
 
 

@@ -51,10 +51,16 @@ def known_trouble(pod: Pod) -> Reason | None:
     return _most_telling(pod, words_of(pod))
 
 
+_PREPARING: Final = "FailedPrepareDynamicResources"
+"""Each attempt has an Event of its own, and only the last one's counts."""
+
+
 def known_event(pod: Pod, events: Iterable[ClusterEvent]) -> Reason | None:
     """A known message in Events about a pod that waits on its node: of sandboxes no object tells."""
     own_events = [event for event in events if event.about == WorkloadKey("Pod", pod.namespace, pod.name)]
     own_events.sort(key=lambda event: (event.last is not None, event.last), reverse=True)
+    last = next((event for event in own_events if event.reason == _PREPARING), None)
+    own_events = [event for event in own_events if event.reason != _PREPARING or event is last]
     subject = f"Pod {pod.namespace}/{pod.name}"
     words = (
         StatusMessage(subject, f"on {pod.node_name}, it waits ({event.reason})", event.reason, event.message)

@@ -85,9 +85,12 @@ def with_survey(reason: ClaimNotAllocatable, surveys: Surveys, node: NodeView, v
     surveyed = surveys.of(node.node)
     if surveyed is None:
         return reason
+    status = view.snapshot.gpu.get(node.name)
+    unserved = status.claims.fault if status is not None and status.claims is not None else ""
+    agents = f"; its agent says: {unserved}" if unserved and not surveyed.reached else ""
     return replace(
         reason,
-        message=survey_text(surveyed, view, claims),
+        message=survey_text(surveyed, view, claims) + agents,
         causes=tuple(_words(surveyed)),
         requests=tuple(_fact(request) for request in surveyed.requests),
         devices=surveyed.reached,

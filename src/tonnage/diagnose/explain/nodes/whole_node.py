@@ -15,6 +15,7 @@ from tonnage.diagnose.cluster_view import Ground, ground_of
 from tonnage.diagnose.explain.nodes.verdicts import NodeVerdicts
 from tonnage.diagnose.explain.workloads.pods import groups_of
 from tonnage.diagnose.fleet.claim_pools import ClaimPool, claim_pools
+from tonnage.diagnose.fleet.troubles import NOT_SERVED, unclaimable
 from tonnage.diagnose.missing_kinds import unread_remedy, unread_text
 from tonnage.diagnose.rules.devices.device_faults import named_unhealthy_devices
 from tonnage.model.devices.claims import DRIVER
@@ -22,6 +23,8 @@ from tonnage.model.kubernetes.cluster import Container, Pod, Snapshot
 from tonnage.model.kubernetes.selectors import Toleration
 from tonnage.model.layer import Layer
 from tonnage.model.name_lists import listed
+from tonnage.model.node.gpu_status import GpuStatus
+from tonnage.model.reasons.node.plugin import ClaimsNotServed
 from tonnage.model.reasons.pod.pods import KindNotRead
 from tonnage.model.reasons.pod.scheduling import InsufficientResource
 from tonnage.model.reasons.reason import Reason
@@ -44,11 +47,13 @@ def explain_node(name: str, snapshot: Snapshot, *, version: str = "") -> Explana
     node = ground.view.nodes.get(name)
     if node is None:
         return None
-    answers = {resource: _answer_for(resource, node, ground) for resource in _devices(node)}
-    if not answers:
-        answers = {"": _answer_for("", node, ground)}
-    best = min((answer.verdict for answer in answers.values()), key=_HOPE.index)
-    reasons = tuple(_distinct(reason for answer in answers.values() for reason in answer.reasons))
+    answers = [_answer_for(resource, node, ground) for resource in _devices(node)]
+    pools = claim_pools(snapshot).get(name, ())
+    if pools or not answers:
+        bare = _answer_for("", node, ground)
+        answers += [_answer_of(pool, bare, snapshot) for pool in pools] or [bare]
+    best = min((answer.verdict for answer in answers), key=_HOPE.index)
+    reasons = tuple(_distinct(reason for answer in answers for reason in answer.reasons))
     if best in (Verdict.FITS, Verdict.NOT_NOW) and "Pod" in snapshot.missing:
         best, reasons = Verdict.UNKNOWN, (_pods_unread(name, snapshot), *reasons)
     if silent_agents(snapshot, [name]):
@@ -63,7 +68,7 @@ def explain_node(name: str, snapshot: Snapshot, *, version: str = "") -> Explana
         layer=None if best is Verdict.FITS or not reasons else reasons[0].layer,
         phase="",
         needs={},
-        message="; ".join(_sentences(node, ground, reasons)),
+        message="; ".join(_sentences(node, pools, ground, reasons)),
         reasons=reasons,
         remedies=tuple(Remedy(action, "") for action in actions) if best is not Verdict.FITS else (),
         pods=groups,
@@ -98,10 +103,45 @@ def _answer_for(resource: str, node: NodeView, ground: Ground) -> NodeVerdict:
     return NodeVerdicts(pod, ground.view).of(node.name)
 
 
-def _sentences(node: NodeView, ground: Ground, reasons: tuple[Reason, ...]) -> Iterator[str]:
+def _answer_of(pool: ClaimPool, bare: NodeVerdict, snapshot: Snapshot) -> NodeVerdict:
+    """What the node says to a claim for one of a pool's devices; `bare`: to a pod that asks for none."""
+    if bare.verdict is not Verdict.FITS:
+        return bare
+    subject, fault = f"Node {bare.node}", next(unclaimable(pool, snapshot.gpu.get(bare.node)), None)
+    if fault is not None and (fault.word == NOT_SERVED or not pool.usable):
+        reason: Reason = ClaimsNotServed(
+            subject=subject,
+            message=fault.text,
+            remedy=f"see the node's Events: kubectl describe node {bare.node}",
+            source="NodeGPUStatus status.claims, ResourceSlices",
+            driver=pool.driver,
+            problem=fault.text,
+        )
+    elif pool.free == 0 and not pool.shared:
+        held = f"; held by {listed(name for name, _ in pool.holders or ())}" if pool.holders else ""
+        reason = InsufficientResource(
+            subject=subject,
+            message=f"none of {pool.usable} {_nouns(pool)[1]} of {pool.driver} is free for claims{held}",
+            remedy="wait for a pod there to end, or free one",
+            source="ResourceSlices, ResourceClaims",
+            lasting=False,
+            resource=pool.resource,
+            requested=1,
+            allocatable=pool.usable,
+            capacity=pool.count,
+            used=pool.allocated or 0,
+            free=0,
+        )
+    else:
+        return bare
+    return NodeVerdict(bare.node, Verdict.NOT_NOW, (reason,))
+
+
+def _sentences(
+    node: NodeView, pools: tuple[ClaimPool, ...], ground: Ground, reasons: tuple[Reason, ...]
+) -> Iterator[str]:
     """What it has and has free; which taints a pod must tolerate; what ails it."""
     devices = _devices(node)
-    pools = claim_pools(ground.view.snapshot).get(node.name, ())
     if not devices and not pools:
         yield "it offers no device"
     for name in devices:
@@ -112,8 +152,9 @@ def _sentences(node: NodeView, ground: Ground, reasons: tuple[Reason, ...]) -> I
             yield f"{allocatable} {name}{whole}"
         else:
             yield f"{max(0, allocatable - held)} of {allocatable} {name} free{whole}"
-    yield from map(_pool_text, pools)
-    unhealthy = tuple(named_unhealthy_devices(ground.view.snapshot.gpu.get(node.name)))
+    status = ground.view.snapshot.gpu.get(node.name)
+    yield from (_pool_text(pool, status) for pool in pools)
+    unhealthy = tuple(named_unhealthy_devices(status))
     if unhealthy:
         yield f"not healthy: {listed(unhealthy)}"
     taints = [
@@ -123,18 +164,20 @@ def _sentences(node: NodeView, ground: Ground, reasons: tuple[Reason, ...]) -> I
     ]
     if taints:
         yield f"pods must tolerate {listed(taints)}"
-    others = (reason for reason in reasons if not isinstance(reason, InsufficientResource))
+    others = (reason for reason in reasons if not isinstance(reason, InsufficientResource | ClaimsNotServed))
     yield from (reason.message for reason in islice(others, 2))
 
 
-def _pool_text(pool: ClaimPool) -> str:
-    """What the node offers as claims, and what of it is free."""
+def _pool_text(pool: ClaimPool, status: GpuStatus | None) -> str:
+    """What the node offers as claims, what of it is free, and why claims cannot have the rest."""
     singular, noun = _nouns(pool)
+    faults = "; ".join(fault.text for fault in unclaimable(pool, status))
+    but = f", but {faults}" if faults else ""
     if not pool.published:
         devices = f"1 {singular}" if len(pool.devices) == 1 else f"{len(pool.devices)} {noun}"
-        return f"{devices} of {pool.driver} for claims, but no ResourceSlice of the node was seen"
+        return f"{devices} of {pool.driver} for claims{but}"
     amounts = f"{pool.usable}" if pool.free is None else f"{pool.free} of {pool.usable}"
-    return f"{amounts} {noun} of {pool.driver} free for claims"
+    return f"{amounts} {noun} of {pool.driver} free for claims{but}"
 
 
 def _nouns(pool: ClaimPool) -> tuple[str, str]:

@@ -21,10 +21,11 @@ from tonnage.diagnose.lint.manifest_objects import (
     sequence,
 )
 from tonnage.diagnose.lint.rule_inputs import LintCluster, RuleInputs
+from tonnage.diagnose.related_resources import class_remedy
 from tonnage.documents.nearest import nearest
 from tonnage.documents.pods.fields import claim_entry_faults
 from tonnage.documents.yaml.reader import Path
-from tonnage.model.devices.claims import DRIVER, OTHER_CLASSES
+from tonnage.model.devices.claims import DRIVER
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.kubernetes.resource_claims import ADMIN_LABEL
 from tonnage.model.reasons.lint.manifests import (
@@ -274,9 +275,7 @@ def _class(name: str, place: Path, manifest: ManifestObject, inputs: RuleInputs)
     names = sorted(candidate.name for candidate in snapshot.device_classes)
     if name not in names and inputs.cluster.looked_at("DeviceClass"):
         message = f"the DeviceClass {name[:100]} does not exist"
-        remedy = nearest(name, names) or "install the driver that brings it"
-        if name in OTHER_CLASSES:
-            remedy = f"install the driver of NVIDIA's that brings it: {OTHER_CLASSES[name]}"
+        remedy = class_remedy(name, names)
         reason = DeviceClassMissing(
             subject=manifest.subject,
             message=message,

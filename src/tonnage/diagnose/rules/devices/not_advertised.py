@@ -9,12 +9,15 @@ from tonnage.decide.kubernetes.claims.extended_resources import backed_by_classe
 from tonnage.decide.kubernetes.claims.supply import classes_by_resource
 from tonnage.decide.kubernetes.view import ClusterView
 from tonnage.diagnose.case import Case, device_needs, is_offered
-from tonnage.diagnose.related_resources import misspelt, related_names
+from tonnage.diagnose.related_resources import class_remedy, misspelt, related_names
+from tonnage.model.devices.claims import DRIVER
 from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.kubernetes.feature_gates import EXTENDED
+from tonnage.model.kubernetes.resource_claims import CLASS_RESOURCE
 from tonnage.model.layer import Layer
 from tonnage.model.name_lists import listed
 from tonnage.model.node.gpu_status import GpuStatus
+from tonnage.model.reasons.pod.claims import DeviceClassMissing
 from tonnage.model.reasons.pod.scheduling import ResourceNotAdvertised
 from tonnage.model.reasons.reason import Reason
 
@@ -31,8 +34,32 @@ def reasons(case: Case) -> Iterator[Reason]:
         return
     by_class = backed_by_classes(case.pod, case.view.supply)
     for name in device_needs(case.pod):
-        if name not in by_class and not is_offered(case.view, name) and not related_names(name, case.view):
+        if name in by_class or is_offered(case.view, name):
+            continue
+        missing = name.removeprefix(CLASS_RESOURCE) if name.startswith(CLASS_RESOURCE) else ""
+        if (
+            missing
+            and missing not in case.view.supply.classes
+            and "DeviceClass" not in case.view.snapshot.missing
+        ):
+            yield _class_missing(name, missing, case.view)
+        elif not related_names(name, case.view):
             yield _reason(name, case.view)
+
+
+def offers_claims(node: str, view: ClusterView) -> bool:
+    """Whether the node offers GPUs as claims."""
+    return any(part.driver == DRIVER for part in view.supply.by_node.get(node, ()))
+
+
+def _class_missing(resource: str, name: str, view: ClusterView) -> Reason:
+    return DeviceClassMissing(
+        subject=f"Resource {resource}",
+        message=f"{resource} stands for the DeviceClass {name}, which does not exist",
+        remedy=class_remedy(name, view.supply.classes),
+        source="DeviceClasses",
+        claims=(),
+    )
 
 
 def layer_for(resource: str, node: Node, status: GpuStatus | None) -> Layer | None:
@@ -68,27 +95,31 @@ def _reason(resource: str, view: ClusterView) -> Reason:
     # Where nodes differ, the layer where the least is missing.
     order = (Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE)
     layer = next((layer for layer in order if layer in layers.values()), None)
-    meant = ""
+    meant = remedy = ""
     device_class = classes_by_resource(view.supply.classes.values()).get(resource, "")
     if device_class:
         message = f"the DeviceClass {device_class} stands for it only with the gate {EXTENDED}"
-        layer = Layer.SCHEDULER
+        gate = f"turn on {EXTENDED} (on since 1.36)"
+        layer, remedy = Layer.SCHEDULER, f"claim devices of class {device_class} by resourceClaims, or {gate}"
     elif with_capacity:
         message = (
             f"nodes with capacity but nothing allocatable: {listed(with_capacity)} "
             "(devices unhealthy, or the plugin is gone)"
         )
+    elif layers and all(offers_claims(name, view) for name in layers):
+        message = f"nodes offer their GPUs as claims instead: {listed(sorted(layers))}"
+        remedy = CLAIM_INSTEAD
     elif layers:
         message = f"nodes that have a GPU by their labels, but offer none: {listed(sorted(layers))}"
     elif meant := misspelt(resource, sorted(_offered(view))):
         message = f"nodes offer {meant}, which may be what you mean"
-        layer = Layer.SCHEDULER
+        layer, remedy = Layer.SCHEDULER, f"ask for {meant}"
     else:
         message = "no node is known to have such a device"
     return ResourceNotAdvertised(
         subject=f"Resource {resource}",
         message=f"no node advertises {resource}; {message}",
-        remedy=_remedy(layer, meant, device_class),
+        remedy=remedy or _REMEDIES[layer],
         source="Node status.allocatable and labels",
         layer=layer or Layer.PLUGIN,
         lasting=not with_capacity,
@@ -99,17 +130,12 @@ def _reason(resource: str, view: ClusterView) -> Reason:
     )
 
 
-def _remedy(layer: Layer | None, meant: str, device_class: str) -> str:
-    if device_class:
-        gate = f"turn on {EXTENDED} (on since 1.36)"
-        return f"claim devices of class {device_class} by resourceClaims, or {gate}"
-    return f"ask for {meant}" if meant else _REMEDIES[layer]
-
-
 def _offered(view: ClusterView) -> set[str]:
     return {name for node in view.nodes.values() for name, n in node.node.allocatable.items() if n > 0}
 
 
+CLAIM_INSTEAD: Final = "claim them instead of counting: tonnage migrate dra FILE shows how"
+"""What to do where GPUs are offered as claims alone."""
 _REMEDIES: Final = {
     Layer.PLUGIN: "check that the device plugin's pod on those nodes is ready, and read its log; "
     "tonnage doctor there names the fault",

@@ -14,9 +14,10 @@ from tonnage.decide.kubernetes.claims.device_requests import MOST_DEVICES
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.decide.kubernetes.scheduler.filters.claims import NAME
 from tonnage.diagnose.case import Case
+from tonnage.diagnose.counted_claims import over_quota_on
 from tonnage.diagnose.explain.template_claims import with_made_claims
+from tonnage.diagnose.related_resources import class_remedy
 from tonnage.diagnose.remedies.selector_advice import advised, written_otherwise
-from tonnage.model.devices.claims import OTHER_CLASSES
 from tonnage.model.kubernetes.resource_claims import PodClaim, ResourceClaim
 from tonnage.model.name_lists import listed
 from tonnage.model.reasons.pod.claims import ClaimError, ClaimMissing, ClaimNotUsable, DeviceClassMissing
@@ -38,6 +39,8 @@ def reasons(case: Case) -> Iterable[Reason]:
         yield _halted(case)
     elif decision.failed and not decision.halted_by:
         yield _failed(case)
+    elif decision.chosen is not None:
+        yield from over_quota_on(case, decision.chosen)
 
 
 def _held(case: Case) -> Iterator[Reason]:
@@ -88,7 +91,9 @@ def _missing(case: Case, pod_claim: PodClaim, name: str) -> Reason:
             remedy = "read the Events of kube-controller-manager on the pod: it creates the claim"
         else:
             message = f"the ResourceClaimTemplate {pod_claim.template} does not exist in {namespace}"
-            remedy = f"create it: kubectl get resourceclaimtemplates -n {namespace}"
+            here = [name for place, name in templates if place == namespace]
+            near = get_close_matches(pod_claim.template, here, n=1)
+            remedy = f"use {near[0]} if you meant that" if near else f"create it in {namespace}"
         return _reason(case, ClaimMissing, message, remedy)
     names = [claim for place, claim in case.view.supply.claims if place == namespace]
     near = get_close_matches(name, names, n=1)
@@ -109,16 +114,7 @@ def _halted(case: Case) -> Reason:
     match = _MISSING_CLASS.search(text)
     if match is None:
         return _reason(case, ClaimError, text, "write `exactly` or `firstAvailable` in each request")
-    classes = list(case.view.supply.classes)
-    near = get_close_matches(match[1], classes, n=1)
-    there = (
-        f"; there are {', '.join(sorted(classes)[:8])}"
-        if classes
-        else "; the driver's chart makes its classes"
-    )
-    remedy = f"use {near[0]} if you meant that" if near else f"create the DeviceClass {match[1]}{there}"
-    if match[1] in OTHER_CLASSES:
-        remedy = f"install the driver of NVIDIA's that brings it: {OTHER_CLASSES[match[1]]}"
+    remedy = class_remedy(match[1], case.view.supply.classes)
     return _reason(case, DeviceClassMissing, f"the DeviceClass {match[1]} does not exist", remedy)
 
 

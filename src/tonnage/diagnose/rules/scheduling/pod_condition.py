@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tonnage.diagnose.case import Case
+from tonnage.diagnose.counted_claims import over_quota_on
 from tonnage.diagnose.missing_kinds import cluster_unseen
 from tonnage.diagnose.scheduler_message import SchedulerMessage, parsed_message
 from tonnage.model.kubernetes.scheduler_profile import DEFAULT_NAME
@@ -33,6 +34,8 @@ def reasons(case: Case) -> Iterator[Reason]:
         return
     if decision.gates or decision.held or cluster_unseen(case.view.snapshot):
         return
+    if decision.chosen is not None and any(over_quota_on(case, decision.chosen)):
+        return  # the scheduler chose it, too
     theirs, ours = parsed_message(text), parsed_message(decision.message)
     differences = "; ".join(_differences(case, theirs, ours))
     if differences:
