@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError
@@ -55,18 +54,16 @@ def _has_devices(cls: DeviceClass, supply: Supply) -> bool:
     drivers = {driver for driver, _ in supply.by_pool}
     if not drivers or ((named := _drivers_of(cls)) and not named & drivers):
         return False
-    devices = [
+    devices = (
         (driver, device)
         for (driver, _), slices in supply.by_pool.items()
         for part in slices
-        for device in islice(part.devices, _MOST_TRIED)
-    ]
-    if len(devices) > _MOST_TRIED:
-        return True
+        for device in part.devices
+    )
     try:
         return any(
-            all(supply.selects(expression, driver, device) for expression in cls.selectors)
-            for driver, device in devices
+            number == _MOST_TRIED or all(supply.selects(text, driver, device) for text in cls.selectors)
+            for number, (driver, device) in enumerate(devices)
         )
     except (CelError, CelUnsupportedError):
         return True
