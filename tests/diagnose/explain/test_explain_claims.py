@@ -296,11 +296,11 @@ def test_a_class_of_which_there_are_devices_is_not_called_empty(objects: list[Bo
 
 def test_a_request_with_an_alternative_that_is_published_is_not_called_hopeless() -> None:
     parts = [{"name": "a", "deviceClassName": "none"}, {"name": "b", "deviceClassName": "gpu", "count": 2}]
-    asked = dynamic(
+    either = dynamic(
         "ResourceClaim", "mine", {"devices": {"requests": [{"name": "r", "firstAvailable": parts}]}}
     )
     none = device_class("none", "device.driver == 'other.example.com'")
-    explanation = explained(node("a"), resource_slice("a", device("g")), ANY, none, asked, pod("mine"))
+    explanation = explained(node("a"), resource_slice("a", device("g")), ANY, none, either, pod("mine"))
     assert ClassWithoutDevices.code not in {reason.code for reason in explanation.reasons}
 
 
@@ -329,9 +329,9 @@ def test_administrators_access_takes_no_part_of_a_device() -> None:
     )
     held["status"]["allocation"]["devices"]["results"][0] |= part
     watching["status"]["allocation"]["devices"]["results"][0] |= {**part, "adminAccess": True}
-    mine = claim("mine", capacity={"requests": {"memory": "20Gi"}})
+    waiting = claim("mine", capacity={"requests": {"memory": "20Gi"}})
     explanation = explained(
-        node("a"), resource_slice("a", shareable), ANY, held, watching, mine, pod("mine"), version="1.36"
+        node("a"), resource_slice("a", shareable), ANY, held, watching, waiting, pod("mine"), version="1.36"
     )
     assert explanation.remedies[0].action == "wait until claim ml/held of train has ended"
 

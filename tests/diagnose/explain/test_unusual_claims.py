@@ -119,8 +119,8 @@ def test_a_claim_that_a_server_took_shows_that_capacity_may_be_asked_for() -> No
 
 
 def test_without_the_gate_a_server_drops_what_a_file_asks_of_capacity_and_gives_whole_devices() -> None:
-    asked = asking(exact("y", capacity={"requests": {"memory": "900Gi"}}))
-    answer = explained(node("a"), THREE, ANY, asked, pod("mine"), version="1.35")
+    part = asking(exact("y", capacity={"requests": {"memory": "900Gi"}}))
+    answer = explained(node("a"), THREE, ANY, part, pod("mine"), version="1.35")
     assert answer.verdict is Verdict.FITS
     [note] = [reason for reason in answer.reasons if reason.is_note]
     assert isinstance(note, FeatureGateNeeded)

@@ -31,7 +31,7 @@ BY_PLACE = "select by uuid, or by device.attributes['resource.kubernetes.io'].pc
     ],
 )
 def test_what_no_device_has_is_found_in_either_form(expression: str, remedy: str) -> None:
-    assert [said for _, _, said in unpublished(expression)] == [remedy]
+    assert [better for _, _, better in unpublished(expression)] == [remedy]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_is_published_or_guarded_or_of_another_driver_is_not(expression: st
     ],
 )
 def test_a_value_that_no_driver_says_is_found(name: str, value: str, remedy: str) -> None:
-    assert [said for _, said in never_equal(f'{OURS}.{name} == "{value}"')] == [remedy]
+    assert [better for _, better in never_equal(f'{OURS}.{name} == "{value}"')] == [remedy]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_value_that_a_driver_says_or_may_say_one_day_is_not(name: str, value: 
     ],
 )
 def test_a_version_is_compared_as_one(compared: str, instead: str) -> None:
-    assert [said for _, said in miscompared(f"{OURS}.{compared}")] == [f"write {OURS}.{instead}"]
+    assert [better for _, better in miscompared(f"{OURS}.{compared}")] == [f"write {OURS}.{instead}"]
 
 
 def test_a_version_is_no_text_and_what_is_right_of_it_is_not_found() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError
@@ -33,14 +32,14 @@ def reasons(case: Case) -> Iterator[Reason]:
         return
     if "ResourceSlice" in case.view.snapshot.missing:
         return
-    for names in _asked(case):
+    for names in _classes_of(case):
         classes = [supply.classes[name] for name in names if name in supply.classes]
         if len(classes) == len(names) and not any(_has_devices(cls, supply) for cls in classes):
             yield _reason(classes[0], case)
             return
 
 
-def _asked(case: Case) -> Iterator[tuple[str, ...]]:
+def _classes_of(case: Case) -> Iterator[tuple[str, ...]]:
     """For each request that waits the classes of which it could have devices."""
     for claim in claims_of(case.pod, case.view.supply.claims).waiting:
         for request in claim.requests:
@@ -55,18 +54,16 @@ def _has_devices(cls: DeviceClass, supply: Supply) -> bool:
     drivers = {driver for driver, _ in supply.by_pool}
     if not drivers or ((named := _drivers_of(cls)) and not named & drivers):
         return False
-    devices = [
+    devices = (
         (driver, device)
         for (driver, _), slices in supply.by_pool.items()
         for part in slices
-        for device in islice(part.devices, _MOST_TRIED)
-    ]
-    if len(devices) > _MOST_TRIED:
-        return True
+        for device in part.devices
+    )
     try:
         return any(
-            all(supply.selects(expression, driver, device) for expression in cls.selectors)
-            for driver, device in devices
+            number == _MOST_TRIED or all(supply.selects(text, driver, device) for text in cls.selectors)
+            for number, (driver, device) in enumerate(devices)
         )
     except (CelError, CelUnsupportedError):
         return True
@@ -80,9 +77,9 @@ def _reason(cls: DeviceClass, case: Case) -> Reason:
     named = sorted(_drivers_of(cls))
     published = {driver for driver, _ in case.view.supply.by_pool}
     absent = not published or bool(named and not published & set(named))
-    who = listed(named, _MOST_NAMED) or "any driver"
+    driver = listed(named, _MOST_NAMED) or "any driver"
     cause = (
-        f"the driver {who} publishes none on any node"
+        f"the driver {driver} publishes none on any node"
         if named and absent
         else "no driver publishes any device"
         if absent
@@ -93,10 +90,10 @@ def _reason(cls: DeviceClass, case: Case) -> Reason:
         for name, status in sorted(case.view.snapshot.gpu.items())
         if status.claims is not None and status.claims.why
     ]
-    told = f" ({listed(silent, 1)})" if silent else ""
+    agents_words = f" ({listed(silent, 1)})" if silent else ""
     return ClassWithoutDevices(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
-        message=f"no device of class {cls.name} is published: {cause}{told}",
+        message=f"no device of class {cls.name} is published: {cause}{agents_words}",
         remedy=_remedy_absent(named, case.view) if absent else _remedy_other(cls, case.view),
         source="ResourceSlice",
         device_class=cls.name,
