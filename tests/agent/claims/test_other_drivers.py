@@ -1,4 +1,4 @@
-"""Another driver of our name on the node: ours does not serve beside it, whoever was there first."""
+"""What keeps our driver from serving: another of its name, whoever was there first, or kubelet."""
 
 from __future__ import annotations
 
@@ -41,3 +41,19 @@ async def test_one_that_publishes_devices_before_ours_keeps_the_node(scene: Clai
         assert "publishes devices of this node: ResourceSlice theirs" in await refusal(scene)
         [theirs] = await scene.slices(lambda listing: listing)
         assert theirs.metadata.name == "theirs"
+
+
+async def test_one_that_kubelet_refuses_to_register_publishes_nothing_and_says_who_refuses(
+    scene: ClaimNode,
+) -> None:
+    await scene.begin(ALL)
+    async with scene.agent():
+        await scene.kubelet.register(refused="version not supported")
+        [event] = await eventually(scene.events)
+        why = f"kubelet refuses to register the driver {DRIVER}: version not supported"
+        assert (event.reason, event.message) == ("ClaimsNotServed", why)
+        assert not (await scene.api.list(kinds.RESOURCE_SLICE)).items
+        await scene.kubelet.register()  # it was started again, of another release
+        await scene.slices(lambda listing: len(names(listing)) == 3)
+        await scene.kubelet.register(refused="version not supported")
+        await scene.slices(lambda listing: not listing)

@@ -122,7 +122,7 @@ class ClaimStandby:
         if refused is None:
             return (_NOT_YET,)
         held = await asyncio.to_thread(self._claims_with_daemons)
-        return (*((f"claims: {refused}",) if refused else ()), *held)
+        return (*((f"claims: kubelet refuses to register this agent: {refused}",) if refused else ()), *held)
 
     def _claims_with_daemons(self) -> tuple[str, ...]:
         """What the agent before would end with itself; only read, since the file is that agent's."""

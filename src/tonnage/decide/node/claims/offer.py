@@ -36,12 +36,14 @@ def serving_delay(unreadable: str, registration: str | None) -> ServingReason | 
 
     `registration` is kubelet's word against it: empty when it has taken the driver in, None before it spoke.
 
-    >>> serving_delay("", "version not supported").code
-    'claim-driver-unregistered'
+    >>> serving_delay("", "version not supported").message
+    'kubelet refuses to register the driver gpu.nvidia.com: version not supported'
     """
     if unreadable:
         return PreparedClaimsUnreadable(message=unreadable)
-    return ClaimDriverUnregistered(message=registration) if registration else None
+    if not registration:
+        return None
+    return ClaimDriverUnregistered(message=f"kubelet refuses to register the driver {DRIVER}: {registration}")
 
 
 def serving_obstacle(socket: str, foreign_slice: str) -> ServingReason | None:
