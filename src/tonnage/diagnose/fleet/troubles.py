@@ -141,7 +141,9 @@ def _devices(
     elif missing > 0 and is_former(node, resource, status):
         yield Trouble("renamed", "offered under another name now, still held under this one")
     elif missing > 0:
-        text = f"{missing} of {node.capacity[resource]} not allocatable"
+        claims = {holder.resource for device in devices for holder in device.holders if holder.of_claim}
+        held = f": claims still hold some, {listed(sorted(claims))}" if claims else ""
+        text = f"{missing} of {node.capacity[resource]} not allocatable{held}"
         yield Trouble(f"{missing} not allocatable", text)
     elif not resource or (devices and not node.allocatable.get(resource, 0)):
         yield Trouble("not advertised", "not advertised")

@@ -25,6 +25,17 @@ class DeviceHolder:
     resource: str
     ids: tuple[str, ...]
 
+    @property
+    def of_claim(self) -> bool:
+        """Whether it has it by a claim: `resource` is the claim's namespace, which has no dot, and name.
+
+        >>> DeviceHolder("ml", "p", "c", "ml/one", ()).of_claim
+        True
+        >>> DeviceHolder("ml", "p", "c", "nvidia.com/gpu", ()).of_claim
+        False
+        """
+        return "." not in self.resource.partition("/")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceLinks:

@@ -14,6 +14,9 @@ from tonnage.model.kubernetes.cluster import Pod
 from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.name_lists import listed
 
+_OFFER_SOME: Final = (
+    "have the node offer devices as claims, or use one that does: kubectl get resourceslices lists them"
+)
 _MOST_NAMED: Final = 4
 _MOST_HOLDERS: Final = 3
 _MOST_RELIEFS: Final = 3
@@ -52,7 +55,7 @@ def no_devices_text(claims: tuple[ResourceClaim, ...]) -> str:
     return f"no driver publishes devices that the node reaches; it cannot meet {listed(map(str, claims))}"
 
 
-def survey_remedy(surveyed: Survey, pod: Pod, view: ClusterView, otherwise: str) -> str:
+def survey_remedy(surveyed: Survey, pod: Pod, view: ClusterView) -> str:
     """What would have the node meet the pod's claims; each change of a claim was tried."""
     if surveyed.pools and not surveyed.in_time:
         return "check the driver: it is replacing its slices, or publishes them wrongly"
@@ -69,7 +72,7 @@ def survey_remedy(surveyed: Survey, pod: Pod, view: ClusterView, otherwise: str)
         return "wait for devices"
     if surveyed.requests and all(_of_other_class(request) for request in surveyed.requests):
         return ""
-    return "ask for fewer devices, or widen the selectors" if surveyed.reached else otherwise
+    return "ask for fewer devices, or widen the selectors" if surveyed.reached else _OFFER_SOME
 
 
 def _of_other_class(request: RequestSurvey) -> bool:

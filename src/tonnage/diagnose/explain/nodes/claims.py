@@ -95,7 +95,7 @@ def with_survey(reason: ClaimNotAllocatable, surveys: Surveys, node: NodeView, v
         requests=tuple(_fact(request) for request in surveyed.requests),
         devices=surveyed.reached,
         pools=tuple(surveyed.pools),
-        remedy=survey_remedy(surveyed, surveys.pod, view, reason.remedy),
+        remedy=survey_remedy(surveyed, surveys.pod, view),
         lasting=not (surveyed.in_time or surveyed.incomplete),
     )
 
