@@ -314,6 +314,8 @@ class KilledClaims:
             if life.over and fuse is not NEVER:
                 return True
             assert not life.over, (self._folder / "log").read_text()[-2000:]
+            if not kubelet.socket.exists():
+                return False
             try:
                 await kubelet.register()
             except grpc.aio.AioRpcError:  # the socket is that of the agent before
