@@ -230,7 +230,7 @@ def test_mig_devices_that_are_not_published_count_each() -> None:
     ("fields", "words"),
     [
         ({}, "1 free"),
-        ({"allowMultipleAllocations": True}, "1 free, besides parts of allocated ones"),
+        ({"allowMultipleAllocations": True}, "1 free"),
         (
             {"consumesCounters": [{"counterSet": "g", "counters": {"slices": {"value": "1"}}}]},
             "1 free, not all at once",
@@ -243,6 +243,20 @@ def test_what_is_free_says_when_it_is_no_plain_number(fields: Body, words: str) 
     part["spec"]["sharedCounters"] = [{"name": "g", "counters": {"slices": {"value": "7"}}}]
     [total] = totals_of(rows(node(), part))
     assert total.words.endswith(words)
+    if fields.get("allowMultipleAllocations"):
+        of_a_part = (claim("c", "gpu-0", pods=("p",), shareID="8a1e"), pod("p", "c"))
+        [total] = totals_of(rows(node(), part, *of_a_part))
+        assert total.words.endswith("0 free, besides parts of allocated ones")
+
+
+def test_what_claims_still_have_of_a_resource_is_named() -> None:
+    """As after a node offers a resource again in the place of claims."""
+    body, report = node(gpu="2"), agent(plain=(0, 1))
+    body["status"] = {"capacity": {GPU: "2"}, "allocatable": {GPU: "1"}}
+    holder = {"resource": "ml/late", "ids": ["GPU-0"], "namespace": "ml", "pod": "p", "container": "c"}
+    report["status"]["devices"][0]["holders"] = [holder]
+    [row] = rows(body, report)
+    assert row.health == "1 of 2 not allocatable: claims still hold some, ml/late"
 
 
 def test_what_claims_still_have_of_a_resource_is_named() -> None:
