@@ -259,16 +259,6 @@ def test_what_claims_still_have_of_a_resource_is_named() -> None:
     assert row.health == "1 of 2 not allocatable: claims still hold some, ml/late"
 
 
-def test_what_claims_still_have_of_a_resource_is_named() -> None:
-    """As after a node offers a resource again in the place of claims."""
-    body, report = node(gpu="2"), agent(plain=(0, 1))
-    body["status"] = {"capacity": {GPU: "2"}, "allocatable": {GPU: "1"}}
-    holder = {"resource": "ml/late", "ids": ["GPU-0"], "namespace": "ml", "pod": "p", "container": "c"}
-    report["status"]["devices"][0]["holders"] = [holder]
-    [row] = rows(body, report)
-    assert row.health == "1 of 2 not allocatable: claims still hold some, ml/late"
-
-
 def test_a_tainted_device_cannot_be_allocated() -> None:
     [row] = rows(node(), published(device(0, taints=[TAINT]), device(1)))
     assert (row.allocatable, row.capacity) == (1, 2)

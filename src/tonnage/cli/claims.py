@@ -15,7 +15,7 @@ from tonnage.cli.cluster import snapshot_of, unread_of
 from tonnage.cli.options import Common, common_options, examples
 from tonnage.cli.terminal.output import emit, lines, say
 from tonnage.cli.terminal.tables import table
-from tonnage.diagnose.missing_kinds import unread_remedy, unread_text
+from tonnage.diagnose.missing_kinds import has_read, unread_remedy, unread_text
 from tonnage.model.devices.claims import DRIVER
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
@@ -72,7 +72,7 @@ def _chosen(
         chosen += [row for row in same if row not in chosen]
         if same:
             continue
-        if not snapshot.has_read("ResourceClaim", namespace):
+        if not has_read("ResourceClaim", snapshot, namespace):
             raise not_seen("ResourceClaim", snapshot, f"resourceclaim {name}", "claims")
         near = get_close_matches(name, {row.name for row in rows}, n=1)
         elsewhere = [claim.namespace for claim in snapshot.claims if claim.name == name]

@@ -11,6 +11,7 @@ from tonnage.diagnose.claim_waits import NOTHING, ClaimWait, wait_of
 from tonnage.diagnose.cluster_view import Ground, ground_of
 from tonnage.diagnose.explain.explain import explain, explain_waiting_pod
 from tonnage.diagnose.fleet.claim_pools import pods_by_claim
+from tonnage.diagnose.missing_kinds import has_read
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.kubernetes.quantity import write_device_quantity
@@ -131,7 +132,7 @@ class _Claims:
             return ClaimWait("no pod uses it, and its devices stay allocated until it is deleted")
         if not waiting:
             waits = state is ClaimState.WAITING
-            if waits and not pods and not self._snapshot.has_read("Pod", claim.namespace):
+            if waits and not pods and not has_read("Pod", self._snapshot, claim.namespace):
                 return ClaimWait("Pod objects were not read: Tonnage cannot tell who uses it")
             return ClaimWait("no pod uses it: devices are allocated with the first" if waits else "")
         if self._explained >= _MOST_EXPLAINED:

@@ -127,6 +127,11 @@ def _by_labels(pod: Pod) -> bool:
     return any(term.namespace_selector is not None for term in terms)
 
 
+def has_read(kind: str, snapshot: Snapshot, namespace: str) -> bool:
+    """Whether all objects of a kind in a namespace are here."""
+    return kind not in snapshot.missing | snapshot.unserved or snapshot.scopes.get(kind) == namespace
+
+
 def unread_text(kind: str, snapshot: Snapshot) -> str:
     """That objects of a kind are not here, and whether the API server refused them.
 

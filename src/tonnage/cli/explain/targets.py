@@ -8,6 +8,7 @@ from difflib import get_close_matches
 import click
 
 from tonnage.cli.access.unseen import not_seen
+from tonnage.diagnose.missing_kinds import has_read
 from tonnage.model.errors import ConfigError, Problem
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Snapshot
@@ -87,7 +88,7 @@ def _pod(name: str, snapshot: Snapshot, namespace: str, version: str) -> Explana
     pod = find_pod(snapshot, namespace, name)
     if pod is not None:
         return with_ways_to_change(explain(pod, snapshot, version=version), pod)
-    if not snapshot.has_read("Pod", namespace):
+    if not has_read("Pod", snapshot, namespace):
         raise not_seen("Pod", snapshot, f"pod {name}", "explain")
     if any(claim.key == (namespace, name) for claim in snapshot.claims):
         remedy = f"it is a ResourceClaim: tonnage explain claim {name} -n {namespace}"
@@ -102,7 +103,7 @@ def _claim(name: str, snapshot: Snapshot, namespace: str, version: str) -> Expla
 
     claim = next((claim for claim in snapshot.claims if claim.key == (namespace, name)), None)
     if claim is None:
-        if not snapshot.has_read("ResourceClaim", namespace):
+        if not has_read("ResourceClaim", snapshot, namespace):
             raise not_seen("ResourceClaim", snapshot, f"resourceclaim {name}", "explain")
         raise _not_found("ResourceClaim", name, [other.key for other in snapshot.claims], namespace)
     pods = sorted(
@@ -111,7 +112,7 @@ def _claim(name: str, snapshot: Snapshot, namespace: str, version: str) -> Expla
     )
     if pods:
         return _pod(pods[0].name, snapshot, namespace, version)
-    if not snapshot.has_read("Pod", namespace):
+    if not has_read("Pod", snapshot, namespace):
         raise not_seen("Pod", snapshot, f"who uses the resourceclaim {name}", "explain")
     why = "devices are allocated with the first pod" if claim.allocation is None else "it keeps its devices"
     remedy = f"tonnage claims {name} -n {namespace}"

@@ -391,11 +391,6 @@ class Snapshot:
         """Whether what is not here of a kind is taken not to exist. Lists of objects have all that counts."""
         return kind not in self.missing and (not self.complete or kind in self.complete)
 
-    def has_read(self, kind: str, namespace: str) -> bool:
-        """Whether all objects of a kind in a namespace were read."""
-        unread = kind in self.missing or kind in self.unserved
-        return not unread or self.scopes.get(kind, "") == namespace != ""
-
     def unread_in(self, namespace: str) -> frozenset[str]:
         """Kinds of which objects that bear on a pod of this namespace may be absent here."""
         elsewhere = {kind for kind, scope in self.scopes.items() if scope != namespace}
