@@ -1,4 +1,4 @@
-"""A server that is started again with a feature on: nobody tells, so it is asked now and then."""
+"""A server that is started again with a feature on or off: nobody tells."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from support.claim_kubelet import eventually
-from support.claim_node import ClaimNode, names
+from support.claim_node import ALL, ClaimNode, names
 from tonnage.adapters.clock import SystemClock
 from tonnage.agent.claims import driver
-from tonnage.model.kubernetes.feature_gates import PARTITIONS, SHARES, FeatureGates
+from tonnage.model.kubernetes.feature_gates import PARTITIONS, SHARES, TAINTS, FeatureGates
 from tonnage.twin.apiserver.server import ApiServer
+from tonnage.wire.kinds import RESOURCE_SLICE
 
 HARDWARE = "devices:\n- {uuid: GPU-0, model: A100-40, mig: []}\n- {uuid: GPU-1, model: T4}\n"
+TWO = "devices:\n- {uuid: GPU-0, model: T4}\n- {uuid: GPU-1, model: T4}\n"
+SICK = TWO.replace("GPU-1,", "GPU-1, health: unhealthy, reason: smoke,")
 
 
 def shared(listing: list[Any]) -> bool:
@@ -76,3 +79,34 @@ async def test_mig_devices_that_do_not_exist_are_published_once_the_server_keeps
         await node.slices(lambda listing: names(listing) == ["gpu-1"])
         turn_on(gates, PARTITIONS)
         await node.slices(lambda listing: len(names(listing)) == 26)
+
+
+@pytest.mark.parametrize(
+    ("gate", "config", "hardware", "left"),
+    [
+        (SHARES, "version: v1\nclaims: {devices: all, consumableShares: memory}\n", TWO, "gpu-0 gpu-1"),
+        (TAINTS, ALL, SICK, "gpu-0"),
+    ],
+    ids=["shares", "taints"],
+)
+async def test_what_a_server_keeps_no_more_is_published_without_it_and_not_for_ever_anew(
+    node: ClaimNode, gates: FeatureGates, gate: str, config: str, hardware: str, left: str
+) -> None:
+    turn_on(gates, gate)
+    await node.begin(config, hardware)
+
+    def plain(listing: list[Any]) -> bool:
+        """Whether just what is left is published, without what is behind the gate."""
+        devices = [device for obj in listing for device in obj.spec.get("devices") or ()]
+        fields = {"taints", "allowMultipleAllocations"}
+        return names(listing) == left.split() and all(fields.isdisjoint(device) for device in devices)
+
+    async with node.agent():
+        await node.kubelet.register()
+        published = await node.slices(lambda listing: names(listing) == ["gpu-0", "gpu-1"])
+        object.__setattr__(gates, "chosen", ())
+        for obj in published:
+            await node.api.delete(RESOURCE_SLICE, obj.metadata.name)
+        for obj in await node.slices(plain):
+            assert obj.spec["pool"]["generation"] <= 2
+    assert "ClaimsNotPublished" not in {event.reason for event in await node.events()}

@@ -126,7 +126,7 @@ class SlicePublisher:
         node = self._board.node.value
         if self._specs is None or node is None:
             return
-        owner, late = NodeOwner(self._node, node.metadata.uid), 0
+        owner, late, keeps = NodeOwner(self._node, node.metadata.uid), 0, self._keeps
         for _ in range(_MOST_STEPS):
             standing, sight = await self._performer.look(SLICES, self._standing())
             if await self._learns(standing):
@@ -134,7 +134,7 @@ class SlicePublisher:
                 self._on_news()
                 return
             specs = () if self.foreign else self._specs
-            step = next_step(specs, standing, owner, self._keeps)
+            step = next_step(specs, standing, owner, keeps)
             if step is None:
                 self._note_dropped(specs, dropped_fields(specs, standing, self._node))
                 return
@@ -147,7 +147,7 @@ class SlicePublisher:
                 if error.code not in (404, 409) or late > _MOST_LATE:  # else somebody was faster: look again
                     raise
             else:
-                late = 0
+                late, keeps = 0, frozenset()  # what this one lacks now is not kept; the others follow it
                 _LOG.info("slice %s: node=%s", _deed(step), self._node)
         why = f"after {_MOST_STEPS} writes they still differ from what was written"
         raise ClusterError(Problem("the server does not keep ResourceSlices", self._node, why))
@@ -232,8 +232,8 @@ class SlicePublisher:
                 self._events.post("Warning", "ClaimsWithoutShares", text)
             fields = ",".join(dropped)
             _LOG.warning("the server drops fields of slices: node=%s fields=%s", self._node, fields)
-            self._keeps = self._keeps.difference(dropped)
             self._on_news()
+        self._keeps = self._keeps.difference(dropped)
         self.dropped = dropped
 
     def _complain(self, text: str) -> None:
