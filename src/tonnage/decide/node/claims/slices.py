@@ -193,7 +193,7 @@ def next_step(
 def trial_slices(node: str) -> tuple[JsonObject, ...]:
     """Slices of the node's to ask with what a server keeps; they are never stored.
 
-    One has a device with every field that a server may drop, the other counters, which have their own.
+    One has a device with every field that a server may drop; the other has counters, which need a slice of their own.
     """
     counters = ClaimCounters("gpu-0", (("memory", _TRIAL),))
     rules = {"memory": ShareRule("0", "0", "1Mi")}
@@ -212,7 +212,7 @@ def trial_slices(node: str) -> tuple[JsonObject, ...]:
 
 
 def kept_fields(shown: JsonObject) -> frozenset[str]:
-    """Those of features that a slice has, or a device of it."""
+    """The gated fields that a slice, or a device in it, has."""
     spec = mapping(shown, "spec")
     return _FEATURES.intersection(chain(spec, *map(mapping, items(spec, "devices"))))
 

@@ -92,7 +92,7 @@ class DeviceClassMissing(SchedulerReason, ManifestReason):
 
 @reason
 class ClassWithoutDevices(SchedulerReason):
-    """No driver publishes a device of a class that the pod asks for, so that no node can have it."""
+    """No driver publishes a device of a class that the pod asks for, so no node can take the pod."""
 
     code: ClassVar[str] = "class-without-devices"
     leads: ClassVar[bool] = True
@@ -116,7 +116,7 @@ class ClaimWithoutCdi(Reason):
 
 @reason
 class FeatureGateNeeded(ManifestReason):
-    """What the server drops without a word, or refuses, unless a feature gate is on, which is named."""
+    """A field that the server silently drops, or refuses, unless the named feature gate is on."""
 
     code: ClassVar[str] = "feature-gate-needed"
     is_note: ClassVar[bool] = True
