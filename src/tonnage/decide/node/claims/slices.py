@@ -193,7 +193,8 @@ def next_step(
 def trial_slices(node: str) -> tuple[JsonObject, ...]:
     """Slices of the node's to ask with what a server keeps; they are never stored.
 
-    One has a device with every field that a server may drop; the other has counters, which need a slice of their own.
+    One has a device with every field that a server may drop; the other has counters, which need a slice of
+    their own.
     """
     counters = ClaimCounters("gpu-0", (("memory", _TRIAL),))
     rules = {"memory": ShareRule("0", "0", "1Mi")}
