@@ -103,9 +103,8 @@ def _nodes(node_class: NodeClass) -> str:
 
 
 def _first_reason(claim: ResourceClaim, explanation: Explanation) -> Reason | None:
-    """The first reason that names the claim, else the first of all."""
-    reasons = (
-        reason for node in explanation.classes if not _is_for_another(node) for reason in node.first.reasons
-    )
-    named = next((reason for reason in reasons if str(claim) in reason.message), None)
-    return named or next((reason for reason in explanation.reasons if not reason.is_note), None)
+    """The first reason that names the claim, those of the pod before those of nodes; else the pod's first."""
+    of_pod = [reason for reason in explanation.reasons if not reason.is_note]
+    nodes = (node for node in explanation.classes if not _is_for_another(node))
+    of_nodes = (reason for node in nodes for reason in node.first.reasons)
+    return next((r for r in (*of_pod, *of_nodes) if str(claim) in r.message), next(iter(of_pod), None))

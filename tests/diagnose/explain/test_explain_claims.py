@@ -241,7 +241,7 @@ OF_OTHERS = device_class("gpu", f"device.driver == '{DRIVER}' && device.attribut
         pytest.param(
             OF_OTHERS,
             [resource_slice("a", device("gpu-0", model="H1"))],
-            "its selectors take none of those that are",
+            "its selectors take none of the published devices",
             "no device has the model h1; write 'H1'",
             id="none of the class",
         ),
@@ -260,9 +260,18 @@ def test_a_class_without_any_device_names_who_should_publish_one(
     assert (row.wait.why, row.wait.remedy) == (reason.message, reason.remedy)
 
 
-def test_an_agent_that_serves_no_claims_says_why() -> None:
+@pytest.mark.parametrize(
+    ("reported", "why"),
+    [
+        pytest.param({"reason": "its gate is off", "devices": []}, "its gate is off", id="none is served"),
+        pytest.param(
+            {"devices": [{"name": "gpu-0", "uuid": "GPU-1", "reason": "Xid 79"}]}, "Xid 79", id="all are unfit"
+        ),
+    ],
+)
+def test_an_agent_whose_devices_nobody_can_claim_says_why(reported: Body, why: str) -> None:
     device_of_agent = {"uuid": "GPU-1", "index": 0, "resource": "nvidia.com/gpu", "health": "Healthy"}
-    claims = {"driver": "gpu.nvidia.com", "reason": "its gate is off", "devices": []}
+    claims = {"driver": "gpu.nvidia.com", **reported}
     report = {
         "apiVersion": "tonnage.dev/v1alpha1",
         "kind": "NodeGPUStatus",
@@ -271,8 +280,11 @@ def test_an_agent_that_serves_no_claims_says_why() -> None:
     }
     nvidias = device_class("gpu", "device.driver == 'gpu.nvidia.com'")
     [reason] = explained(node("a"), nvidias, report, claim("mine"), pod("mine")).reasons
-    assert reason.message.endswith("publishes none on any node (a says: its gate is off)")
-    assert reason.remedy.startswith("have nodes offer their GPUs as claims")
+    assert reason.message.endswith(f"publishes none on any node (a says: {why})")
+    assert reason.remedy == "do what the agent of a says: kubectl describe node a"
+    others = device_class("gpu", "device.driver == 'gpu.example.com'")
+    [reason] = explained(node("a"), others, report, claim("mine"), pod("mine")).reasons
+    assert reason.message.endswith("publishes none on any node"), "the agent speaks of its own driver"
 
 
 @pytest.mark.parametrize(
@@ -439,6 +451,16 @@ def test_a_number_compared_with_a_domain_is_refused_with_what_to_write_dra_2(
     assert (
         explanation.remedies[0].action == f"write in DeviceClass gpu: device.driver == '{DRIVER}' && {valid}"
     )
+
+
+def test_the_table_of_claims_says_what_to_write_in_a_selector_as_explain_does() -> None:
+    wrong = f"device.capacity['{DRIVER}'].memory >= quantity('80Gi')"
+    asking = claim("mine", selectors=[{"cel": {"expression": wrong}}])
+    objects = [node("a"), resource_slice("a", device("gpu-0")), ANY, asking, pod("mine")]
+    [row] = claim_rows(snapshot_from_documents(objects, server_version="1.35"))
+    assert row.wait.remedy == explained(*objects).remedies[0].action
+    assert row.wait.remedy.startswith("write in ResourceClaim ml/mine: ")
+    assert "\\n" not in row.wait.why
 
 
 def test_a_claim_that_is_not_there_holds_the_pod_back_without_a_word_of_the_scheduler() -> None:

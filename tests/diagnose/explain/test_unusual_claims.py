@@ -18,7 +18,6 @@ from support.claim_objects import (
     pod,
     resource_slice,
 )
-from tonnage.model.reasons.node.plugin import ClaimsNotServed
 from tonnage.model.reasons.pod.claims import FeatureGateNeeded
 from tonnage.model.verdict import Explanation, Verdict
 
@@ -183,7 +182,9 @@ def test_of_attempts_to_prepare_a_claim_the_last_one_counts() -> None:
 def test_why_the_driver_is_not_registered_is_the_agents_word() -> None:
     explanation = starting(attempt(1, UNREGISTERED), report={"reason": "another driver is there"})
     assert "the node's agent says: claims are not served: another driver is there" in explanation.message
-    assert [remedy.action for remedy in explanation.remedies] == [ClaimsNotServed.advice]
+    assert [remedy.action for remedy in explanation.remedies] == [
+        "do what the agent says: kubectl describe node a"
+    ]
 
 
 def test_a_node_without_slices_says_why_by_its_agent() -> None:

@@ -9,7 +9,6 @@ from tonnage.model.kubernetes.cluster import Pod, Snapshot
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.messages.node_symptoms import RuntimeHandlerMissing
 from tonnage.model.reasons.messages.symptoms import DraDriverGone, DraDriverUnregistered
-from tonnage.model.reasons.node.plugin import ClaimsNotServed
 from tonnage.model.reasons.reason import Reason
 
 _SLICES = "ResourceSlice"
@@ -53,7 +52,8 @@ def with_agents_word(reason: Reason, pod: Pod, snapshot: Snapshot) -> Reason:
     if not isinstance(reason, DraDriverUnregistered) or report is None or not report.why:
         return reason
     message = f"{reason.message}; the node's agent says: claims are not served: {report.why}"
-    return replace(reason, message=message, remedy=ClaimsNotServed.advice, check=None)
+    remedy = f"do what the agent says: kubectl describe node {pod.node_name}"
+    return replace(reason, message=message, remedy=remedy, check=None)
 
 
 def handler_missing(pod: Pod, snapshot: Snapshot) -> Reason | None:

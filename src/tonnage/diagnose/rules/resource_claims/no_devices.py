@@ -83,25 +83,28 @@ def _reason(cls: DeviceClass, case: Case) -> Reason:
         if named and absent
         else "no driver publishes any device"
         if absent
-        else "its selectors take none of those that are"
+        else "its selectors take none of the published devices"
     )
-    silent = [
-        f"{name} says: {status.claims.why}"
+    faults = {
+        name: status.claims.fault
         for name, status in sorted(case.view.snapshot.gpu.items())
-        if status.claims is not None and status.claims.why
-    ]
-    agents_words = f" ({listed(silent, 1)})" if silent else ""
+        if status.claims is not None and status.claims.fault and status.claims.driver in (named or [DRIVER])
+    }
+    agents_words = f" ({listed([f'{name} says: {why}' for name, why in faults.items()], 1)})" if faults else ""
     return ClassWithoutDevices(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
         message=f"no device of class {cls.name} is published: {cause}{agents_words}",
-        remedy=_remedy_absent(named, case.view) if absent else _remedy_other(cls, case.view),
+        remedy=_remedy_absent(named, next(iter(faults), ""), case.view) if absent else _remedy_other(cls, case.view),
         source="ResourceSlice",
         device_class=cls.name,
         drivers=tuple(named),
     )
 
 
-def _remedy_absent(named: list[str], view: ClusterView) -> str:
+def _remedy_absent(named: list[str], faulty: str, view: ClusterView) -> str:
+    """What brings devices; `faulty` is a node that offers some, and whose agent says why nobody gets them."""
+    if faulty:
+        return f"do what the agent of {faulty} says: kubectl describe node {faulty}"
     if DRIVER not in named:
         driver = f"the driver {named[0]}" if named else "a driver that publishes such devices"
         return f"install {driver}, or read the log of its pods on the nodes that have such devices"
