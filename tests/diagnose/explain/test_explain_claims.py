@@ -104,7 +104,45 @@ def test_the_constraint_that_excludes_a_combination_is_named_dra_5() -> None:
 GPUS = [device(f"gpu-{index}", model="H100") for index in range(8)]
 OTHERS = [claim(f"held{index}", held=f"a/gpu-{index}", by=f"p{index}") for index in range(2)]
 B200 = f"device.attributes['{DRIVER}'].model == 'B200'"
+ILL = [{**gpu, "taints": [{"key": "tonnage.dev/unhealthy", "effect": "NoSchedule"}]} for gpu in GPUS]
 TAINTED = [{**gpu, "taints": [{"key": "xid", "value": "79", "effect": "NoSchedule"}]} for gpu in GPUS[:1]]
+
+
+@pytest.mark.parametrize(
+    ("expected", "others", "published", "remedy"),
+    [
+        pytest.param(
+            claim("mine"), [], ILL[:1], "wait until gpu-0 is healthy, or repair it", id="the one device"
+        ),
+        pytest.param(
+            claim("mine"), [claim("held", held="a/gpu-0", by="p0")], [GPUS[0], ILL[1]],
+            "wait until claim ml/held of p0 has ended; or wait until gpu-1 is healthy, or repair it",
+            id="the other one is in use",
+        ),
+        pytest.param(
+            claim("mine", count=2), [claim("held", held="a/gpu-0", by="p0")], [GPUS[0], ILL[1]],
+            "wait until gpu-1 is healthy, or repair it, and until enough of those in use are free",
+            id="both are needed",
+        ),
+        pytest.param(
+            claim("mine", count=2), [], ILL[:3],
+            "wait until gpu-0, gpu-1, gpu-2 are healthy, or repair them", id="several",
+        ),
+    ],
+)  # fmt: skip
+def test_a_device_that_is_not_healthy_is_waited_for_and_not_tolerated(
+    expected: Body, others: list[Body], published: list[Body], remedy: str
+) -> None:
+    objects = (node("a"), resource_slice("a", *published), ANY, expected, *others, pod("mine"))
+    explanation = explained(*objects, version="1.36")
+    assert (explanation.verdict, explanation.remedies[0].action) == (Verdict.NOT_NOW, remedy)
+
+
+def test_devices_that_health_would_not_make_enough_are_not_waited_for() -> None:
+    explanation = explained(
+        node("a"), resource_slice("a", *ILL[:2]), ANY, claim("mine", count=3), pod("mine"), version="1.36"
+    )
+    assert explanation.verdict is Verdict.NEVER
 
 
 @pytest.mark.parametrize(

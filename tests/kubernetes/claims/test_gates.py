@@ -23,7 +23,7 @@ from support.installed_agent import GPU, gpu_pod
 from support.nvml.changes import compute_modes, mig_devices
 from support.shapes_of_claims import SHAPES, everybody_has_theirs
 from tonnage.cli.locations.binaries import chosen_minor
-from tonnage.decide.node.claims.slices import UNHEALTHY
+from tonnage.model.devices.claims import UNHEALTHY
 from tonnage.model.devices.inventory import ComputeMode
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.node, pytest.mark.usefixtures("gates", "tidy")]

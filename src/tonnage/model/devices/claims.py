@@ -11,6 +11,8 @@ from tonnage.model.devices.mps import MpsDaemon
 
 DRIVER: Final = "gpu.nvidia.com"
 """The name of NVIDIA's driver, whose classes, attributes and configurations manifests are written for."""
+UNHEALTHY: Final = "tonnage.dev/unhealthy"
+"""The key of the taint with which the agent publishes a device that is not healthy, until it is."""
 OWN_CLASSES: Final = ("gpu.nvidia.com", "mig.nvidia.com")
 """Classes that the driver's chart makes."""
 OTHER_CLASSES: Final[Mapping[str, str]] = {

@@ -5,9 +5,11 @@ The scheduler says no more than that it cannot allocate; this looks at every dev
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from tonnage.decide.kubernetes.claims.alike import slices_in_order
 from tonnage.decide.kubernetes.claims.allocator import BLOCKING, ClaimDevices, allocate
@@ -26,8 +28,12 @@ from tonnage.decide.kubernetes.claims.relief import Relief, reliefs
 from tonnage.decide.kubernetes.claims.shared_capacity import consumption, fits
 from tonnage.decide.kubernetes.claims.supply import Supply
 from tonnage.decide.kubernetes.matching import untolerated
+from tonnage.model.devices.claims import UNHEALTHY
 from tonnage.model.kubernetes.cluster import Node
-from tonnage.model.kubernetes.resource_claims import ClaimDeviceId, Constraint, ResourceClaim
+from tonnage.model.kubernetes.resource_claims import ClaimDeviceId, Constraint, DeviceRequest, ResourceClaim
+from tonnage.model.kubernetes.selectors import Toleration
+
+_ILL: Final = f"{re.escape(UNHEALTHY)}[=:]"
 
 
 class Why(StrEnum):
@@ -51,6 +57,11 @@ class Exclusion:
     detail: str = ""
     owner: str = ""
     """Whose the selector is: `class gpu.nvidia.com`, `claim ml/gpu`; or capacities that it does not have."""
+
+    @property
+    def unhealthy(self) -> bool:
+        """Whether no taint but the agent's keeps the device away, which goes when the device is healthy."""
+        return self.why is Why.TAINT and all(re.match(_ILL, taint) for taint in self.detail.split(", "))
 
     @property
     def by_class(self) -> bool:
@@ -89,7 +100,8 @@ class RequestSurvey:
 class Survey:
     """Why claims cannot be met on a node. `pools` names those that cannot be used, with the cause.
 
-    `constraint`: without it the claims could be met. `in_time`: they could if nothing were in use.
+    `constraint`: without it the claims could be met. `in_time`: they could if nothing were in use, or only
+    `once_healthy`: if the devices there were healthy, too.
     """
 
     requests: tuple[RequestSurvey, ...]
@@ -97,6 +109,7 @@ class Survey:
     pools: tuple[str, ...] = ()
     constraint: Constraint | None = None
     in_time: bool = False
+    once_healthy: bool = False
     without_attribute: int = 0
     """How many of the devices there lack the constraint's attribute."""
     incomplete: bool = False
@@ -127,18 +140,32 @@ def survey(claims: Sequence[ResourceClaim], node: Node, supply: Supply) -> Surve
         return None
     idle = replace(supply, held={}, parts={})
     culprit = _culprit(claims, node, supply)
+    in_time = isinstance(allocate(claims, node, idle), ClaimDevices)
+    ill = any(taint.key == UNHEALTHY for candidate in usable for taint in candidate.device.taints)
     return Survey(
         surveys,
         len(usable),
         tuple(_unusable(pool) for pool in pools if not pool.usable),
         culprit,
-        isinstance(allocate(claims, node, idle), ClaimDevices),
+        in_time,
+        ill and not in_time and isinstance(allocate([*map(_patient, claims)], node, idle), ClaimDevices),
         0
         if culprit is None
         else sum(attribute_of(c.device, c.id.driver, culprit.attribute) is None for c in usable),
         any(not pool.usable and not pool.invalid for pool in pools),
         reliefs(claims, node, supply) if usable else (),
     )
+
+
+def _patient(claim: ResourceClaim) -> ResourceClaim:
+    """The claim as if unhealthy devices were healthy: it tolerates them."""
+
+    def patient(request: DeviceRequest) -> DeviceRequest:
+        tolerations = (*request.tolerations, Toleration(UNHEALTHY, "Exists"))
+        parts = tuple(map(patient, request.alternatives))
+        return replace(request, tolerations=tolerations, alternatives=parts)
+
+    return replace(claim, requests=tuple(map(patient, claim.requests)))
 
 
 def survey_moved(surveyed: Survey, from_node: str, to_node: str, supply: Supply) -> Survey:

@@ -10,7 +10,7 @@ from enum import Enum
 from itertools import chain
 from typing import Final, TypeAlias
 
-from tonnage.model.devices.claims import DRIVER, ClaimCounters, PublishedDevice, ShareRule
+from tonnage.model.devices.claims import DRIVER, UNHEALTHY, ClaimCounters, PublishedDevice, ShareRule
 from tonnage.model.json import JsonObject, JsonValue
 from tonnage.model.json_access import at, items, mapping, number, text
 from tonnage.model.kubernetes.feature_gates import minor_of
@@ -19,8 +19,6 @@ MARK: Final = "tonnage.dev/agent"
 """The label of slices that an agent of Tonnage published; another driver of that name has none."""
 CONTENT: Final = "tonnage.dev/content"
 """The annotation with the sum of what was published, so that what a server dropped is no difference."""
-UNHEALTHY: Final = "tonnage.dev/unhealthy"
-"""The taint of a device that its node's agent holds for unhealthy."""
 _MOST_DEVICES: Final = 64
 """In a slice with taints or counters; without, 128."""
 _MOST_SETS: Final = 8

@@ -59,7 +59,9 @@ def survey_remedy(surveyed: Survey, pod: Pod, view: ClusterView) -> str:
     """What would have the node meet the pod's claims; each change of a claim was tried."""
     if surveyed.pools and not surveyed.in_time:
         return "check the driver: it is replacing its slices, or publishes them wrongly"
-    ways = [*_waits(surveyed, view), *(_relief_text(relief, pod, view) for relief in surveyed.reliefs)]
+    healing = [relief for relief in surveyed.reliefs if _comes_with_health(relief, surveyed)]
+    ways = [*_waits(surveyed, view), *_repairs(surveyed, enough=bool(healing))]
+    ways += [_relief_text(relief, pod, view) for relief in surveyed.reliefs if relief not in healing]
     if surveyed.constraint is not None:
         ways.insert(0, f"remove the constraint on {surveyed.constraint.attribute}")
         if surveyed.without_attribute == surveyed.reached and (
@@ -193,6 +195,25 @@ def _waits(surveyed: Survey, view: ClusterView) -> Iterator[str]:
         yield f"wait until {busy[0]} has ended"
     else:
         yield f"wait until {'one of these has' if enough else 'enough of these have'} ended: {_listed(busy)}"
+
+
+def _comes_with_health(relief: Relief, surveyed: Survey) -> bool:
+    """Whether the relief would tolerate unhealthy devices alone, which no pod should be given."""
+    asked = (relief.claim.key, relief.request)
+    requests = [part for part in surveyed.requests if (part.claim.key, part.request) == asked]
+    tainted = [exclusion for part in requests for exclusion in part.exclusions_of(Why.TAINT)]
+    return relief.kind is ReliefKind.TAINT and all(exclusion.unhealthy for exclusion in tainted)
+
+
+def _repairs(surveyed: Survey, *, enough: bool) -> Iterator[str]:
+    """To wait for unhealthy devices, where they are `enough`, or are with all that are in use."""
+    excluded = [exclusion for part in surveyed.short for exclusion in part.exclusions]
+    ill = {exclusion.device: exclusion for exclusion in excluded if exclusion.unhealthy}
+    in_use = any(exclusion.why is Why.IN_USE for exclusion in excluded)
+    if enough or (ill and surveyed.once_healthy):
+        verb, them = ("is", "it") if len(ill) == 1 else ("are", "them")
+        besides = ", and until enough of those in use are free" if in_use and not enough else ""
+        yield f"wait until {_names(ill.values())} {verb} healthy, or repair {them}{besides}"
 
 
 def _sharers(excluded: Iterable[Exclusion], view: ClusterView) -> list[str]:

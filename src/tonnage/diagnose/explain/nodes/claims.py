@@ -96,7 +96,7 @@ def with_survey(reason: ClaimNotAllocatable, surveys: Surveys, node: NodeView, v
         devices=surveyed.reached,
         pools=tuple(surveyed.pools),
         remedy=survey_remedy(surveyed, surveys.pod, view),
-        lasting=not (surveyed.in_time or surveyed.incomplete),
+        lasting=not (surveyed.in_time or surveyed.once_healthy or surveyed.incomplete),
     )
 
 
