@@ -306,6 +306,11 @@ def test_types_and_drivers_have_rows_of_their_own() -> None:
             id="claims alone",
         ),
         pytest.param(
+            [published(device(0, taints=[TAINT]))],
+            f"no claim can get a GPU of gpu.nvidia.com: gpu-0 tainted {TAINT['key']}:NoSchedule",
+            id="tainted devices alone",
+        ),
+        pytest.param(
             [agent(0)],
             "1 GPU of gpu.nvidia.com for claims, but no ResourceSlice of the node was seen",
             id="claims that are not published",
@@ -342,6 +347,18 @@ def test_explain_node_says_what_claims_can_have(objects: list[Body], sentence: s
             Verdict.FITS,
             "",
             id="a claim has a part of it",
+        ),
+        pytest.param(
+            [published(device(0, taints=[TAINT]), device(1, taints=[TAINT]))],
+            Verdict.NOT_NOW,
+            f"no claim can get a GPU of gpu.nvidia.com: gpu-0, gpu-1 tainted {TAINT['key']}:NoSchedule",
+            id="all are tainted",
+        ),
+        pytest.param(
+            [published(device(0, taints=[TAINT], allowMultipleAllocations=True))],
+            Verdict.NOT_NOW,
+            f"no claim can get a GPU of gpu.nvidia.com: gpu-0 tainted {TAINT['key']}:NoSchedule",
+            id="the one of which claims could have parts is tainted",
         ),
         pytest.param(
             [published(device(0)), agent(0, reason=OTHER)],

@@ -303,7 +303,9 @@ def test_a_class_without_any_device_names_who_should_publish_one(
     [
         pytest.param({"reason": "its gate is off", "devices": []}, "its gate is off", id="none is served"),
         pytest.param(
-            {"devices": [{"name": "gpu-0", "uuid": "GPU-1", "reason": "Xid 79"}]}, "Xid 79", id="all are unfit"
+            {"devices": [{"name": "gpu-0", "uuid": "GPU-1", "reason": "Xid 79"}]},
+            "Xid 79",
+            id="all are unfit",
         ),
     ],
 )

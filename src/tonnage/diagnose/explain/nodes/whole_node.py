@@ -18,7 +18,7 @@ from tonnage.diagnose.fleet.claim_pools import ClaimPool, claim_pools
 from tonnage.diagnose.fleet.troubles import NOT_SERVED, unclaimable
 from tonnage.diagnose.missing_kinds import unread_remedy, unread_text
 from tonnage.diagnose.rules.devices.device_faults import named_unhealthy_devices
-from tonnage.model.devices.claims import DRIVER
+from tonnage.model.devices.claims import DRIVER, UNHEALTHY
 from tonnage.model.kubernetes.cluster import Container, Pod, Snapshot
 from tonnage.model.kubernetes.selectors import Toleration
 from tonnage.model.layer import Layer
@@ -117,12 +117,11 @@ def _answer_of(pool: ClaimPool, bare: NodeVerdict, snapshot: Snapshot) -> NodeVe
             driver=pool.driver,
             problem=fault.text,
         )
-    elif pool.free == 0 and not pool.shared:
-        held = f"; held by {listed(name for name, _ in pool.holders or ())}" if pool.holders else ""
+    elif pool.free == 0 and not (pool.shared and pool.usable):
         reason = InsufficientResource(
             subject=subject,
-            message=f"none of {pool.usable} {_nouns(pool)[1]} of {pool.driver} is free for claims{held}",
-            remedy="wait for a pod there to end, or free one",
+            message=_none_free(pool),
+            remedy=_way_to_one(pool),
             source="ResourceSlices, ResourceClaims",
             lasting=False,
             resource=pool.resource,
@@ -176,8 +175,31 @@ def _pool_text(pool: ClaimPool, status: GpuStatus | None) -> str:
     if not pool.published:
         devices = f"1 {singular}" if len(pool.devices) == 1 else f"{len(pool.devices)} {noun}"
         return f"{devices} of {pool.driver} for claims{but}"
+    if not pool.usable:
+        return f"{_none_free(pool)}{but}"
     amounts = f"{pool.usable}" if pool.free is None else f"{pool.free} of {pool.usable}"
     return f"{amounts} {noun} of {pool.driver} free for claims{but}"
+
+
+def _none_free(pool: ClaimPool) -> str:
+    """That no claim can get one of the pool's devices: others have them, or which taints keep claims off."""
+    if pool.usable:
+        held = f"; held by {listed(name for name, _ in pool.holders or ())}" if pool.holders else ""
+        return f"none of {pool.usable} {_nouns(pool)[1]} of {pool.driver} is free for claims{held}"
+    names_by_taint: dict[str, list[str]] = {}
+    for name, taint in pool.tainted.items():
+        names_by_taint.setdefault(taint, []).append(name)
+    causes = [f"{listed(names, 4)} tainted {taint}" for taint, names in names_by_taint.items()]
+    causes += [f"others have what {pool.crowded_out} would share"] if pool.crowded_out else []
+    return f"no claim can get a {_nouns(pool)[0]} of {pool.driver}: {'; '.join(causes)}"
+
+
+def _way_to_one(pool: ClaimPool) -> str:
+    if pool.usable or pool.crowded_out:
+        return "wait for a pod there to end, or free one"
+    if all(taint.startswith(UNHEALTHY) for taint in pool.tainted.values()):
+        return "wait until the devices are healthy, or repair them"
+    return "remove the taints, or have claims tolerate them"
 
 
 def _nouns(pool: ClaimPool) -> tuple[str, str]:

@@ -90,11 +90,15 @@ def _reason(cls: DeviceClass, case: Case) -> Reason:
         for name, status in sorted(case.view.snapshot.gpu.items())
         if status.claims is not None and status.claims.fault and status.claims.driver in (named or [DRIVER])
     }
-    agents_words = f" ({listed([f'{name} says: {why}' for name, why in faults.items()], 1)})" if faults else ""
+    agents_words = (
+        f" ({listed([f'{name} says: {why}' for name, why in faults.items()], 1)})" if faults else ""
+    )
     return ClassWithoutDevices(
         subject=f"Pod {case.pod.namespace}/{case.pod.name}",
         message=f"no device of class {cls.name} is published: {cause}{agents_words}",
-        remedy=_remedy_absent(named, next(iter(faults), ""), case.view) if absent else _remedy_other(cls, case.view),
+        remedy=_remedy_absent(named, next(iter(faults), ""), case.view)
+        if absent
+        else _remedy_other(cls, case.view),
         source="ResourceSlice",
         device_class=cls.name,
         drivers=tuple(named),
