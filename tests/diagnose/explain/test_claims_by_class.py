@@ -18,6 +18,7 @@ from support.claim_objects import (
     resource_slice,
 )
 from tonnage.diagnose.explain.replicas.answers import explain_together
+from tonnage.model.layer import Layer
 from tonnage.model.reasons.pod.claims import ClaimNotAllocatable
 from tonnage.model.verdict import Verdict
 from tonnage.reading.documents import (
@@ -197,10 +198,21 @@ def test_a_quota_on_the_class_counts_what_the_scheduler_would_claim(hard: str, v
     assert outdated is (verdict is Verdict.FITS), "what the condition says is true while the quota is"
 
 
-def test_a_node_that_offers_its_gpus_as_claims_is_not_said_to_lack_a_plugin() -> None:
+PRESENT = {"nvidia.com/gpu.present": "true"}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pytest.param({}, id="no labels"),
+        pytest.param(PRESENT, id="a GPU by its labels"),
+        pytest.param({**PRESENT, "nvidia.com/cuda.driver.major": "580"}, id="a driver by its labels"),
+    ],
+)
+def test_a_node_that_offers_its_gpus_as_claims_is_not_said_to_lack_a_plugin(labels: dict[str, str]) -> None:
     nodes = [plugged(name, gpus) for name, gpus in (("a", 0), ("b", 0))]
     for body in nodes:
-        body["metadata"]["labels"] = {"nvidia.com/gpu.present": "true", "nvidia.com/cuda.driver.major": "580"}
+        body["metadata"]["labels"] = labels
     slices = [resource_slice(name, device("gpu-0")) for name in "ab"]
     for body in slices:
         body["spec"]["driver"] = "gpu.nvidia.com"
@@ -209,5 +221,8 @@ def test_a_node_that_offers_its_gpus_as_claims_is_not_said_to_lack_a_plugin() ->
     assert first.message == "the node offers its GPUs as claims, not as nvidia.com/gpu"
     assert "nodes offer their GPUs as claims instead: a, b" in answer.message
     assert "tonnage migrate dra" in answer.remedies[0].action
+    assert {reason.layer for reason in (first, *answer.reasons)} == {Layer.PLUGIN}
+    nodes[1]["metadata"]["labels"] = PRESENT
     answer = explained(*nodes, slices[0], by_count(1), version="1.35")
-    assert "have a GPU by their labels, but offer none: a, b" in answer.message, "one has no excuse"
+    without = "a, b" if labels else "b"
+    assert f"have a GPU by their labels, but offer none: {without}" in answer.message, "one has no excuse"

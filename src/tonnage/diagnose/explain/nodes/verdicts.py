@@ -16,7 +16,7 @@ from tonnage.diagnose.explain.nodes.claims import Surveys, with_survey
 from tonnage.diagnose.explain.nodes.closed_nodes import CORDONED, with_node_state
 from tonnage.diagnose.explain.nodes.json_entries import entries_of
 from tonnage.diagnose.related_resources import related_on
-from tonnage.diagnose.rules.devices.not_advertised import CLAIM_INSTEAD, layer_for, offers_claims
+from tonnage.diagnose.rules.devices.not_advertised import CLAIM_INSTEAD, claims_alone, layer_for
 from tonnage.diagnose.wording import listed_own
 from tonnage.model.json import JsonValue
 from tonnage.model.kubernetes.cluster import Node, Pod
@@ -228,10 +228,10 @@ def _not_offered(reason: ResourceNotAdvertised, node: NodeView, view: ClusterVie
         message = f"the node offers {', '.join(related)}, not {resource}"
         remedy = "ask for the name that is offered, or change the node's sharing or MIG configuration"
         return replace(reason, layer=Layer.PLUGIN, message=message, instead=tuple(related), remedy=remedy)
-    layer = layer_for(resource, node.node, view.snapshot.gpu.get(node.name))
-    if layer is not None and offers_claims(node.name, view):
+    if claims_alone(resource, node.node, view):
         message = f"the node offers its GPUs as claims, not as {resource}"
-        return replace(reason, layer=layer, message=message, remedy=CLAIM_INSTEAD)
+        return replace(reason, layer=Layer.PLUGIN, message=message, remedy=CLAIM_INSTEAD)
+    layer = layer_for(resource, node.node, view.snapshot.gpu.get(node.name))
     if layer is not None and is_extended(resource):
         message = f"the node has a GPU but does not offer {resource}"
         return replace(reason, layer=layer, message=message, remedy=_below(layer, node.name))

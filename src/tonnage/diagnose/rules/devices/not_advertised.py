@@ -47,9 +47,10 @@ def reasons(case: Case) -> Iterator[Reason]:
             yield _reason(name, case.view)
 
 
-def offers_claims(node: str, view: ClusterView) -> bool:
-    """Whether the node offers GPUs as claims."""
-    return any(part.driver == DRIVER for part in view.supply.by_node.get(node, ()))
+def claims_alone(resource: str, node: Node, view: ClusterView) -> bool:
+    """Whether the node offers GPUs of the resource's vendor as claims, and none by a plugin."""
+    slices = view.supply.by_node.get(node.name, ())
+    return _is_vendors(resource) and not _works(node) and any(part.driver == DRIVER for part in slices)
 
 
 def _class_missing(resource: str, name: str, view: ClusterView) -> Reason:
@@ -67,10 +68,16 @@ def layer_for(resource: str, node: Node, status: GpuStatus | None) -> Layer | No
 
     Labels and status are of NVIDIA's devices. A node that offers any of them has a plugin that works.
     """
-    if resource.partition("/")[0] != _VENDOR:
-        return None
-    works = any(amount > 0 and name.startswith(f"{_VENDOR}/") for name, amount in node.allocatable.items())
-    return None if works else layer_of(node, status)
+    return layer_of(node, status) if _is_vendors(resource) and not _works(node) else None
+
+
+def _is_vendors(resource: str) -> bool:
+    return resource.startswith(f"{_VENDOR}/")
+
+
+def _works(node: Node) -> bool:
+    """Whether a plugin offers any of the vendor's devices there."""
+    return any(amount > 0 and _is_vendors(name) for name, amount in node.allocatable.items())
 
 
 def layer_of(node: Node, status: GpuStatus | None) -> Layer | None:
@@ -95,7 +102,9 @@ def _reason(resource: str, view: ClusterView) -> Reason:
     # Where nodes differ, the layer where the least is missing.
     order = (Layer.PLUGIN, Layer.DRIVER, Layer.HARDWARE)
     layer = next((layer for layer in order if layer in layers.values()), None)
-    meant = remedy = ""
+    claiming = sorted(name for name, node in view.nodes.items() if claims_alone(resource, node.node, view))
+    meant = "" if layers else misspelt(resource, sorted(_offered(view)))
+    remedy = ""
     device_class = classes_by_resource(view.supply.classes.values()).get(resource, "")
     if device_class:
         message = f"the DeviceClass {device_class} stands for it only with the gate {EXTENDED}"
@@ -106,12 +115,12 @@ def _reason(resource: str, view: ClusterView) -> Reason:
             f"nodes with capacity but nothing allocatable: {listed(with_capacity)} "
             "(devices unhealthy, or the plugin is gone)"
         )
-    elif layers and all(offers_claims(name, view) for name in layers):
-        message = f"nodes offer their GPUs as claims instead: {listed(sorted(layers))}"
-        remedy = CLAIM_INSTEAD
+    elif claiming and not meant and layers.keys() <= set(claiming):
+        message = f"nodes offer their GPUs as claims instead: {listed(claiming)}"
+        layer, remedy = Layer.PLUGIN, CLAIM_INSTEAD
     elif layers:
         message = f"nodes that have a GPU by their labels, but offer none: {listed(sorted(layers))}"
-    elif meant := misspelt(resource, sorted(_offered(view))):
+    elif meant:
         message = f"nodes offer {meant}, which may be what you mean"
         layer, remedy = Layer.SCHEDULER, f"ask for {meant}"
     else:
@@ -124,7 +133,7 @@ def _reason(resource: str, view: ClusterView) -> Reason:
         layer=layer or Layer.PLUGIN,
         lasting=not with_capacity,
         resource=resource,
-        nodes_with_gpu=tuple(sorted(layers)),
+        nodes_with_gpu=tuple(sorted({*layers, *claiming})),
         nodes_with_capacity=tuple(with_capacity),
         meant=meant or None,
     )
