@@ -27,6 +27,7 @@ from support.sick_node import (
     VERSION,
     SickNode,
 )
+from tonnage.decide.node.claims.offer import WITHOUT_PARTITIONS
 from tonnage.model.layer import NodeLayer
 from tonnage.model.reasons.gpu.devices import GpuConfigRefused
 from tonnage.model.reasons.messages.node_symptoms import (
@@ -80,6 +81,7 @@ from tonnage.model.reasons.registry import node_reasons
 DRIVERS = "var/lib/kubelet/plugins_registry"
 ONE = {"name": "gpu-0", "uuid": UUIDS[0]}
 ILL = {"name": "gpu-1", "uuid": UUIDS[1], "reason": "Xid 79"}
+UNMADE = {"name": "gpu-1-mig-1g10gb-19-0", "uuid": "", "reason": WITHOUT_PARTITIONS}
 
 
 @pytest.fixture
@@ -339,6 +341,21 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         ClaimsNotServed,
         NodeLayer.PLUGIN,
         "no socket of gpu.nvidia.com",
+    ),
+    "a socket of the driver for claims on which nobody answers": (
+        lambda n: (
+            dead_socket(n, "gpu.nvidia.com-1f-reg.sock", DRIVERS),
+            n.seen_by_cluster(claims={"driver": "gpu.nvidia.com", "devices": [ONE]}),
+        ),
+        ClaimsNotServed,
+        NodeLayer.PLUGIN,
+        "nobody answers on /var/lib/kubelet/plugins_registry/gpu.nvidia.com-1f-reg.sock",
+    ),
+    "MIG devices that cannot be made beside a GPU that claims can have": (
+        lambda n: n.seen_by_cluster(claims={"driver": "gpu.nvidia.com", "devices": [ONE, UNMADE]}),
+        DevicesNotAllocatable,
+        NodeLayer.PLUGIN,
+        "gpu.nvidia.com: 2 are there, 1 can be claimed",
     ),
     "a driver for claims has ended": (
         lambda n: dead_socket(n, "gpu.nvidia.com-1f-reg.sock", DRIVERS),

@@ -1,10 +1,11 @@
-"""Does the driver for ResourceClaims (DRA) serve, does kubelet know it, and has it all devices to give?"""
+"""Does the driver for ResourceClaims (DRA) serve, does kubelet know it, can all its devices be claimed?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from tonnage.decide.node.claims.offer import WITHOUT_PARTITIONS
 from tonnage.diagnose.doctor.finding import NodeFinding, finding, listed
 from tonnage.diagnose.doctor.kubernetes.kubelet import up
 from tonnage.model.node.facts import KubeletFacts
@@ -34,10 +35,12 @@ def claim_findings(claims: ClaimReport | None, kubelet: KubeletFacts | None) -> 
         )
         return
     yield from _unregistered(claims.driver, kubelet)
-    some = {name: why for name, why in claims.unfit.items() if name in claims.names.values()}
-    unfit = some if len(claims.unfit) < len(claims.devices) else claims.unfit
+    there = {*claims.names.values()}
+    unfit = claims.unfit
+    if len(unfit) < len(claims.devices):  # then some places of MIG devices may be taken, as they should be
+        unfit = {name: why for name, why in unfit.items() if name in there or why == WITHOUT_PARTITIONS}
     if unfit:
-        total = len(claims.names) if unfit is some else len(claims.devices)
+        total = len(there | unfit.keys())
         yield finding(
             DevicesNotAllocatable(
                 message=f"{claims.driver}: {total} are there, {total - len(unfit)} can be claimed",
@@ -53,12 +56,18 @@ def claim_findings(claims: ClaimReport | None, kubelet: KubeletFacts | None) -> 
 
 
 def _unregistered(driver: str, kubelet: KubeletFacts | None) -> Iterator[NodeFinding]:
-    """Where the agent believes that kubelet knows its driver, and the socket by which it would is gone."""
+    """Where the agent believes that kubelet knows its driver, and no socket answers by which it would."""
     if kubelet is None or kubelet.drivers is None or not up(kubelet):
         return
     own = [socket for socket in kubelet.drivers if socket.name.rpartition("/")[2].startswith(driver)]
-    if not any(socket.answer == "listens" for socket in own):
-        problem = f"no socket of {driver} is there by which kubelet would know it"
+    if all(socket.answer in ("nobody", "silent") for socket in own):
+        names = listed([socket.name for socket in own])
+        problem = (
+            f"nobody answers on {names}"
+            if own
+            else f"no socket of {driver} is there by which kubelet would know it"
+        )
+        waits = f"pods with claims wait: DRA driver {driver} is not registered"
         yield finding(
             ClaimsNotServed(
                 message=f"claims are not served: {problem}",
@@ -68,7 +77,7 @@ def _unregistered(driver: str, kubelet: KubeletFacts | None) -> Iterator[NodeFin
                 problem=problem,
             ),
             where="/var/lib/kubelet/plugins_registry",
-            why=f"somebody removed it, and pods with claims wait: DRA driver {driver} is not registered",
+            why=waits if own else f"somebody removed it, and {waits}",
         )
 
 
