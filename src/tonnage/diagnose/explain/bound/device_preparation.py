@@ -6,12 +6,20 @@ from dataclasses import replace
 
 from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.model.kubernetes.cluster import Pod, Snapshot
+from tonnage.model.kubernetes.resource_claims import ResourceClaim
 from tonnage.model.layer import Layer
 from tonnage.model.reasons.messages.node_symptoms import RuntimeHandlerMissing
 from tonnage.model.reasons.messages.symptoms import DraDriverGone, DraDriverUnregistered
 from tonnage.model.reasons.reason import Reason
 
 _SLICES = "ResourceSlice"
+
+
+def claims_in(pod: Pod, snapshot: Snapshot) -> tuple[ResourceClaim, ...]:
+    """The pod's claims; none where one of them is missing."""
+    names = {entry.claim or entry.made for entry in pod.claims}
+    beside = (claim for claim in snapshot.claims if claim.name in names) if names else ()
+    return claims_of(pod, {claim.key: claim for claim in beside}).claims
 
 
 def driver_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
@@ -24,8 +32,7 @@ def driver_gone(pod: Pod, snapshot: Snapshot) -> Reason | None:
         return None
     pools = {(resource_slice.driver, resource_slice.pool) for resource_slice in snapshot.slices}
     here = {s.driver for s in snapshot.slices if s.scope is not None and s.scope.name == pod.node_name}
-    claims_by_key = {claim.key: claim for claim in snapshot.claims}
-    for claim in claims_of(pod, claims_by_key).claims:
+    for claim in claims_in(pod, snapshot):
         for device in claim.allocation.devices if claim.allocation is not None else ():
             driver, pool = device.id.driver, device.id.pool
             if (driver, pool) not in pools and driver not in here:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tonnage.decide.kubernetes.claims.pod_claims import claims_of
 from tonnage.diagnose.agent_silence import silence, silent_agents
 from tonnage.diagnose.case import device_needs
 from tonnage.diagnose.explain.bound.bound_pods import ADMISSION, rejection_to_come
 from tonnage.diagnose.explain.bound.device_preparation import (
+    claims_in,
     driver_gone,
     handler_missing,
     with_agents_word,
@@ -95,7 +95,7 @@ def devices_of(pod: Pod, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
         for holder in device.holders:
             if (holder.namespace, holder.pod) == pod.key:
                 by_resource[holder.resource] = (*by_resource.get(holder.resource, ()), *holder.ids)
-    for claim in claims_of(pod, {claim.key: claim for claim in snapshot.claims}).claims if pod.claims else ():
+    for claim in claims_in(pod, snapshot):
         if str(claim) not in by_resource and claim.allocation is not None:
             by_resource[str(claim)] = tuple(str(device.id) for device in claim.allocation.devices)
     return by_resource

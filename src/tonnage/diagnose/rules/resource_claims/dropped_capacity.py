@@ -17,12 +17,9 @@ def reasons(case: Case) -> Iterator[Reason]:
     gates = case.view.supply.gates
     if gates.sharing or not case.pod.claims:
         return
-    names = {entry.claim or entry.made for entry in case.pod.claims}
-    dropped = [
-        str(claim)
-        for claim in case.view.snapshot.claims
-        if claim.name in names and claim.namespace == case.pod.namespace and _asks_for_part(claim)
-    ]
+    names = dict.fromkeys(entry.claim or entry.made for entry in case.pod.claims)
+    claims = (case.view.supply.claims.get((case.pod.namespace, name)) for name in names)
+    dropped = [str(claim) for claim in claims if claim is not None and _asks_for_part(claim)]
     if dropped:
         yield FeatureGateNeeded(
             subject=f"Pod {case.pod.namespace}/{case.pod.name}",
