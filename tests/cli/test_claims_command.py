@@ -323,5 +323,5 @@ def test_claims_that_wait_alike_are_told_together(
     assert run(["claims", "--snapshot", str(file)], "tonnage") == 1
     _, _, amiss = capsys.readouterr().out.partition("\n\n")
     *_, others, remedy = amiss.splitlines()
-    assert others == "ml/c, ml/d: not looked at, after 2 others that wait"
+    assert others == "ml/c, ml/d: not explained: 2 other waiting claims were"
     assert remedy == "  do: tonnage explain --all-pending"

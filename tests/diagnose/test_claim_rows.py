@@ -233,7 +233,7 @@ def test_mig_devices_that_are_not_published_count_each() -> None:
         ({"allowMultipleAllocations": True}, "1 free"),
         (
             {"consumesCounters": [{"counterSet": "g", "counters": {"slices": {"value": "1"}}}]},
-            "1 free, not all at once",
+            "1 free (not all at once)",
         ),
     ],
     ids=["whole", "shared", "of counters"],
@@ -246,7 +246,7 @@ def test_what_is_free_says_when_it_is_no_plain_number(fields: Body, words: str) 
     if fields.get("allowMultipleAllocations"):
         of_a_part = (claim("c", "gpu-0", pods=("p",), shareID="8a1e"), pod("p", "c"))
         [total] = totals_of(rows(node(), part, *of_a_part))
-        assert total.words.endswith("0 free, besides parts of allocated ones")
+        assert total.words.endswith("0 free (allocated ones may have parts free)")
 
 
 def test_what_claims_still_have_of_a_resource_is_named() -> None:

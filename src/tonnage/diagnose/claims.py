@@ -136,7 +136,7 @@ class _Claims:
                 return ClaimWait("Pod objects were not read: Tonnage cannot tell who uses it")
             return ClaimWait("no pod uses it: devices are allocated with the first" if waits else "")
         if self._explained >= _MOST_EXPLAINED:
-            why = f"not looked at, after {_MOST_EXPLAINED} others that wait"
+            why = f"not explained: {_MOST_EXPLAINED} other waiting claims were"
             return ClaimWait(why, "tonnage explain --all-pending")
         self._explained += 1
         pod, explanation = waiting[0], self._explained_pod(waiting[0])

@@ -58,9 +58,14 @@ def class_remedy(name: str, classes: Iterable[str]) -> str:
     near = [] if name in OWN_CLASSES else get_close_matches(name, there, n=1)
     if near:
         return f"use {near[0]} if you meant that"
+    if there and name not in OWN_CLASSES:
+        return f"create the DeviceClass {name}, or use {_one_of(there[:_MOST_CLASSES])}"
     made = "the driver's chart makes its classes, Tonnage's with claims.enabled"
-    others = f"there are {', '.join(there[:_MOST_CLASSES])}" if there and name not in OWN_CLASSES else made
-    return f"create the DeviceClass {name}; {others}"
+    return f"create the DeviceClass {name}; {made}"
+
+
+def _one_of(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"one of: {', '.join(names)}"
 
 
 def is_same_device(name: str, other: str) -> bool:

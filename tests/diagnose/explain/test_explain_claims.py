@@ -404,7 +404,7 @@ def test_a_claim_for_extended_resources_is_of_the_pod_for_which_it_is_reserved()
         ("vfio.gpu.nvidia.com", "install the driver of NVIDIA's that brings it: Tonnage does not hand GPUs"),
         ("imex.nvidia.com", "install the driver of NVIDIA's that brings it: Tonnage does not serve compute"),
         ("gpv", "use gpu if you meant that"),
-        ("other", "create the DeviceClass other; there are gpu"),
+        ("other", "create the DeviceClass other, or use gpu"),
     ],
 )
 def test_of_a_class_that_is_not_there_it_is_said_who_brings_it(name: str, remedy: str) -> None:

@@ -70,7 +70,7 @@ class ClaimPool:
         """
         if self.overlapping:
             return "not all at once"
-        return "besides parts of allocated ones" if self.shared and self.allocated else ""
+        return "allocated ones may have parts free" if self.shared and self.allocated else ""
 
     @property
     def free(self) -> int | None:

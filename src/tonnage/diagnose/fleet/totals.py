@@ -39,7 +39,8 @@ class FleetTotal:
             behind = "" if self.devices is None else f" (on {self.devices} {noun}{many})"
             parts.append(f"{self.allocatable} of {self.capacity} allocatable{behind}")
         parts += [f"{self.allocated} allocated"] if self.allocated is not None else []
-        parts += [f"{self.free} free", *filter(None, [self.limit])] if self.free is not None else []
+        limit = f" ({self.limit})" if self.limit else ""
+        parts += [f"{self.free} free{limit}"] if self.free is not None else []
         parts += [f"trouble on {self.troubled}"] if self.troubled else []
         return f"{self.resource or 'not advertised'}: {', '.join(parts)}"
 
