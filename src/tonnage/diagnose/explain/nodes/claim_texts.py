@@ -199,8 +199,8 @@ def _waits(surveyed: Survey, view: ClusterView) -> Iterator[str]:
 
 def _comes_with_health(relief: Relief, surveyed: Survey) -> bool:
     """Whether the relief would tolerate unhealthy devices alone, which no pod should be given."""
-    asked = (relief.claim.key, relief.request)
-    requests = [part for part in surveyed.requests if (part.claim.key, part.request) == asked]
+    key = (relief.claim.key, relief.request)
+    requests = [part for part in surveyed.requests if (part.claim.key, part.request) == key]
     tainted = [exclusion for part in requests for exclusion in part.exclusions_of(Why.TAINT)]
     return relief.kind is ReliefKind.TAINT and all(exclusion.unhealthy for exclusion in tainted)
 
