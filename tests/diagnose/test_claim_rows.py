@@ -264,6 +264,15 @@ def test_a_tainted_device_cannot_be_allocated() -> None:
     assert (row.allocatable, row.capacity) == (1, 2)
 
 
+def test_a_device_is_free_whatever_befalls_one_that_a_claim_has() -> None:
+    here = [published(device(0, taints=[TAINT]), device(1)), claim("c", "gpu-0", pods=("p",)), pod("p", "c")]
+    [total] = totals_of(rows(node(), *here))
+    assert (total.allocatable, total.allocated, total.free) == (1, 1, 1)
+    explanation = explain_node("a", cluster(node(), *here))
+    assert explanation is not None
+    assert explanation.verdict is Verdict.FITS
+
+
 def test_who_has_what_is_not_known_of_a_list_without_claims() -> None:
     [row] = rows(node(), published(device(0)), pod("p", "c"))
     assert (row.allocated, row.holders) == (None, None)

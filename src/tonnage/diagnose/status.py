@@ -80,6 +80,8 @@ class FleetRow:
     agent: ReportAge = UNKNOWN_AGE
     limit: str = ""
     """What the number of free devices does not say."""
+    held_tainted: int = 0
+    """Allocated devices that are not allocatable to others any more."""
 
     @property
     def in_order(self) -> bool:
@@ -220,6 +222,7 @@ def _claim_row(
         device_count=pool.count,
         agent=agent,
         limit=pool.limit,
+        held_tainted=pool.held_tainted,
     )
 
 

@@ -49,6 +49,8 @@ class ClaimPool:
     """Whether claims may have parts of one device: then one that is allocated may have room."""
     overlapping: bool = False
     """Whether devices share counters: not all that are free can be had at once."""
+    held_tainted: int = 0
+    """Allocated devices that a taint keeps from other claims."""
     crowded_out: int = 0
     """Devices that nobody has and nobody can get: others have what they would share."""
 
@@ -75,7 +77,7 @@ class ClaimPool:
     @property
     def free(self) -> int | None:
         """Devices that a claim could be given; None: not known."""
-        return None if self.allocated is None else max(0, self.usable - self.allocated)
+        return None if self.allocated is None else max(0, self.usable - self.allocated + self.held_tainted)
 
     @property
     def usable(self) -> int:
@@ -199,6 +201,9 @@ def _pool(
         tainted=tainted,
         allocated=None if allocated is None else sum(identity in allocated for identity, _ in devices),
         holders=None if allocated is None else tuple(sorted(amounts.items())),
+        held_tainted=sum(
+            identity.device in tainted and identity in (allocated or ()) for identity, _ in devices
+        ),
         parents=parents,
         shared=any(device.shareable for _, device in devices),
         overlapping=any(device.consumes for _, device in devices),

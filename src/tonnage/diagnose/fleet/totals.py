@@ -83,7 +83,7 @@ def totals_of(rows: Iterable[FleetRow]) -> tuple[FleetTotal, ...]:
 def _free(row: FleetRow) -> int | None:
     if row.allocatable is None or row.allocated is None:
         return None
-    return max(0, row.allocatable - row.allocated)
+    return max(0, row.allocatable - row.allocated + row.held_tainted)
 
 
 def _sum(amounts: Iterable[int | None]) -> int | None:
