@@ -96,6 +96,11 @@ def dead_socket(node: SickNode, name: str, folder: str = PLUGINS) -> None:
     node.listen(f"{folder}/{name}").close()
 
 
+def claimed_by_a_dead_socket(node: SickNode) -> None:
+    dead_socket(node, "gpu.nvidia.com-1f-reg.sock", DRIVERS)
+    node.seen_by_cluster(claims={"driver": "gpu.nvidia.com", "devices": [ONE]})
+
+
 def crowd(node: SickNode) -> None:
     folder = node.put("var/run/cdi/x.txt").parent
     for number in range(501 - len(list(folder.glob("*.json")))):
@@ -343,10 +348,7 @@ FOUND_ABOVE: dict[str, tuple[Sicken, type[NodeReason], NodeLayer, str]] = {
         "no socket of gpu.nvidia.com",
     ),
     "a socket of the driver for claims on which nobody answers": (
-        lambda n: (
-            dead_socket(n, "gpu.nvidia.com-1f-reg.sock", DRIVERS),
-            n.seen_by_cluster(claims={"driver": "gpu.nvidia.com", "devices": [ONE]}),
-        ),
+        claimed_by_a_dead_socket,
         ClaimsNotServed,
         NodeLayer.PLUGIN,
         "nobody answers on /var/lib/kubelet/plugins_registry/gpu.nvidia.com-1f-reg.sock",
