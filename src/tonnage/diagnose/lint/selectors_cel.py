@@ -9,16 +9,22 @@ from typing import Final
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError
 from tonnage.decide.kubernetes.claims.supply import Supply, gates_of, supply_of
-from tonnage.diagnose.lint.claim_attributes import (
+from tonnage.diagnose.lint.finding import Draft, SetText
+from tonnage.diagnose.lint.manifest_objects import mapping, mappings
+from tonnage.diagnose.lint.rule_inputs import RuleInputs
+from tonnage.diagnose.remedies.claim_attributes import (
     miscompared,
     never_equal,
     unpublished,
     unpublished_attribute,
 )
-from tonnage.diagnose.lint.finding import Draft, SetText
-from tonnage.diagnose.lint.manifest_objects import mapping, mappings
-from tonnage.diagnose.lint.rule_inputs import RuleInputs
-from tonnage.diagnose.remedies.selector_advice import advised, attributes_like, unselected, written_otherwise
+from tonnage.diagnose.remedies.selector_advice import (
+    MISSING_KEY,
+    advised,
+    attributes_like,
+    unselected,
+    written_otherwise,
+)
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonValue
 from tonnage.model.kubernetes.resource_claims import SliceDevice
@@ -28,7 +34,6 @@ from tonnage.model.severity import Severity
 
 _NVIDIA: Final = re.compile(r"device\.driver\s*==\s*(['\"])gpu\.nvidia\.com\1")
 _GUARDED: Final = re.compile(r"device\.driver|has\(|\.\?|\bin\s+device")
-_MISSING_KEY: Final = re.compile(r"no such key: ([A-Za-z_][A-Za-z0-9_]{0,31})")
 _COMPARE: Final = "compare with what they publish: kubectl get resourceslices -o yaml"
 _TEST: Final = "test with has() what may be missing, after device.driver =="
 _ONE_LINE: Final = 2048
@@ -139,7 +144,7 @@ def _on_devices(
 
 
 def _fails(place: Path, expression: str, error: str, device: str, supply: Supply) -> Draft:
-    key = _MISSING_KEY.search(error)
+    key = MISSING_KEY.search(error)
     better = advised(expression, key[1] if key else "", supply)
     reason = SelectorDoubtful(
         message=f"the selector fails on the device {device}: {error}",

@@ -8,8 +8,10 @@ from typing import Final
 
 from tonnage.decide.kubernetes.claims.cel_errors import CelError, CelUnsupportedError, CompileError
 from tonnage.decide.kubernetes.claims.supply import Supply
-from tonnage.diagnose.lint.claim_attributes import (
+from tonnage.diagnose.remedies.claim_attributes import (
     LOOKUP,
+    NAME,
+    TEXT,
     VERSION_COMPARED,
     as_versions,
     is_version,
@@ -21,23 +23,21 @@ from tonnage.diagnose.lint.claim_attributes import (
 from tonnage.model.kubernetes.resource_claims import SliceDevice
 
 _DRIVER: Final = re.compile(r"device\.driver\s*==\s*(['\"])([A-Za-z0-9.-]{1,63})\1")
-_NAME: Final = "[A-Za-z_][A-Za-z0-9_]{0,31}"
-_TEXT: Final = r"'[^'\\]*'|\"[^\"\\]*\""
 _AS_DOMAIN: Final = re.compile(
-    rf"device\.attributes\[(['\"])({_NAME})\1\]\s*(==|!=|>=|<=|>|<)\s*([0-9]{{1,18}}\b|{_TEXT})"
+    rf"device\.attributes\[(['\"])({NAME})\1\]\s*(==|!=|>=|<=|>|<)\s*([0-9]{{1,18}}\b|{TEXT})"
 )
-_IN_ONE: Final = re.compile(rf"device\.(attributes|capacity)\[(['\"])([a-z0-9.-]{{1,63}})/({_NAME})\2\]")
+_IN_ONE: Final = re.compile(rf"device\.(attributes|capacity)\[(['\"])([a-z0-9.-]{{1,63}})/({NAME})\2\]")
 _QUANTITY: Final = re.compile(
-    rf"(?P<whole>{LOOKUP})\s*(?P<op>==|!=|>=|<=|>|<)\s*(?:quantity\((?P<quantity>{_TEXT})\)|(?P<text>{_TEXT})"
+    rf"(?P<whole>{LOOKUP})\s*(?P<op>==|!=|>=|<=|>|<)\s*(?:quantity\((?P<quantity>{TEXT})\)|(?P<text>{TEXT})"
     r"|(?P<number>[0-9]{1,18})\b)"
 )
-_BARE: Final = re.compile(rf"({LOOKUP}\.(?:isGreaterThan|isLessThan|compareTo)\()\s*(?P<bare>{_TEXT})\s*\)")
+_BARE: Final = re.compile(rf"({LOOKUP}\.(?:isGreaterThan|isLessThan|compareTo)\()\s*(?P<bare>{TEXT})\s*\)")
 _COMPARED: Final = (
     r"device\.attributes\[(['\"])(?P<domain>[^'\"]+)\1\]\.{key}\s*(?P<op>==|>=|<=|>|<)\s*(?P<n>[0-9]+)\b"
 )
 _LOOKED_UP: Final = r"device\.(?P<map>attributes|capacity)\[(?P<q>['\"])(?P<domain>[^'\"]+)(?P=q)\]\.{key}\b"
 _DOMAIN: Final = re.compile(r"device\.(?:attributes|capacity)\[['\"]([a-z0-9.-]{1,63})['\"]\]")
-_MISSING_KEY: Final = re.compile(rf"no such key: ({_NAME})")
+MISSING_KEY: Final = re.compile(rf"no such key: ({NAME})")
 _MOST_TRIED: Final = 4096
 _LONGEST: Final = 2048
 _MIB_OF_A_GIB: Final = 1024
@@ -57,7 +57,7 @@ def advised(expression: str, missing: str, supply: Supply) -> str:
 
 def written_otherwise(expression: str, error: str) -> str:
     """What to write instead of a selector that fails, of devices of NVIDIA's driver; empty: nobody knows."""
-    key = _MISSING_KEY.search(error)
+    key = MISSING_KEY.search(error)
     if key is not None:
         return next((remedy for name, _, remedy in unpublished(expression) if name == key[1]), "")
     if "no such overload" in error:

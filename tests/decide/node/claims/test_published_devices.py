@@ -21,7 +21,7 @@ from tonnage.decide.node.claims.slices import (
 )
 from tonnage.decide.node.device_holds import DeviceHolds
 from tonnage.decide.node.share import share
-from tonnage.diagnose.lint.claim_attributes import ATTRIBUTES, CAPACITIES
+from tonnage.diagnose.remedies.claim_attributes import ATTRIBUTES, CAPACITIES
 from tonnage.model.devices.claims import (
     PublishedDevice,
 )

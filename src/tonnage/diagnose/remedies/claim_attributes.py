@@ -27,7 +27,8 @@ CAPACITIES: Final = (
     *("shares", "addressableMemory"),
     *(f"memorySlice{place}" for place in range(8)),
 )
-_FIRST_ONES: Final = ", ".join(ATTRIBUTES[:11])
+_FIRST: Final = 11
+_FIRST_ONES: Final = ", ".join(ATTRIBUTES[:_FIRST])
 _STANDARD: Final[Mapping[str, str]] = {
     **{name: name for name in ("pciBusID", "pcieRoot", "numaNode")},
     "numa": "numaNode",
@@ -40,18 +41,18 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     "minor": _BY_PLACE,
     **{old: f"write device.attributes['resource.kubernetes.io'].{name}" for old, name in _STANDARD.items()},
 }
-_NAME: Final = "[A-Za-z_][A-Za-z0-9_]{0,31}"
+NAME: Final = "[A-Za-z_][A-Za-z0-9_]{0,31}"
 LOOKUP: Final = (
     r"device\.(?P<map>attributes|capacity)\[(?P<q>['\"])(?P<domain>[A-Za-z0-9.-]{1,63})(?P=q)\]"
-    rf"(?:\.(?P<name>{_NAME})\b|\[(?P<p>['\"])(?P<key>{_NAME})(?P=p)\])"
+    rf"(?:\.(?P<name>{NAME})\b|\[(?P<p>['\"])(?P<key>{NAME})(?P=p)\])"
 )
 """An attribute or a capacity by its domain and name, in either form."""
 _LOOKED_UP: Final = re.compile(LOOKUP)
-_TEXT: Final = r"'[^'\\]*'|\"[^\"\\]*\""
-_EQUAL: Final = re.compile(rf"{LOOKUP}\s*==\s*(?P<text>{_TEXT})")
+TEXT: Final = r"'[^'\\]*'|\"[^\"\\]*\""
+_EQUAL: Final = re.compile(rf"{LOOKUP}\s*==\s*(?P<text>{TEXT})")
 _VERSIONS: Final = ("cudaComputeCapability", "driverVersion", "cudaDriverVersion")
 VERSION_COMPARED: Final = re.compile(
-    rf"(?P<whole>{LOOKUP})\s*(?P<op>==|!=|>=|<=|>|<)\s*(?P<number>{_TEXT}|[0-9.]+)"
+    rf"(?P<whole>{LOOKUP})\s*(?P<op>==|!=|>=|<=|>|<)\s*(?P<number>{TEXT}|[0-9.]+)"
 )
 _AS_TEXT: Final = re.compile(rf"{LOOKUP}\.(?:startsWith|endsWith|contains|matches|lowerAscii)\(")
 _PROFILE: Final = re.compile(r"[0-9]{1,2}g\.[0-9]{1,3}gb(?:[+-].*)?")
@@ -88,7 +89,7 @@ def unpublished(expression: str) -> Iterator[tuple[str, str, str]]:
         elif near:
             remedy = f"write {near[0]} if you meant that"
         else:
-            remedy = f"there are {', '.join(names[:11])}"
+            remedy = f"there are {', '.join(names[:_FIRST])}"
         yield name, f"no device of {DRIVER} has the {noun} {name}", remedy
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tonnage.diagnose.lint.claim_attributes import (
+from tonnage.diagnose.remedies.claim_attributes import (
     miscompared,
     never_equal,
     unpublished,
