@@ -173,6 +173,8 @@ def test_pods_that_are_an_alias_of_others_ask_alike() -> None:
     [
         ("rayStartParams: {}", 'rayStartParams: {num-gpus: "2"}'),
         ("rayStartParams: {block: 'true'}", 'rayStartParams: {block: "true", num-gpus: "2"}'),
+        ("rayStartParams:", 'rayStartParams: {num-gpus: "2"}'),
+        ("rayStartParams: null # none", 'rayStartParams: {num-gpus: "2"} # none'),
         ("groupName: g", 'rayStartParams:\n      num-gpus: "2"\n    groupName: g'),
         ("rayStartParams: {num-gpus: '1'}", "rayStartParams: {num-gpus: '1'}"),
     ],
@@ -184,6 +186,38 @@ def test_ray_is_told_its_gpus_which_kuberay_counts_by_limits(params: str, after:
     assert only(text).refusal is None
     assert after in text.text.replace("  - rayStart", "    rayStart").replace("- groupName", "  groupName")
     assert any("num-gpus" in note for note in only(text).notes) == ("'1'" not in params)
+
+
+def test_a_list_that_is_null_is_written() -> None:
+    text = migrated(
+        """\
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: p}
+        spec:
+          containers:
+          - name: c
+            resources:
+              claims: # none yet
+              limits: {nvidia.com/gpu: 1}
+          resourceClaims: null
+        """
+    )
+    assert only(text).refusal is None
+    assert "claims: [{name: gpu}] # none yet" in text.text
+    assert "resourceClaims: [{name: gpu, resourceClaimTemplateName: p-gpu}]" in text.text
+
+
+def test_a_pod_of_ray_that_is_of_no_group_has_no_start_parameters() -> None:
+    """The submitter of a RayJob is no member of its cluster."""
+    head = "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: r}\nspec:\n  submitterPodTemplate:\n"
+    text = migrated(
+        f"{head}    spec: {{containers: [{{name: s, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]}}\n"
+    )
+    assert only(text).refusal is None
+    assert "resourceClaims" in text.text
+    assert "rayStartParams" not in text.text
+    assert not any("num-gpus" in note for note in only(text).notes)
 
 
 def test_pods_of_the_same_class_make_it_once() -> None:

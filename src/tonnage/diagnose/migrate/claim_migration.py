@@ -354,14 +354,14 @@ def _ray_start(draft: _Draft) -> None:
     site = draft.site
     first = next((spec for path, spec in site.containers() if path[-2:] == ("containers", 0)), {})
     counts = [claimable_count(amount) for amount in device_amounts(first).values()]
-    if site.manifest.group != _RAY or not counts:
+    if site.manifest.group != _RAY or site.path[-2] != "template" or not counts:  # the submitter has none
         return
     at: Path = (*site.path[:-2], "rayStartParams")
     group = mapping(at_path(site.manifest.sheet.documents[site.manifest.document].value, at[:-1]))
-    params, number = group.get("rayStartParams", {}), str(counts[0])
+    params, number = group.get("rayStartParams") or {}, str(counts[0])
     if not isinstance(params, dict) or "num-gpus" in params:
         return
-    written: Path = (*at, "num-gpus") if "rayStartParams" in group else at
+    written: Path = at if group.get("rayStartParams") is None else (*at, "num-gpus")
     draft.added.append(DocumentChange(written, number if written != at else {"num-gpus": number}))
     draft.notes.append(f"num-gpus: {number} is new in rayStartParams: KubeRay counts only limits of GPUs")
 

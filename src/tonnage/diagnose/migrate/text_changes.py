@@ -217,9 +217,11 @@ def _removed(sheet: Sheet, document: int, path: Path) -> TextEdit:
 def _written(sheet: Sheet, document: int, change: DocumentChange) -> Iterator[TextEdit]:
     part = sheet.parts.part(document, change.path) if change.path[-1] != LAST else None
     if part is not None:  # a value that is there
-        if part.style in ("block", "|", ">") or isinstance(change.value, dict | list):
+        is_null = at_path(sheet.documents[document].value, change.path) is None
+        if part.style in ("block", "|", ">") or (isinstance(change.value, dict | list) and not is_null):
             raise NotEditableError("a value of several lines would be replaced")
-        yield TextEdit(part.value.start, part.value.end, flow_text(change.value))
+        space = " " if part.value.start == part.value.end else ""  # nothing stands behind the colon
+        yield TextEdit(part.value.start, part.value.end, space + flow_text(change.value))
         return
     above = change.path[:-1]
     if change.path[-1] == LAST:
