@@ -14,6 +14,7 @@ from tonnage.diagnose.lint.rule_inputs import FieldShape, KindFields, LintCluste
 from tonnage.model.errors import ConfigError
 from tonnage.model.json import JsonObject
 from tonnage.model.kubernetes.cluster import Manifest
+from tonnage.model.kubernetes.feature_gates import ON_SINCE
 from tonnage.wire.schema import load_schema
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from tonnage.reading.object_names import Name, ObjectNames
 
 _MINOR: Final = 35
-_GATES_ON: Final = 36
-"""A release with all gates for devices on: what only some servers refuse is not refused unasked."""
 
 
 async def given_for(common: Common, sheets: Sequence[Sheet]) -> LintContext:
@@ -45,7 +44,8 @@ async def given_for(common: Common, sheets: Sequence[Sheet]) -> LintContext:
             gates = gates_of(minor)
         namespace = common.namespace or "default"
         objects = [entry.value for entry in _items(sheets, namespace)]
-        server = api_server(objects, (gates or gates_of(_GATES_ON)).as_features)
+        # with all gates on, where nothing says which: what only some servers refuse is not refused unasked
+        server = api_server(objects, (gates or gates_of(ON_SINCE)).as_features)
         return LintContext(shapes(objects), read_pod, None, minor, namespace, server=server, gates=gates)
     from tonnage.diagnose.lint.named_objects import named_objects
 

@@ -5,7 +5,6 @@ Source: pkg/features/kube_features.go of v1.34 to v1.37.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
@@ -19,8 +18,8 @@ CONDITIONS: Final = "DRADeviceBindingConditions"
 HEALTH: Final = "ResourceHealthStatus"
 EXTENDED: Final = "DRAExtendedResource"
 SIMULATED: Final = (PARTITIONS, TAINTS, SHARES, CONDITIONS, HEALTH, EXTENDED)
-_ON_SINCE: Final[Mapping[str, int]] = dict.fromkeys(SIMULATED, 36)
-"""The first minor release of Kubernetes 1 that has a gate on by default."""
+ON_SINCE: Final = 36
+"""The first minor release of Kubernetes 1 that has these gates on by default."""
 _FLAG: Final = "--feature-gates"
 _RULED_BY: Final = (TAINTS, "DRADeviceTaintRules")
 """With either, by release, schedulers list DeviceTaintRules, and schedule no pod at all until they can."""
@@ -43,7 +42,7 @@ class FeatureGates:
         >>> FeatureGates(35, ((TAINTS, True),)).has(TAINTS)
         True
         """
-        return dict(self.chosen).get(gate, self.minor >= _ON_SINCE.get(gate, self.minor + 1))
+        return dict(self.chosen).get(gate, gate in SIMULATED and self.minor >= ON_SINCE)
 
     @property
     def flags(self) -> tuple[str, ...]:

@@ -14,11 +14,10 @@ from tonnage.diagnose.lint.manifest_objects import ManifestObject, mapping, mapp
 from tonnage.diagnose.lint.rule_inputs import RuleInputs
 from tonnage.documents.yaml.reader import Path
 from tonnage.model.json import JsonObject
-from tonnage.model.kubernetes.feature_gates import EXTENDED, SHARES
+from tonnage.model.kubernetes.feature_gates import EXTENDED, ON_SINCE, SHARES
 from tonnage.model.reasons.pod.claims import FeatureGateNeeded
 
 _GROUP: Final = "resource.k8s.io"
-_SINCE: Final = 36
 _SHAREABLE: Final = "device.allowMultipleAllocations"
 
 
@@ -30,7 +29,7 @@ def of_manifest(manifest: ManifestObject, inputs: RuleInputs) -> Iterator[Draft]
     at: Path = (*manifest.path, "spec")
     if manifest.kind == "DeviceClass":
         if "extendedResourceName" in spec and not gates.extended:
-            effect = "pods that count it wait"
+            effect = "the class gives no devices to pods that count it"
             yield _dropped((*at, "extendedResourceName"), EXTENDED, gates, effect)
         yield from _selectors(spec, at, gates)
         return
@@ -72,5 +71,5 @@ def _server(gates: Gates) -> str:
 
 
 def _needed(message: str, place: Path, gate: str, why: str) -> Draft:
-    remedy = f"turn the feature gate on, which is on by default since 1.{_SINCE}, or do without"
+    remedy = f"turn the feature gate on, which is on by default since 1.{ON_SINCE}, or do without"
     return Draft(FeatureGateNeeded(subject="", message=message, remedy=remedy, gate=gate), place, why)
