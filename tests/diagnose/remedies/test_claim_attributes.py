@@ -7,6 +7,7 @@ import pytest
 from tonnage.diagnose.remedies.claim_attributes import (
     miscompared,
     never_equal,
+    unlike,
     unpublished,
     unpublished_attribute,
 )
@@ -51,11 +52,11 @@ def test_what_is_published_or_guarded_or_of_another_driver_is_not(expression: st
 @pytest.mark.parametrize(
     ("name", "value", "remedy"),
     [
-        ("productName", "H100", "write productName.contains('H100')"),
-        ("productName", "a100", "write productName.lowerAscii().contains('a100')"),
+        ("productName", "H100", f"write {OURS}.productName.contains('H100')"),
+        ("productName", "a100", f"write {OURS}.productName.lowerAscii().contains('a100')"),
         ("productName", "NVIDIA-H100-80GB-HBM3", "write 'NVIDIA H100 80GB HBM3'"),
         ("architecture", "hopper", "write 'Hopper'"),
-        ("architecture", "Ada", "write architecture.contains('Ada')"),
+        ("architecture", "Ada", f"write {OURS}.architecture.contains('Ada')"),
         ("type", "A100", "there are gpu, mig, vfio"),
         ("profile", "1g.5", "write it as the driver does, such as 1g.10gb"),
     ],
@@ -83,6 +84,29 @@ def test_a_value_that_a_driver_says_or_may_say_one_day_is_not(name: str, value: 
 
 
 @pytest.mark.parametrize(
+    "expression",
+    [
+        f"{OURS}.productName == 'H100' || {OURS}.productName == 'NVIDIA H100 80GB HBM3'",
+        f"!({OURS}.productName == 'H100') && {OURS}.architecture == 'Ampere'",
+        f"{OURS}.productName == 'H100' ? true : {OURS}.type == 'gpu'",
+        f"{OURS}.type == 'gpu' && ({OURS}.productName == 'H100' || {OURS}.index == 0)",
+    ],
+)
+def test_a_value_that_need_not_be_equal_is_not(expression: str) -> None:
+    assert list(never_equal(expression)) == []
+    assert list(unlike(expression, lambda _domain, _name: ("NVIDIA H100 80GB HBM3", "gpu", "Ampere"))) == []
+
+
+def test_values_of_which_one_must_be_equal_are_found_where_no_driver_says_any() -> None:
+    either = f"{OURS}.productName == 'H100' || {OURS}.productName == 'h200'"
+    for expression in (either, f"{OURS}.uuid != 'x' && ({either})", f"{OURS}.type == 'GPU' && ({either})"):
+        assert {message for message, _ in never_equal(expression)} >= {
+            "no device of gpu.nvidia.com has the productName H100",
+            "no device of gpu.nvidia.com has the productName h200",
+        }
+
+
+@pytest.mark.parametrize(
     ("compared", "instead"),
     [
         ("driverVersion >= '550'", "driverVersion.compareTo(semver('550.0.0')) >= 0"),
@@ -93,6 +117,12 @@ def test_a_value_that_a_driver_says_or_may_say_one_day_is_not(name: str, value: 
 )
 def test_a_version_is_compared_as_one(compared: str, instead: str) -> None:
     assert [better for _, better in miscompared(f"{OURS}.{compared}")] == [f"write {OURS}.{instead}"]
+
+
+@pytest.mark.parametrize("text", ["newest", "", "1" * 5000])
+def test_what_is_no_version_at_all_is_not_written_as_one(text: str) -> None:
+    [(_, remedy)] = miscompared(f"{OURS}.driverVersion >= '{text}'")
+    assert remedy == "use .major(), .minor() or .compareTo(semver('1.2.3'))"
 
 
 def test_a_version_is_no_text_and_what_is_right_of_it_is_not_found() -> None:

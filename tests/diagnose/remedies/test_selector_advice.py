@@ -13,7 +13,7 @@ from tonnage.diagnose.remedies.selector_advice import advised, attributes_like, 
 from tonnage.reading.documents import snapshot_from_documents
 
 OURS, CAPACITY = "device.attributes['gpu.nvidia.com']", "device.capacity['gpu.nvidia.com']"
-CONTAINS = "write productName.contains('H100')"
+CONTAINS = f"write {OURS}.productName.contains('H100')"
 VERSION, MEMORY = f"{OURS}.driverVersion", f"{CAPACITY}.memory"
 H100 = {
     "name": "gpu-0",
@@ -53,6 +53,9 @@ MIXED = supply(published("gpu.nvidia.com", H100), published("dra.net", NIC))
         (f"{CAPACITY}['memory'] > 40960", f"{CAPACITY}['memory'].compareTo(quantity('40960Mi')) > 0"),
         (f"{CAPACITY}.memory.isGreaterThan('40Gi')", f"{CAPACITY}.memory.isGreaterThan(quantity('40Gi'))"),
         (f"{VERSION}.isLessThan(version('580.0.0'))", f"{VERSION}.isLessThan(semver('580.0.0'))"),
+        (f"{VERSION}.compareTo('550.1') >= 0", f"{VERSION}.compareTo(semver('550.1.0')) >= 0"),
+        (f"{VERSION}.isLessThan('570.124.06')", f"{VERSION}.isLessThan(semver('570.124.6'))"),
+        (f"{VERSION}.isLessThan('580.0.0-rc.1')", f"{VERSION}.isLessThan(semver('580.0.0-rc.1'))"),
         (f"{OURS}.driverVersion >= '550'", f"{OURS}.driverVersion.compareTo(semver('550.0.0')) >= 0"),
         ("device.attributes['gpu.nvidia.com/architecture'] == 'Hopper'", f"{OURS}.architecture == 'Hopper'"),
         ("device.attributes['architecture'] == 'Hopper'", f"{OURS}.architecture == 'Hopper'"),
@@ -61,6 +64,24 @@ MIXED = supply(published("gpu.nvidia.com", H100), published("dra.net", NIC))
 )  # fmt: skip
 def test_a_selector_is_written_in_the_types_that_devices_have(expression: str, better: str) -> None:
     assert advised(expression, "", GPUS) == better
+
+
+@pytest.mark.parametrize(
+    "compared", ["memory >= ''", "memory >= quantity('')", "cores >= ''", "memory > 'x'"]
+)
+def test_for_an_amount_that_is_none_nothing_is_written(compared: str) -> None:
+    assert advised(f"{CAPACITY}.{compared}", "", GPUS) == ""
+    assert advised(f"{CAPACITY}.{compared}", "", supply()) == ""
+
+
+def test_of_alternatives_it_is_said_where_no_device_has_any() -> None:
+    h200 = f"{OURS}.productName == 'NVIDIA H200'"
+    assert unselected(f"{OURS}.productName == 'H100' || {h200}", MIXED).endswith(CONTAINS)
+    assert unselected(f"{h200} || {OURS}.architecture == 'Hopper' && {OURS}.type == 'mig'", MIXED) == (
+        "no device has the productName NVIDIA H200; there are NVIDIA H100 80GB HBM3"
+    )
+    assert unselected(f"{h200} || {OURS}.architecture == 'Hopper' && {OURS}.index == 9", MIXED) == ""
+    assert unselected(f"!({OURS}.productName == 'foo') && {OURS}.index == 9", MIXED) == ""
 
 
 def test_among_devices_of_other_drivers_it_names_its_own() -> None:

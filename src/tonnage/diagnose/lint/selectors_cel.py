@@ -40,7 +40,8 @@ _ONE_LINE: Final = 2048
 _MOST_TRIED: Final = 4096
 _ENDS_ALL: Final = "a device without the attribute is an error, which ends the attempt on every node"
 _OF_VERSIONS: Final = (
-    "it equals no text, and to order it so is an error, which ends the attempt on every node"
+    "a version never equals a text or a number; ordering it by < or >, or calling a function of texts, "
+    "is an error, which ends the attempt on every node"
 )
 
 

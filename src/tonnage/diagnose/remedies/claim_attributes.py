@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import chain
 from typing import Final
 
 from tonnage.decide.node.labels.gpu import FAMILIES
@@ -49,7 +50,9 @@ LOOKUP: Final = (
 """An attribute or a capacity by its domain and name, in either form."""
 _LOOKED_UP: Final = re.compile(LOOKUP)
 TEXT: Final = r"'[^'\\]*'|\"[^\"\\]*\""
-_EQUAL: Final = re.compile(rf"{LOOKUP}\s*==\s*(?P<text>{TEXT})")
+_EQUAL: Final = re.compile(rf"(?P<whole>{LOOKUP})\s*==\s*(?P<text>{TEXT})")
+_VERSION_FUNCTIONS: Final = "use .major(), .minor() or .compareTo(semver('1.2.3'))"
+_LONGEST_NUMBER: Final = 18
 _VERSIONS: Final = ("cudaComputeCapability", "driverVersion", "cudaDriverVersion")
 VERSION_COMPARED: Final = re.compile(
     rf"(?P<whole>{LOOKUP})\s*(?P<op>==|!=|>=|<=|>|<)\s*(?P<number>{TEXT}|[0-9.]+)"
@@ -121,31 +124,53 @@ def unlike(expression: str, values_of: Callable[[str, str], Sequence[str]]) -> I
 
     `values_of` a domain and a name: all the texts that there are; none where they are not known.
     """
-    for match in _EQUAL.finditer(expression):
-        name, value = name_of(match), match["text"][1:-1]
-        values = values_of(match["domain"], name) if match["map"] == "attributes" else ()
-        if values and value not in values:
-            yield f"no device has the {name} {value}", _meant(name, value, values)
+
+    def meant(equality: re.Match[str]) -> str:
+        is_attribute = equality["map"] == "attributes"
+        values = values_of(equality["domain"], name_of(equality)) if is_attribute else ()
+        return _meant(equality, values) if values and equality["text"][1:-1] not in values else ""
+
+    for equality, remedy in _unmet(expression, meant):
+        yield f"no device has the {name_of(equality)} {equality['text'][1:-1]}", remedy
 
 
 def never_equal(expression: str) -> Iterator[tuple[str, str]]:
     """The same without a cluster: only what no driver will ever say."""
-    yield from unlike(expression, _types_of)
-    products = tuple(product.name for family in gpu_products().families.values() for product in family)
-    families = tuple(" ".join(word.title() for word in name.split("-")) for name in sorted(FAMILIES))
-    for match in _EQUAL.finditer(expression):
-        name, value = name_of(match), match["text"][1:-1]
-        if match["domain"] != DRIVER or match["map"] != "attributes":
-            continue
-        meant = ""
-        if name == "productName" and not _WITH_VENDOR.match(value):
-            meant = _meant(name, value, products)
-        elif name == "architecture" and value not in families:
-            meant = _meant(name, value, families)
-        elif name == "profile" and not _PROFILE.fullmatch(value):
-            meant = "write it as the driver does, such as 1g.10gb"
-        if meant and not meant.startswith("there are"):
-            yield f"no device of {DRIVER} has the {name} {value}", meant
+    for equality, remedy in _unmet(expression, _never_meant):
+        yield f"no device of {DRIVER} has the {name_of(equality)} {equality['text'][1:-1]}", remedy
+
+
+def _never_meant(equality: re.Match[str]) -> str:
+    """What to write instead of an equality that NVIDIA's driver never meets; empty: it may meet it."""
+    name, value = name_of(equality), equality["text"][1:-1]
+    if equality["domain"] != DRIVER or equality["map"] != "attributes":
+        return ""
+    if name == "type" and value not in _TYPES:
+        return _meant(equality, _TYPES)
+    if name == "profile" and not _PROFILE.fullmatch(value):
+        return "write it as the driver does, such as 1g.10gb"
+    values: Sequence[str] = ()
+    if name == "productName" and not _WITH_VENDOR.match(value):
+        values = [product.name for family in gpu_products().families.values() for product in family]
+    elif name == "architecture":
+        values = [" ".join(word.title() for word in family.split("-")) for family in sorted(FAMILIES)]
+    meant = _meant(equality, values) if value not in values else ""
+    return "" if meant.startswith("there are") else meant
+
+
+def _unmet(expression: str, meant: Callable[[re.Match[str]], str]) -> Iterator[tuple[re.Match[str], str]]:
+    """Equalities that no device meets, with what is meant, where the selector takes no device for them.
+
+    With nothing but && and ||, an expression that holds has a part between two || in which all holds.
+    """
+    if "?" in expression or "!" in expression.replace("!=", ""):
+        return
+    ways = [
+        [(equality, remedy) for equality in _EQUAL.finditer(way) if (remedy := meant(equality))]
+        for way in expression.split("||")
+    ]
+    if all(ways):
+        yield from chain.from_iterable(ways)
 
 
 def miscompared(expression: str) -> Iterator[tuple[str, str]]:
@@ -156,11 +181,12 @@ def miscompared(expression: str) -> Iterator[tuple[str, str]]:
     """
     for match in VERSION_COMPARED.finditer(expression):
         if is_version(match):
-            yield f"{name_of(match)} is a version, neither a text nor a number", f"write {as_versions(match)}"
+            better = as_versions(match)
+            remedy = f"write {better}" if better else _VERSION_FUNCTIONS
+            yield f"{name_of(match)} is a version, neither a text nor a number", remedy
     for match in _AS_TEXT.finditer(expression):
         if is_version(match):
-            remedy = "use .major(), .minor() or .compareTo(semver('1.2.3'))"
-            yield f"{name_of(match)} is a version, not a text", remedy
+            yield f"{name_of(match)} is a version, not a text", _VERSION_FUNCTIONS
 
 
 def is_version(lookup: re.Match[str]) -> bool:
@@ -169,24 +195,32 @@ def is_version(lookup: re.Match[str]) -> bool:
 
 
 def as_versions(match: re.Match[str]) -> str:
-    """A match of `VERSION_COMPARED` as a comparison of versions."""
-    numbers = re.findall("[0-9]+", match["number"])
-    version = ".".join(str(int(number)) for number in (*numbers, "0", "0", "0")[:3])
-    return f"{match['whole']}.compareTo(semver('{version}')) {match['op']} 0"
+    """A match of `VERSION_COMPARED` as a comparison of versions; empty: it is compared with none."""
+    version = version_of(match["number"])
+    return f"{match['whole']}.compareTo(semver('{version}')) {match['op']} 0" if version else ""
 
 
-def _types_of(domain: str, name: str) -> Sequence[str]:
-    return _TYPES if (domain, name) == (DRIVER, "type") else ()
+def version_of(text: str) -> str:
+    """The numbers of a text as a semantic version; empty: it has none, or too long ones.
+
+    >>> version_of("570.124.06"), version_of("v9"), version_of("newest")
+    ('570.124.6', '9.0.0', '')
+    """
+    numbers = re.findall("[0-9]+", text)[:3]
+    if not numbers or max(map(len, numbers)) > _LONGEST_NUMBER:
+        return ""
+    return ".".join(str(int(number)) for number in (*numbers, "0", "0")[:3])
 
 
-def _meant(name: str, value: str, values: Sequence[str]) -> str:
+def _meant(equality: re.Match[str], values: Sequence[str]) -> str:
+    looked_up, value = equality["whole"], equality["text"][1:-1]
     lowered = value.lower()
     same = [other for other in values if sanitised(other).lower() == sanitised(value).lower()]
     near = get_close_matches(value, values, n=1, cutoff=0.8)
     if same or near:
         return f"write '{(same or near)[0]}'"
     if any(value in other for other in values):
-        return f"write {name}.contains('{value}')"
+        return f"write {looked_up}.contains('{value}')"
     if any(lowered in other.lower() for other in values):
-        return f"write {name}.lowerAscii().contains('{lowered}')"
+        return f"write {looked_up}.lowerAscii().contains('{lowered}')"
     return f"there are {listed(sorted(values))}"

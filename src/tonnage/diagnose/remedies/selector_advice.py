@@ -19,6 +19,7 @@ from tonnage.diagnose.remedies.claim_attributes import (
     name_of,
     unlike,
     unpublished,
+    version_of,
 )
 from tonnage.model.kubernetes.resource_claims import SliceDevice
 
@@ -32,6 +33,8 @@ _QUANTITY: Final = re.compile(
     r"|(?P<number>[0-9]{1,18})\b)"
 )
 _BARE: Final = re.compile(rf"({LOOKUP}\.(?:isGreaterThan|isLessThan|compareTo)\()\s*(?P<bare>{TEXT})\s*\)")
+_TYPED: Final = re.compile(rf"\b(?:quantity|semver)\((?:{TEXT})\)")
+"""A text that may be no quantity or version, which is an error once it is evaluated."""
 _COMPARED: Final = (
     r"device\.attributes\[(['\"])(?P<domain>[^'\"]+)\1\]\.{key}\s*(?P<op>==|>=|<=|>|<)\s*(?P<n>[0-9]+)\b"
 )
@@ -110,20 +113,26 @@ def _rewritten(expression: str) -> str:
     text = re.sub(r"\bversion\(", "semver(", expression)
     text = _IN_ONE.sub(r"device.\1['\3'].\4", text)
     text = _BARE.sub(_with_type, text)
-    text = VERSION_COMPARED.sub(lambda match: as_versions(match) if is_version(match) else match[0], text)
+    text = VERSION_COMPARED.sub(lambda match: (is_version(match) and as_versions(match)) or match[0], text)
     return _QUANTITY.sub(_compared_quantity, text)
 
 
 def _with_type(match: re.Match[str]) -> str:
     """A text as the quantity or version that a function takes."""
-    made = "quantity" if match["map"] == "capacity" else "semver"
-    return f"{match[1]}{made}({match['bare']}))"
+    if match["map"] == "capacity":
+        return f"{match[1]}quantity({match['bare']}))"
+    text = match["bare"][1:-1]
+    version = text if text.strip("0123456789.") else version_of(text)
+    return f"{match[1]}semver('{version}'))"
 
 
 def _compared_quantity(match: re.Match[str]) -> str:
     if match["map"] != "capacity":
         return match[0]
-    amount = (match["quantity"] or match["text"] or "")[1:-1] or _amount(name_of(match), match["number"])
+    if match["number"]:
+        amount = _amount(name_of(match), match["number"])
+    else:
+        amount = (match["quantity"] or match["text"])[1:-1]
     return f"{match['whole']}.compareTo(quantity('{amount}')) {match['op']} 0"
 
 
@@ -177,13 +186,16 @@ def _driver_of(expression: str, supply: Supply) -> str:
 
 
 def _works(expression: str, supply: Supply) -> bool:
+    nobody = "nobody.example.com", SliceDevice("none")
     try:
-        supply.selects(expression, "nobody.example.com", SliceDevice("none"))
+        supply.selects(expression, *nobody)
     except (CompileError, CelUnsupportedError):
         return False
     except CelError:
         pass  # on a device that is not there
     try:
+        for amount in _TYPED.findall(expression):
+            supply.selects(f"{amount} == {amount}", *nobody)
         for driver, device in _devices(supply):
             supply.selects(expression, driver, device)
     except (CelError, CelUnsupportedError):
