@@ -47,6 +47,8 @@ from tonnage.wire.kinds import NODE, RESOURCE_CLAIM, RESOURCE_SLICE
 from tonnage.wire.objects import Node, ObjectMeta
 
 _AWAY: Final = "the API server is away"
+_LATE: Final = ("has not answered for", "control daemon does not serve")
+"""The clock runs fast: on a busy machine what is waited for may come too late, and kubelet asks again."""
 _REFUSALS: Final = 2
 CLAIMS: Final = (ClaimRef("ml", "a", "uid-a"), ClaimRef("ml", "b", "uid-b"))
 _DEVICES: Final = tuple(Device(f"GPU-{n}", n, "Tesla T4", 15360, minor=n) for n in range(2))
@@ -180,8 +182,8 @@ async def _prepare(place: Place, preparation: ClaimPreparation) -> None:
     noted = _noted(place)
     for claim in CLAIMS:
         while isinstance(answer := (await preparation.prepare([claim]))[claim.uid], str):
-            assert _AWAY in answer
-            assert claim.uid not in noted
+            late = any(text in answer for text in _LATE)
+            assert late or (_AWAY in answer and claim.uid not in noted), answer
         _, names = answer
         assert place.answered.setdefault(claim.uid, " ".join(names)) == " ".join(names)
         for device in answer[0].devices:
