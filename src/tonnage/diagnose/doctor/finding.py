@@ -12,6 +12,8 @@ from tonnage.model.layer import NodeLayer
 from tonnage.model.reasons.reason import NodeReason
 from tonnage.model.severity import Severity
 
+AGENT_PODS: Final = "-n tonnage-system -l app.kubernetes.io/name=tonnage-agent"
+"""Options of kubectl that name the agents' pods."""
 NodeFinding: TypeAlias = Finding[NodeReason, str]
 """What is wrong on a node; its place is a file and line, or an object."""
 

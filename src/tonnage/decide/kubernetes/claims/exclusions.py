@@ -5,11 +5,9 @@ The scheduler says no more than that it cannot allocate; this looks at every dev
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
 
 from tonnage.decide.kubernetes.claims.alike import slices_in_order
 from tonnage.decide.kubernetes.claims.allocator import BLOCKING, ClaimDevices, allocate
@@ -33,8 +31,6 @@ from tonnage.model.kubernetes.cluster import Node
 from tonnage.model.kubernetes.resource_claims import ClaimDeviceId, Constraint, DeviceRequest, ResourceClaim
 from tonnage.model.kubernetes.selectors import Toleration
 
-_ILL: Final = f"{re.escape(UNHEALTHY)}[=:]"
-
 
 class Why(StrEnum):
     """What keeps a device from a request."""
@@ -57,11 +53,8 @@ class Exclusion:
     detail: str = ""
     owner: str = ""
     """Whose the selector is: `class gpu.nvidia.com`, `claim ml/gpu`; or capacities that it does not have."""
-
-    @property
-    def unhealthy(self) -> bool:
-        """Whether no taint but the agent's keeps the device away, which goes when the device is healthy."""
-        return self.why is Why.TAINT and all(re.match(_ILL, taint) for taint in self.detail.split(", "))
+    unhealthy: bool = False
+    """No taint but the agent's keeps the device away, which goes when the device is healthy."""
 
     @property
     def by_class(self) -> bool:
@@ -178,7 +171,7 @@ def survey_moved(surveyed: Survey, from_node: str, to_node: str, supply: Supply)
         identity = device_on[exclusion.device]
         in_use = exclusion.why is Why.IN_USE
         detail = str(supply.held[identity]) if in_use else exclusion.detail
-        return Exclusion(identity, exclusion.why, detail, exclusion.owner)
+        return replace(exclusion, device=identity, detail=detail)
 
     requests = tuple(
         replace(request, exclusions=tuple(map(moved, request.exclusions))) for request in surveyed.requests
@@ -213,7 +206,8 @@ def _excluded(ask: Ask, candidate: Candidate, requests: Requests, supply: Supply
     if identity in supply.held and not ask.request.admin:
         return Exclusion(identity, Why.IN_USE, str(supply.held[identity]))
     if gates.taints and (taints := untolerated(device.taints, ask.request.tolerations, BLOCKING)):
-        return Exclusion(identity, Why.TAINT, ", ".join(map(str, taints)))
+        ill = all(taint.key == UNHEALTHY for taint in taints)
+        return Exclusion(identity, Why.TAINT, ", ".join(map(str, taints)), unhealthy=ill)
     if device.consumes and not _counts(candidate, supply):
         return Exclusion(identity, Why.COUNTERS, ", ".join(sorted(device.consumes)))
     if gates.sharing:

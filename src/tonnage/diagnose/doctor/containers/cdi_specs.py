@@ -11,7 +11,7 @@ from typing import Final
 from tonnage.decide.node.cdi.rules import spec_problems
 from tonnage.decide.node.cdi.shape import normal_spec
 from tonnage.decide.node.cdi.spec import wants_cdi
-from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed
+from tonnage.diagnose.doctor.finding import AGENT_PODS, Judgement, NodeFinding, counted, finding, listed
 from tonnage.model.devices.inventory import Inventory
 from tonnage.model.devices.sharing import PluginConfig
 from tonnage.model.json import JsonObject, JsonValue
@@ -190,7 +190,7 @@ def _missing_specs(valid: list[SpecDocument], inventory: Inventory | None) -> It
         yield finding(
             CdiSpecMissing(
                 message=f"no valid CDI spec of {CDI_GPU_KIND}",
-                remedy="kubectl logs -n tonnage-system -l app.kubernetes.io/name=tonnage-agent | grep -i cdi;"
+                remedy=f"kubectl logs {AGENT_PODS} | grep -i cdi;"
                 " its pod needs hostPath /var/run/cdi, writable (the chart mounts it with a CDI strategy)",
                 kind=CDI_GPU_KIND,
             ),

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from tonnage.decide.node.claims.offer import WITHOUT_PARTITIONS
-from tonnage.diagnose.doctor.finding import NodeFinding, finding, listed
+from tonnage.diagnose.doctor.finding import AGENT_PODS, NodeFinding, finding, listed
 from tonnage.diagnose.doctor.kubernetes.kubelet import up
 from tonnage.model.node.facts import KubeletFacts
 from tonnage.model.node.gpu_status import ClaimReport
 from tonnage.model.reasons.node.plugin import ClaimsNotServed, DevicesNotAllocatable
 from tonnage.model.severity import Severity
-
-_AGENT: Final = "-n tonnage-system -l app.kubernetes.io/name=tonnage-agent"
 
 
 def claim_findings(claims: ClaimReport | None, kubelet: KubeletFacts | None) -> Iterator[NodeFinding]:
@@ -26,7 +23,7 @@ def claim_findings(claims: ClaimReport | None, kubelet: KubeletFacts | None) -> 
                 message=f"claims are not served: {claims.why}",
                 remedy="remove the other driver from this node, or the section claims of its configuration"
                 if "another driver" in claims.why
-                else f"kubectl logs {_AGENT} --tail=50 | grep claims",
+                else f"kubectl logs {AGENT_PODS} --tail=50 | grep claims",
                 driver=claims.driver,
                 problem=claims.why,
             ),
@@ -71,7 +68,7 @@ def _unregistered(driver: str, kubelet: KubeletFacts | None) -> Iterator[NodeFin
         yield finding(
             ClaimsNotServed(
                 message=f"claims are not served: {problem}",
-                remedy=f"kubectl delete pod {_AGENT} --field-selector spec.nodeName=$(hostname)"
+                remedy=f"kubectl delete pod {AGENT_PODS} --field-selector spec.nodeName=$(hostname)"
                 " (pods that run keep their devices)",
                 driver=driver,
                 problem=problem,

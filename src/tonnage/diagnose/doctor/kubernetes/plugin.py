@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from tonnage.diagnose.agent_silence import heartbeat_age
-from tonnage.diagnose.doctor.finding import Judgement, NodeFinding, counted, finding, listed, unseen_kind
+from tonnage.diagnose.doctor.finding import (
+    AGENT_PODS,
+    Judgement,
+    NodeFinding,
+    counted,
+    finding,
+    listed,
+    unseen_kind,
+)
 from tonnage.diagnose.doctor.kubernetes.agent_metrics import Samples, samples_of
 from tonnage.diagnose.doctor.kubernetes.claim_driver import claim_findings
 from tonnage.diagnose.doctor.kubernetes.registration import registration_findings
@@ -33,7 +41,7 @@ _LAYER: Final = NodeLayer.PLUGIN
 _NVIDIA: Final = "nvidia.com/"
 _PARTS: Final = re.compile(r"(?:; |\n\s*)(?:why: |remedy: |(?=in force: ))")
 _REJECTED: Final = "UnexpectedAdmissionError"
-_LOGS: Final = "kubectl logs -n tonnage-system -l app.kubernetes.io/name=tonnage-agent --tail=50"
+_LOGS: Final = f"kubectl logs {AGENT_PODS} --tail=50"
 
 
 def judge_plugin(facts: NodeFacts, plugin: PluginFacts, *, gpus: bool, sound: bool) -> Judgement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tonnage.diagnose.doctor.finding import NodeFinding, finding, listed
+from tonnage.diagnose.doctor.finding import AGENT_PODS, NodeFinding, finding, listed
 from tonnage.diagnose.doctor.kubernetes.agent_metrics import Samples
 from tonnage.diagnose.doctor.kubernetes.kubelet import up
 from tonnage.model.node.facts import KubeletFacts, PluginFacts
@@ -72,4 +72,4 @@ def _pods_of(plugin: PluginFacts) -> str:
     """Options of kubectl that name the plugin's pods."""
     if any(process.name == "nvidia-device-plugin" for process in plugin.processes):
         return "-n gpu-operator -l app=nvidia-device-plugin-daemonset"
-    return "-n tonnage-system -l app.kubernetes.io/name=tonnage-agent"
+    return AGENT_PODS
